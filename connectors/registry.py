@@ -102,7 +102,7 @@ def _no_kernel() -> DuckDBKernel:
     raise OperationalError("this registry has no DuckDB")
 
 
-class Registry:
+class ConnectorRegistry:
     """The connectors of one connection, each created on first use. Safe for threads."""
 
     def __init__(

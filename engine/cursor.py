@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import pyarrow as pa
 
-from runnel.deadline import Patience
+from runnel.deadline import Deadline
 from runnel.errors import (
     DataError,
     Error,
@@ -32,12 +32,12 @@ from runnel.sqltypes import Kind, SqlType
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from runnel.base.forks import Origin
+    from runnel.base.forks import ProcessOrigin
     from runnel.results.progress import QueryProgress
     from runnel.statements.call import Outcome
 
 
-class Running(Protocol):
+class StartedStatement(Protocol):
     """The work that a statement has started: a job, here or on a server."""
 
     def cancel(self) -> None:
@@ -55,7 +55,7 @@ class Engine(Protocol):
         """Whether it is closed."""
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> ProcessOrigin:
         """The process that opened it."""
 
     def check_open(self) -> None:
@@ -66,7 +66,7 @@ class Engine(Protocol):
         sql: str,
         args: Sequence[Any],
         timeout: float | None,
-        on_start: Callable[[Running], object],
+        on_start: Callable[[StartedStatement], object],
     ) -> Outcome:
         """Runs one statement; returns its rows, or the number of rows it wrote."""
 
@@ -75,7 +75,7 @@ class Engine(Protocol):
         sql: str,
         seq_of_args: Iterable[Sequence[Any]],
         timeout: float | None,
-        on_start: Callable[[Running], object],
+        on_start: Callable[[StartedStatement], object],
     ) -> int:
         """Runs one statement for many argument lists; returns the number of rows written."""
 
@@ -128,9 +128,9 @@ class Cursor:
         self._is_used = False
         self._result: Result | None = None
         # The job of a statement that is being executed, before its rows can be fetched.
-        self._starting: Running | None = None
+        self._starting: StartedStatement | None = None
         # The deadline of the statement while it is being executed, for waits outside of jobs.
-        self._deadline: Patience | None = None
+        self._deadline: Deadline | None = None
         self._is_cancelled = False
         self._rowcount = -1
         self._arraysize = 1
@@ -434,8 +434,8 @@ class Cursor:
         self._is_cancelled = False
         self._sql = sql
 
-    def _watch(self, running: Running) -> None:
-        if isinstance(running, Patience):
+    def _watch(self, running: StartedStatement) -> None:
+        if isinstance(running, Deadline):
             self._deadline = running
         elif self._result is None:
             self._starting = running

@@ -21,8 +21,8 @@ from runnel.catalog import (
     Table,
 )
 from runnel.catalog import Mapping as TableMapping
-from runnel.connectors.registry import Registry
-from runnel.deadline import PatientLock, RunningStatements, current
+from runnel.connectors.registry import ConnectorRegistry
+from runnel.deadline import DeadlineLock, RunningStatements, current
 from runnel.errors import InterfaceError
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.environment import Environment, PlanSettings, Pushdown
@@ -50,7 +50,7 @@ LEAST_FOR_DUCKDB = 32 << 20
 """Minimum memory of DuckDB in bytes, whatever the limit: with a megabyte it does not open, with ten
 it runs hardly any large query."""
 
-LEFT_BEHIND = 5.0
+ABANDON_AFTER = 5.0
 """Seconds that connectors have to close if a job that does not end may still use them."""
 
 
@@ -94,12 +94,12 @@ class Database:
             self.settings.integer("cooperative_threads"), kernel=self.kernel, memory=self.memory
         )
         self.directory = None if path is None else _directory(path)
-        self.connectors = Registry(
+        self.connectors = ConnectorRegistry(
             None if self.directory is None else self.directory.path, self.kernel
         )
         self._kernel: DuckDBKernel | None = None
         self._set_memory()
-        self.definitions = PatientLock("the catalog")
+        self.definitions = DeadlineLock("the catalog")
         """Locked by a statement that changes the catalog."""
         self.statements = RunningStatements()
         self.is_closed = False
@@ -327,7 +327,7 @@ class Database:
                 # remains locked.
                 thread = Thread(target=self._close_connectors, name="runnel closing", daemon=True)
                 thread.start()
-                thread.join(LEFT_BEHIND)
+                thread.join(ABANDON_AFTER)
 
     def _close_connectors(self) -> None:
         try:

@@ -27,7 +27,7 @@ LOOK = 0.05
 cancelled."""
 
 
-class Patience:
+class Deadline:
     """The time limit of one statement, which can also be cancelled.
 
     deadline: time of `time.monotonic_ns`; None: no limit.
@@ -42,15 +42,15 @@ class Patience:
     # Most statements never change these defaults, and each statement makes an instance.
     is_cancelled = False
     timeout: float | None = None
-    _outer: Patience | None = None
+    _outer: Deadline | None = None
     _wakes: AbstractSet[Callable[[], object]] = frozenset()
 
     def __init__(self, deadline: int | None) -> None:
         self.deadline = deadline
 
-    def __enter__(self) -> Patience:
+    def __enter__(self) -> Deadline:
         outer = _OF_THIS_THREAD.get()
-        self._token: Token[Patience | None] = _OF_THIS_THREAD.set(self)
+        self._token: Token[Deadline | None] = _OF_THIS_THREAD.set(self)
         if outer is not None:
             self._begin_within(outer)
         return self
@@ -65,7 +65,7 @@ class Patience:
         if self._outer is not None:
             self._outer._forget(self.cancel)
 
-    def _begin_within(self, outer: Patience) -> None:
+    def _begin_within(self, outer: Deadline) -> None:
         self._outer = outer
         if outer.deadline is not None and (self.deadline is None or outer.deadline < self.deadline):
             self.deadline, self.timeout = outer.deadline, outer.timeout
@@ -129,15 +129,15 @@ class Patience:
         )
 
 
-_OF_THIS_THREAD: ContextVar[Patience | None] = ContextVar("patience", default=None)
+_OF_THIS_THREAD: ContextVar[Deadline | None] = ContextVar("patience", default=None)
 
 
-def current() -> Patience:
+def current() -> Deadline:
     """The deadline of the statement that this thread runs; without a statement, one without a
     limit."""
     found = _OF_THIS_THREAD.get()
     if found is None:
-        return Patience(None)
+        return Deadline(None)
     found.announce()
     return found
 
@@ -163,17 +163,17 @@ class RunningStatements:
     """The statements of one connection that wait, or have waited, for something. Thread-safe."""
 
     def __init__(self) -> None:
-        self._waiting: set[Patience] = set()
+        self._waiting: set[Deadline] = set()
         self._is_closed = False
 
-    def add(self, statement: Patience) -> None:
+    def add(self, statement: Deadline) -> None:
         self._waiting.add(statement)
         if (
             self._is_closed
         ):  # after it was added, so that either this or `cancel_all` sees the other
             statement.cancel()
 
-    def discard(self, statement: Patience) -> None:
+    def discard(self, statement: Deadline) -> None:
         self._waiting.discard(statement)
 
     def cancel_all(self) -> None:
@@ -183,7 +183,7 @@ class RunningStatements:
             statement.cancel()
 
 
-class RunningStatement(Patience):
+class RunningStatement(Deadline):
     """The deadline of one statement of a connection. Most statements wait for nothing: `on_start`
     is called only for one that waits, and only such a statement can be cancelled.
 
@@ -197,7 +197,7 @@ class RunningStatement(Patience):
     def __init__(
         self,
         deadline: int | None,
-        on_start: Callable[[Patience], object],
+        on_start: Callable[[Deadline], object],
         home: RunningStatements,
         timeout: float | None = None,
     ) -> None:
@@ -224,7 +224,7 @@ class RunningStatement(Patience):
             self._home.discard(self)
 
 
-class PatientLock:
+class DeadlineLock:
     """A reentrant lock whose wait ends with the statement: OperationalError if the statement is
     cancelled or times out meanwhile.
 

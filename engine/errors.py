@@ -186,7 +186,7 @@ any length."""
 _WIDEST_EXCERPT = 160
 """Maximum number of characters shown of a line of SQL, around the position."""
 
-_BEFORE_PLACE = 60
+_BEFORE_POSITION = 60
 """Number of characters shown before a position that is far to the right."""
 
 
@@ -206,7 +206,7 @@ def _excerpt(line: str, position: Position) -> tuple[str, str]:
     line = line.rstrip()
     label, start = f"LINE {position.line}: ", position.column - 1
     if len(line) > _WIDEST_EXCERPT:
-        first = max(0, start - _BEFORE_PLACE)
+        first = max(0, start - _BEFORE_POSITION)
         last = first + _WIDEST_EXCERPT
         opening, closing = "… " if first else "", " …" if last < len(line) else ""
         line = opening + line[first:last] + closing

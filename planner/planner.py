@@ -48,9 +48,9 @@ from runnel.planner.plans import (
     DropPlan,
     DropSnapshotPlan,
     ExplainPlan,
-    GivenOption,
     KeyGetPlan,
     KeyPutPlan,
+    OptionValue,
     Plan,
     QueryPlan,
     SetPlan,
@@ -64,7 +64,7 @@ from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery, every
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
-    from runnel.planner.bind.write import Write
+    from runnel.planner.bind.write import BoundWrite
 
 
 def plan(
@@ -145,7 +145,7 @@ def plan_job(
 
 
 def _job(statement: syntax.CreateJob | syntax.AlterJob, write: WritePlan | None) -> Plan:
-    options = _given(statement.options)
+    options = _option_values(statement.options)
     parameters = () if write is None else write.parameters
     if isinstance(statement, syntax.AlterJob):
         return AlterJobPlan(
@@ -169,7 +169,7 @@ def _job(statement: syntax.CreateJob | syntax.AlterJob, write: WritePlan | None)
     )
 
 
-def _given(options: Iterable[syntax.Option]) -> tuple[GivenOption, ...]:
+def _option_values(options: Iterable[syntax.OptionClause]) -> tuple[OptionValue, ...]:
     return tuple((option.name.text, option.value, option.name.position) for option in options)
 
 
@@ -181,9 +181,9 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
     check_streaming(logical, statement.unbounded_state)
     if statement.emission is not None:
         # Loaded on first use: few statements have these clauses.
-        from runnel.planner.bind.streams.emission import check_told
+        from runnel.planner.bind.streams.emission import check_late_output
 
-        check_told(logical, statement.emission)
+        check_late_output(logical, statement.emission)
     _note_indexes(binder, logical)
     found = key_lookup(logical)
     if found is not None:
@@ -236,7 +236,9 @@ def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
         check_streaming(relation, unbounded_state)
 
 
-def _bound_write(binder: Binder, statement: syntax.Insert | syntax.Update | syntax.Delete) -> Write:
+def _bound_write(
+    binder: Binder, statement: syntax.Insert | syntax.Update | syntax.Delete
+) -> BoundWrite:
     # Loaded on first use, so that a process that only reads starts sooner.
     from runnel.planner.bind.write import bind_delete, bind_insert, bind_update
 
@@ -249,7 +251,7 @@ def _bound_write(binder: Binder, statement: syntax.Insert | syntax.Update | synt
             return bind_delete(binder, statement)
 
 
-def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
+def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> Plan:
     table = write.table
     if write.relation is None:
         assert isinstance(table, KeyedTable | RowAddressedTable)
@@ -464,7 +466,7 @@ def _about_a_job(
             )
         case syntax.VerifyJob():
             return VerifyJobPlan(
-                name=name.text, position=name.position, options=_given(statement.options)
+                name=name.text, position=name.position, options=_option_values(statement.options)
             )
         case syntax.CreateSnapshot():
             return CreateSnapshotPlan(

@@ -190,7 +190,7 @@ class CreateIndexPlan(Plan):
     if_not_exists: bool
 
 
-GivenOption = tuple[str, str, Position | None]
+OptionValue = tuple[str, str, Position | None]
 """An option as written: name, value, and the position of the name in the statement."""
 
 
@@ -205,7 +205,7 @@ class CreateJobPlan(Plan):
 
     name: str
     position: Position | None = None
-    options: tuple[GivenOption, ...]
+    options: tuple[OptionValue, ...]
     write: WritePlan
     text: str
     if_not_exists: bool
@@ -222,7 +222,7 @@ class AlterJobPlan(Plan):
     name: str
     position: Position | None = None
     action: str
-    options: tuple[GivenOption, ...] = ()
+    options: tuple[OptionValue, ...] = ()
     write: WritePlan | None = None
     text: str = ""
 
@@ -244,7 +244,7 @@ class DropJobPlan(Plan):
 class VerifyJobPlan(Plan):
     name: str
     position: Position | None = None
-    options: tuple[GivenOption, ...] = ()
+    options: tuple[OptionValue, ...] = ()
 
 
 @frozen(kw_only=True)

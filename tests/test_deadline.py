@@ -7,7 +7,7 @@ from time import monotonic_ns
 
 import pytest
 
-from runnel.deadline import LEAST, Patience, current, seconds
+from runnel.deadline import LEAST, Deadline, current, seconds
 from runnel.errors import ErrorCode, OperationalError
 
 SECOND = 1_000_000_000
@@ -20,27 +20,27 @@ def test_without_a_statement_the_usual_time_counts() -> None:
 
 def test_the_least_of_what_is_around_counts() -> None:
     now = monotonic_ns()
-    with Patience(now + 5 * SECOND):
+    with Deadline(now + 5 * SECOND):
         assert 4 < seconds(10.0) <= 5
         assert seconds(1.0) == 1.0
-        with Patience(now + 60 * SECOND):
+        with Deadline(now + 60 * SECOND):
             assert 4 < seconds(10.0) <= 5
-        with Patience(None):
+        with Deadline(None):
             assert 4 < seconds(10.0) <= 5
-        with Patience(now + 2 * SECOND):
+        with Deadline(now + 2 * SECOND):
             assert 1 < seconds(10.0) <= 2
     assert seconds(10.0) == 10.0
 
 
 def test_an_answer_that_is_there_counts_also_where_time_is_over() -> None:
-    with Patience(monotonic_ns() - SECOND):
+    with Deadline(monotonic_ns() - SECOND):
         assert seconds(10.0) == LEAST
 
 
 def test_who_cancels_ends_the_waiting() -> None:
     done, begun = Event(), Event()
     raised: list[OperationalError] = []
-    with Patience(None) as patience:
+    with Deadline(None) as patience:
         mine = current()
         assert mine is patience
 
@@ -68,7 +68,7 @@ def test_who_cancels_ends_the_waiting() -> None:
 
 def test_threads_have_their_own() -> None:
     found: list[float] = []
-    with Patience(monotonic_ns() + SECOND):
+    with Deadline(monotonic_ns() + SECOND):
         thread = Thread(target=lambda: found.append(seconds(10.0)))
         thread.start()
         thread.join()
@@ -76,7 +76,7 @@ def test_threads_have_their_own() -> None:
 
 
 def test_no_wake_is_lost_when_threads_wait_with_one_statement() -> None:
-    patience, other = Patience(None), Event()
+    patience, other = Deadline(None), Event()
 
     def begin() -> None:
         thread = Thread(target=patience._tell, args=(other.set,))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from runnel.base.forks import SharedLock
 from runnel.errors import OperationalError
 
-HELD_BYTES = 128 << 20
+BUFFERED_BYTES = 128 << 20
 """The size in bytes from which the rows are buffered on disk."""
 
 _one_at_a_time = SharedLock("DuckDB relations")
@@ -72,7 +72,7 @@ def _read(
     try:
         for batch in _stream(relation, names, requested):
             size += batch.nbytes
-            if writer is None and size >= HELD_BYTES:
+            if writer is None and size >= BUFFERED_BYTES:
                 writer = pa.ipc.new_stream(file, batch.schema)
                 for earlier in buffered:
                     writer.write_batch(earlier)

@@ -168,7 +168,7 @@ class BatchesPartition(SourcePartition):
         self._next = 0
 
 
-class StreamSource(Source):
+class BatchStreamSource(Source):
     """A scan of a stream of batches. Reading may block.
 
     `start` is called when the scan is split. The reading thread calls `open` of its result, which
@@ -190,7 +190,7 @@ class StreamSource(Source):
         self._limit = limit
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        return [StreamPartition(self._start(), self._projection, self._name, self._limit)]
+        return [BatchStreamPartition(self._start(), self._projection, self._name, self._limit)]
 
 
 class StreamReading:
@@ -209,7 +209,7 @@ class StreamReading:
         self.give_up = give_up
 
 
-class StreamPartition(SourcePartition):
+class BatchStreamPartition(SourcePartition):
     """The only partition of a stream."""
 
     def __init__(

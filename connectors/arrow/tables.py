@@ -21,9 +21,9 @@ from runnel.catalog import Table, TableColumn
 from runnel.connector import ReadableTable, ScanRequest, Source
 from runnel.connectors.arrow.source import (
     BatchesSource,
+    BatchStreamSource,
     Projection,
     StreamReading,
-    StreamSource,
     cut_table,
 )
 from runnel.errors import Error, NotSupportedError, OperationalError, ProgrammingError
@@ -50,7 +50,7 @@ class ArrowColumn:
     problem: str | None = None
 
 
-class Origin(ABC):
+class RegisteredData(ABC):
     """The data of a registered table.
 
     schema: the schema of its batches, with the final names.
@@ -93,7 +93,7 @@ class Origin(ABC):
         return Projection.of(self.schema, [column.type for column in self.columns], columns)
 
 
-class StoredBatches(Origin):
+class StoredBatches(RegisteredData):
     """Batches in memory."""
 
     def __init__(
@@ -135,7 +135,7 @@ class StoredBatches(Origin):
         return self._rows
 
 
-class PandasFrame(Origin):
+class PandasFrame(RegisteredData):
     """A pandas frame, whose columns are converted to Arrow arrays on first use, and retained.
 
     Only columns of Python objects are converted at once, since their type cannot be determined in
@@ -183,7 +183,7 @@ class PandasFrame(Origin):
         return len(self._frame)
 
 
-class LazyOrigin(Origin):
+class LazyOrigin(RegisteredData):
     """Data that every scan reads again: a dataset, a Polars LazyFrame, a stream that can be
     reopened.
 
@@ -202,7 +202,7 @@ class LazyOrigin(Origin):
         chosen = pa.schema([self.schema.field(i) for i in requested])
         types = [self.columns[i].type for i in requested]
         projection = Projection.of(chosen, types, tuple(range(len(columns))))
-        return StreamSource(
+        return BatchStreamSource(
             lambda: StreamReading(lambda: self._batches(requested, chosen)), projection, name, limit
         )
 
@@ -210,7 +210,7 @@ class LazyOrigin(Origin):
         return (rename(batch, chosen) for batch in self._open(requested))
 
 
-class OneShotReader(Origin):
+class OneShotReader(RegisteredData):
     """A RecordBatchReader: its rows can be read once.
 
     A scan claims it when the scan is split, so that a second reference, also in the same statement,
@@ -224,7 +224,7 @@ class OneShotReader(Origin):
         self.describe(reader.schema)
 
     def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
-        return StreamSource(lambda: self._claim(name), self.projection(columns), name, limit)
+        return BatchStreamSource(lambda: self._claim(name), self.projection(columns), name, limit)
 
     def _claim(self, name: str) -> StreamReading:
         with self._lock:
@@ -249,7 +249,7 @@ class ArrowTable(ReadableTable):
 
     connector = "Arrow"
 
-    def __init__(self, name: str, origin: Origin) -> None:
+    def __init__(self, name: str, origin: RegisteredData) -> None:
         self.name = name
         self.columns = tuple(TableColumn(column.name, column.type) for column in origin.columns)
         self._origin = origin
@@ -308,7 +308,7 @@ def registered_table(name: str, obj: object) -> Table:
     return ArrowTable(name, origin)
 
 
-def _origin_of(obj: Any) -> Origin | None:
+def _origin_of(obj: Any) -> RegisteredData | None:
     if isinstance(obj, pa.Table):
         return StoredBatches(obj.schema, cut_table(obj))
     if isinstance(obj, pa.RecordBatch):
@@ -337,7 +337,7 @@ def _stored(table: Any) -> StoredBatches:
     return StoredBatches(table.schema, cut_table(table))
 
 
-def _of_list(batches: Sequence[Any]) -> Origin | None:
+def _of_list(batches: Sequence[Any]) -> RegisteredData | None:
     if not batches or not all(isinstance(batch, pa.RecordBatch) for batch in batches):
         return None
     if any(not batch.schema.equals(batches[0].schema) for batch in batches):
@@ -347,7 +347,7 @@ def _of_list(batches: Sequence[Any]) -> Origin | None:
     return _stored(pa.Table.from_batches(batches))
 
 
-def _of_array(values: Any, name: str) -> Origin:
+def _of_array(values: Any, name: str) -> RegisteredData:
     if pa.types.is_struct(values.type) and not values.null_count:
         chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
         schema = pa.schema([values.type.field(i) for i in range(values.type.num_fields)])
@@ -359,14 +359,14 @@ def _of_array(values: Any, name: str) -> Origin:
     return _stored(pa.Table.from_arrays([values], names=[name]))
 
 
-def _of_pandas(obj: Any) -> Origin | None:
+def _of_pandas(obj: Any) -> RegisteredData | None:
     kind = type(obj).__name__
     if kind == "Series" and hasattr(obj, "to_frame"):
         return PandasFrame(obj.to_frame("value" if obj.name is None else obj.name))
     return PandasFrame(obj) if hasattr(obj, "iloc") and hasattr(obj, "dtypes") else None
 
 
-def _of_polars(obj: Any) -> Origin | None:
+def _of_polars(obj: Any) -> RegisteredData | None:
     kind = type(obj).__name__
     if kind == "LazyFrame":
         empty = pa.table(obj.limit(0).collect())
@@ -382,7 +382,7 @@ def _of_polars(obj: Any) -> Origin | None:
     return _of_polars_frame(obj) if hasattr(obj, "__arrow_c_stream__") else None
 
 
-def _of_polars_frame(frame: Any) -> Origin:
+def _of_polars_frame(frame: Any) -> RegisteredData:
     """A frame column by column, since one column that Arrow cannot convert would fail all of
     them."""
     names, columns, problems = [], [], {}
@@ -400,7 +400,7 @@ def _of_polars_frame(frame: Any) -> Origin:
     return StoredBatches(table.schema, cut_table(table), problems)
 
 
-def _of_relation(relation: Any) -> Origin:
+def _of_relation(relation: Any) -> RegisteredData:
     """A DuckDB relation."""
     from runnel.connectors.arrow.duckdb_relation import relation_batches, relation_schema
 
@@ -408,7 +408,7 @@ def _of_relation(relation: Any) -> Origin:
     return LazyOrigin(schema, lambda requested: relation_batches(relation, schema.names, requested))
 
 
-def _of_stream(obj: Any) -> Origin:
+def _of_stream(obj: Any) -> RegisteredData:
     """An object with `__arrow_c_stream__`, which every scan opens again.
 
     An object without `__arrow_c_schema__` is opened to get its schema. The first scan continues

@@ -19,11 +19,11 @@ from runnel.duckdb.stream import DuckDBStream
 from runnel.errors import Error, Position
 from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Column, Expression, columns_of, transform
-from runnel.foreign.fragment import FragmentSource, place_of
+from runnel.foreign.fragment import FragmentSource, position_of
 from runnel.processor import JobContext
 from runnel.relation.nodes import Filter, Project, Relation, Scan, references
 from runnel.rendering.duckdb.dialect import DUCKDB
-from runnel.rendering.render import Rendering, Session
+from runnel.rendering.render import Rendering, RenderingContext
 from runnel.sqltypes import BIGINT, SqlType, to_arrow
 
 _COUNT = pa.schema([pa.field("count", to_arrow(BIGINT))])
@@ -70,10 +70,10 @@ class DuckDBChange(FragmentSource):
         evaluation = context.evaluation
         arguments = tuple(value.as_py() for value in evaluation.arguments)
         rendering = Rendering(
-            DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
+            DUCKDB, RenderingContext(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
         )
         rows = "" if self._in_place is not None else self._fragment.own_query(context)
-        place = partial(place_of, self._fragment.relation)
+        place = partial(position_of, self._fragment.relation)
         return [_ChangePartition(self._table, self._statement(rendering, rows), place)]
 
     def _statement(self, rendering: Rendering, rows: str) -> str:

@@ -23,7 +23,7 @@ from runnel.connectors.duckdb.sink import STAGED_PREFIX
 from runnel.connectors.duckdb.table import DuckDBRelation, DuckDBTable
 from runnel.connectors.duckdb.types import quoted, sql_type_of, type_text
 from runnel.connectors.options import Options, OptionSet, boolean, text
-from runnel.deadline import PatientLock
+from runnel.deadline import DeadlineLock
 from runnel.duckdb.errors import translated
 from runnel.duckdb.kernel import DuckDBKernel
 from runnel.errors import (
@@ -53,7 +53,7 @@ class DuckDBConnector(DataConnector):
 
     def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
         self._kernel = kernel
-        self._locks: dict[str, PatientLock] = {}
+        self._locks: dict[str, DeadlineLock] = {}
         self._lock = Lock()
         self._read_only: dict[str, bool] = {}
 
@@ -115,7 +115,7 @@ class DuckDBConnector(DataConnector):
             title = title.replace(f'"{table}"', f'"{schema}.{table}"', 1)
         with self._lock:
             lock = self._locks.setdefault(
-                f"{database}.{schema}.{table}".lower(), PatientLock(title)
+                f"{database}.{schema}.{table}".lower(), DeadlineLock(title)
             )
         return Place(self._kernel(), database, schema, table, title, lock)
 
@@ -357,7 +357,7 @@ def _declared(
         )
     name, duck = matches[0]
     natural = _natural(location, name, duck).column.type
-    if not _holds(item.type, natural):
+    if not _fits(item.type, natural):
         raise ProgrammingError(
             f'column "{name}" of {location.title} is of type {natural}, not {item.type}',
             hint=f"declare it as {natural}, or leave the columns out",
@@ -365,7 +365,7 @@ def _declared(
     return DuckDBColumn(TableColumn(item.name, item.type, item.external_name), name, duck)
 
 
-def _holds(declared: SqlType, natural: SqlType) -> bool:
+def _fits(declared: SqlType, natural: SqlType) -> bool:
     """Whether every value of DuckDB's column is a value of the declared type."""
     if {declared.kind, natural.kind} == {Kind.JSON, Kind.VARCHAR} or (
         declared.is_interval and natural.is_interval

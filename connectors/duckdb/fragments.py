@@ -20,7 +20,7 @@ from runnel.duckdb.kernel import DuckDBKernel
 from runnel.duckdb.stream import DuckDBStream
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Literal
-from runnel.foreign.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
+from runnel.foreign.fragment import FragmentEngine, FragmentSource, Unrenderable, position_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation.nodes import (
@@ -38,7 +38,7 @@ from runnel.relation.over import Window
 from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.duckdb.relations import DuckDBRelations
-from runnel.rendering.render import Rendering, Session
+from runnel.rendering.render import Rendering, RenderingContext
 from runnel.rendering.trial import Trial
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class DuckDBFragment(FragmentSource):
             return known[1]
         evaluation = context.evaluation
         arguments = tuple(value.as_py() for value in evaluation.arguments)
-        session = Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
+        session = RenderingContext(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
         left = iter(items)
         text = DuckDBRelations(Rendering(DUCKDB, session), lambda scan, read: next(left)).whole(
             self.relation
@@ -272,7 +272,7 @@ class DuckDBFragment(FragmentSource):
         except Exception as error:
             cursor.close()
             failure = translated(error)
-            failure.position = place_of(self.relation, failure)
+            failure.position = position_of(self.relation, failure)
             raise failure from error
 
 
@@ -287,7 +287,7 @@ class _Partition(SourcePartition):
         relation: Relation,
     ) -> None:
         text, streams = query
-        fields, place = relation.fields, partial(place_of, relation)
+        fields, place = relation.fields, partial(position_of, relation)
         self._stream = DuckDBStream(
             kernel, cursor, text, streams, lambda batch: from_duckdb(batch, fields), place
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from runnel.catalog import TableColumn
 from runnel.connectors.duckdb.types import canonical_expression, quoted
-from runnel.deadline import PatientLock
+from runnel.deadline import DeadlineLock
 from runnel.duckdb.errors import translated
 from runnel.duckdb.kernel import DuckDBKernel
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
@@ -56,7 +56,7 @@ class Place:
     schema: str
     table: str
     title: str
-    lock: PatientLock
+    lock: DeadlineLock
 
     @property
     def qualified(self) -> str:

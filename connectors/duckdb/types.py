@@ -52,7 +52,7 @@ _SAME = {
     "timestamp with time zone": TIMESTAMP_TZ,
     "uuid": UUID,
 }
-_HELD = {
+_WIDENED = {
     "utinyint": SMALLINT,
     "usmallint": INTEGER,
     "uinteger": BIGINT,
@@ -91,7 +91,7 @@ def sql_type_of(duck: Any) -> SqlType:
         return map_of(_inner(children["key"]), _inner(children["value"]))
     if kind == "struct":
         return row(*((name, _inner(item)) for name, item in duck.children))
-    found = _SAME.get(kind) or _HELD.get(kind)
+    found = _SAME.get(kind) or _WIDENED.get(kind)
     if found is None:
         raise NotSupportedError(f"DuckDB type {duck} is not supported")
     return found

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from runnel.errors import DataError
 from runnel.expressions.casts.decimal_text import exact_decimals
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import canonical
 from runnel.expressions.nodes import Cast, Column
@@ -83,7 +83,7 @@ def convert_or_fail(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ValueLocation:
     """The location of a value in a file.
 
     path: the file.
@@ -95,7 +95,12 @@ class Place:
 
 
 def unfit(
-    value: object, column: str, target: SqlType, location: Place | None, *, is_inferred: bool
+    value: object,
+    column: str,
+    target: SqlType,
+    location: ValueLocation | None,
+    *,
+    is_inferred: bool,
 ) -> DataError:
     """The error for a value that does not fit the type of its column.
 
@@ -182,7 +187,7 @@ def _cast(source: SqlType, target: SqlType) -> Converter:
     )
 
     def convert(array: pa.Array) -> pa.Array:
-        return evaluate(evaluator, Frame([array], len(array), _CONTEXT))
+        return evaluate(evaluator, EvaluationInput([array], len(array), _CONTEXT))
 
     return convert
 

@@ -43,7 +43,7 @@ class FileColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FileScanRequest:
     """The request of a scan.
 
     columns: indexes in `table_columns`, in the requested order.
@@ -101,7 +101,7 @@ class FileFormat(ABC):
         """
 
     @abstractmethod
-    def read(self, share: FileShare, asked: Reading) -> Batches:
+    def read(self, share: FileShare, asked: FileScanRequest) -> Batches:
         """The rows, in batches of any size, in canonical Arrow types.
 
         A generator: it opens nothing before the first batch is requested, and closing it closes the

@@ -30,7 +30,7 @@ from runnel.connector import (
     WritableTable,
     WriteMode,
 )
-from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.format import Batches, FileFormat, FileScanRequest, FileShare
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.position import (
     Marks,
@@ -108,9 +108,9 @@ class FileSource(Source):
         self.is_repeatable = table.format.options.on_error.fails
         self.kind = f'the mapping "{table.name}"'
 
-    def _asked(self, context: JobContext) -> Reading:
+    def _asked(self, context: JobContext) -> FileScanRequest:
         table, request = self._table, self._request
-        return Reading(
+        return FileScanRequest(
             request.columns,
             table.columns,
             request.predicate,
@@ -126,11 +126,11 @@ class FileSource(Source):
             return [self._lenient_partition(share, asked) for share in shares]
         return [self._partition(share, asked) for share in shares]
 
-    def _partition(self, share: FileShare, asked: Reading) -> FilePartition:
+    def _partition(self, share: FileShare, asked: FileScanRequest) -> FilePartition:
         read = self._table.format.read
         return FilePartition(read(share, asked), asked, share, lambda share: read(share, asked))
 
-    def _lenient_partition(self, share: FileShare, asked: Reading) -> FilePartition:
+    def _lenient_partition(self, share: FileShare, asked: FileScanRequest) -> FilePartition:
         # Loaded on first use: most mappings fail on what they can't read.
         from runnel.connectors.files.records.parsers import without_malformed
 
@@ -194,7 +194,7 @@ class FilePartition(SourcePartition):
     def __init__(
         self,
         batches: Batches,
-        asked: Reading,
+        asked: FileScanRequest,
         share: FileShare | None = None,
         read_share: Callable[[FileShare], Batches] | None = None,
     ) -> None:
@@ -326,7 +326,7 @@ class LenientPartition(FilePartition):
     """Reads one share without its malformed records ('onError' = 'skip' or 'divert:…'), which it
     reports."""
 
-    def __init__(self, batches: Batches, asked: Reading, malformed: Malformed) -> None:
+    def __init__(self, batches: Batches, asked: FileScanRequest, malformed: Malformed) -> None:
         super().__init__(batches, asked)
         self._malformed = malformed
 

@@ -27,7 +27,7 @@ from runnel.connector import (
     Token,
     position_expired,
 )
-from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.layout import MapLayout
 from runnel.connectors.imap.storage.journal import Journal, JournalReader, journal_of, release
 from runnel.connectors.imap.storage.store import MapStore
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
@@ -41,7 +41,7 @@ class MapChanges(ReadableTable):
     connector = "IMap"
 
     def __init__(
-        self, mapping: str, columns: Sequence[TableColumn], layout: Layout, store: MapStore
+        self, mapping: str, columns: Sequence[TableColumn], layout: MapLayout, store: MapStore
     ) -> None:
         self.name = mapping
         self._layout = layout
@@ -96,7 +96,7 @@ class ChangesSource(Source):
     begins_anywhere = True
 
     def __init__(
-        self, store: MapStore, layout: Layout, columns: tuple[int, ...], names: Sequence[str]
+        self, store: MapStore, layout: MapLayout, columns: tuple[int, ...], names: Sequence[str]
     ) -> None:
         self._store = store
         self._layout = layout
@@ -127,7 +127,7 @@ class ChangesPartition(SourcePartition):
     def __init__(
         self,
         store: MapStore,
-        layout: Layout,
+        layout: MapLayout,
         columns: tuple[Sequence[int], Sequence[str]],
         context: JobContext,
     ) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from runnel.catalog import TableColumn
 from runnel.connector import ColumnDefinition, MappingDefinition
-from runnel.connectors.imap.layout import KEY, VALUE, Layout, is_key_path
+from runnel.connectors.imap.layout import KEY, VALUE, MapLayout, is_key_path
 from runnel.connectors.imap.values import KEY_KINDS
 from runnel.connectors.options import OptionSet, integer, text
 from runnel.errors import ProgrammingError, suggest
@@ -117,7 +117,7 @@ class Format:
     type: SqlType | None
 
 
-def resolve_columns(definition: MappingDefinition) -> tuple[tuple[TableColumn, ...], Layout]:
+def resolve_columns(definition: MappingDefinition) -> tuple[tuple[TableColumn, ...], MapLayout]:
     """The columns of a mapping and its layout, which has the paths of the columns in the same
     order.
 
@@ -151,7 +151,7 @@ def resolve_columns(definition: MappingDefinition) -> tuple[tuple[TableColumn, .
         if not values and value.type is not None:
             result.append(TableColumn(VALUE, value.type, hidden=declared))
             paths.append(VALUE)
-    return tuple(result), Layout(tuple(paths), tuple(column.type for column in result))
+    return tuple(result), MapLayout(tuple(paths), tuple(column.type for column in result))
 
 
 def _format(option: str, declared: str, java_class: str | None) -> Format:

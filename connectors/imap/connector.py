@@ -14,7 +14,7 @@ from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.imap.columns import JOURNAL_CAPACITY, OPTIONS, resolve_columns
 from runnel.connectors.imap.storage.durable import DurableMap, open_durable
-from runnel.connectors.imap.storage.staging import Staging
+from runnel.connectors.imap.storage.staging import MapStaging
 from runnel.connectors.imap.storage.store import MapStore
 from runnel.connectors.imap.table import MapTable
 from runnel.errors import ProgrammingError
@@ -35,7 +35,7 @@ class MapConnector(Connector):
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = None if directory is None else directory / "maps"
         self._lock = Lock()
-        self._maps: dict[str, Staging] = {}
+        self._maps: dict[str, MapStaging] = {}
         self._durable: list[DurableMap] = []
 
     def open(self, definition: MappingDefinition) -> Table:
@@ -55,11 +55,11 @@ class MapConnector(Connector):
             table.keep_journal(capacity)
         return table
 
-    def _map(self, external: str) -> Staging:
+    def _map(self, external: str) -> MapStaging:
         with self._lock:
             known = self._maps.get(external.lower())
             if known is None:
-                known = Staging(MapStore(external))
+                known = MapStaging(MapStore(external))
                 if self._directory is not None:
                     self._durable.append(open_durable(known, self._directory))
                 self._maps[external.lower()] = known

@@ -28,7 +28,7 @@ from runnel.connector import (
     Source,
     SourcePartition,
 )
-from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.layout import MapLayout
 from runnel.connectors.imap.scan import project
 from runnel.connectors.imap.storage.index import (
     Positions,
@@ -55,7 +55,7 @@ class MapIndexSource(Source):
     def __init__(
         self,
         store: MapStore,
-        layout: Layout,
+        layout: MapLayout,
         columns: Sequence[TableColumn],
         request: ScanRequest,
         lookup: IndexLookup,
@@ -70,7 +70,7 @@ class MapIndexSource(Source):
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         request, layout = self._request, self._layout
-        bound_lookup = Places(self._lookup, layout.types[self._index_columns[0]], context)
+        bound_lookup = BoundLookup(self._lookup, layout.types[self._index_columns[0]], context)
         runs = []
         for view in self._store.snapshot():
             order = order_of(view.segment, layout, self._index_columns)
@@ -80,7 +80,9 @@ class MapIndexSource(Source):
                     view.segment.batch, view.segment.layout, layout, request.columns, self._names
                 )
                 runs.append(
-                    Run(batch, order, _positions(order, ranges, self._lookup.descending), view.mask)
+                    IndexRun(
+                        batch, order, _positions(order, ranges, self._lookup.descending), view.mask
+                    )
                 )
         limit = request.limit if request.predicate is None else None
         # A batch without columns has no visible order.
@@ -88,7 +90,7 @@ class MapIndexSource(Source):
         return [IndexPartition(runs, limit, ordered, self._lookup.descending)]
 
 
-class Places:
+class BoundLookup:
     """A look-up whose parameters have values."""
 
     def __init__(self, lookup: IndexLookup, column: SqlType, context: JobContext) -> None:
@@ -136,7 +138,7 @@ def _positions(order: SortedOrder, ranges: list[Range], descending: bool) -> Pos
     return positions[::-1] if descending else positions
 
 
-class Run:
+class IndexRun:
     """The rows of one segment that a look-up found, in the order of the result."""
 
     __slots__ = ("_at", "_mask", "_positions", "_ready", "batch", "order")
@@ -176,7 +178,9 @@ class Run:
 class IndexPartition(SourcePartition):
     """The only partition of an index scan."""
 
-    def __init__(self, runs: list[Run], limit: int | None, ordered: bool, descending: bool) -> None:
+    def __init__(
+        self, runs: list[IndexRun], limit: int | None, ordered: bool, descending: bool
+    ) -> None:
         self._runs = runs
         self._left = limit
         self._ordered = ordered

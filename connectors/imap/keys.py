@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.connectors.imap.layout import KEY, Layout
+from runnel.connectors.imap.layout import KEY, MapLayout
 from runnel.connectors.imap.values import key_values, value_of
 from runnel.errors import DataError, IntegrityError
 
@@ -15,7 +15,7 @@ Key = Any
 """The key form of a key; for a key of several columns, the tuple of their key forms."""
 
 
-def keys_of(batch: pa.RecordBatch, columns: Sequence[int], layout: Layout) -> list[Key]:
+def keys_of(batch: pa.RecordBatch, columns: Sequence[int], layout: MapLayout) -> list[Key]:
     """The key forms of the rows of a batch; DataError for a NULL.
 
     `columns` are the indexes of the key columns, in the layout's order.
@@ -35,9 +35,9 @@ def null_key(path: str) -> DataError:
     )
 
 
-def duplicate(name: str, key: Key, layout: Layout, what: str) -> IntegrityError:
+def duplicate(name: str, key: Key, layout: MapLayout, what: str) -> IntegrityError:
     """The error for a key that cannot be inserted; `what` is the reason."""
-    values = key_parts(key, layout)
+    values = key_tuple(key, layout)
     shown = ", ".join(f"'{value}'" if isinstance(value, str) else str(value) for value in values)
     text = shown if len(values) == 1 else f"({shown})"
     return IntegrityError(
@@ -46,7 +46,7 @@ def duplicate(name: str, key: Key, layout: Layout, what: str) -> IntegrityError:
     )
 
 
-def key_parts(key: Key, layout: Layout) -> tuple[Any, ...]:
+def key_tuple(key: Key, layout: MapLayout) -> tuple[Any, ...]:
     """The values of a key, as a fetch returns them."""
     forms = key if len(layout.keys) > 1 else (key,)
     return tuple(

@@ -25,7 +25,7 @@ def is_key_path(path: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class MapLayout:
     """The fields of rows, in the order of their columns. A store has one instance per layout, so
     layouts are compared by identity.
 
@@ -63,14 +63,14 @@ class Layout:
         )
 
     @cached_property
-    def key_layout(self) -> Layout:
+    def key_layout(self) -> MapLayout:
         """The layout of the key's fields alone."""
-        return Layout(
+        return MapLayout(
             tuple(path for path, _ in self.key_fields), tuple(item for _, item in self.key_fields)
         )
 
 
-def union(first: Layout, second: Layout) -> Layout | None:
+def union(first: MapLayout, second: MapLayout) -> MapLayout | None:
     """The layout with the fields of both; None if a field has two types."""
     if first is second:
         return first
@@ -78,18 +78,18 @@ def union(first: Layout, second: Layout) -> Layout | None:
     for path, item in zip(second.paths, second.types, strict=True):
         if types.setdefault(path, item) != item:
             return None
-    return Layout(tuple(types), tuple(types.values()))
+    return MapLayout(tuple(types), tuple(types.values()))
 
 
 def select_fields(
-    batch: pa.RecordBatch, stored: Layout, target: Layout, columns: Sequence[int]
+    batch: pa.RecordBatch, stored: MapLayout, target: MapLayout, columns: Sequence[int]
 ) -> list[pa.Array]:
     """The columns of the layout `target` at the indexes `columns`, from rows with the layout
     `stored`."""
     return [_field(batch, stored, target.paths[i], target.types[i]) for i in columns]
 
 
-def _field(batch: pa.RecordBatch, stored: Layout, path: str, expected: SqlType) -> pa.Array:
+def _field(batch: pa.RecordBatch, stored: MapLayout, path: str, expected: SqlType) -> pa.Array:
     index = stored.indexes.get(path)
     if index is None:
         return pa.nulls(batch.num_rows, to_arrow(expected))
@@ -108,7 +108,7 @@ def wrong_type(path: str, stored: SqlType, expected: SqlType) -> DataError:
     )
 
 
-def check_key(stored: Layout, expected: Layout) -> None:
+def check_key(stored: MapLayout, expected: MapLayout) -> None:
     """Fails if the mapping's key differs from the key of the stored rows."""
     if stored.key_fields == expected.key_fields:
         return

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import from_flags
 from runnel.connector import BATCH_ROWS, END, End, Pause, Source, SourcePartition
-from runnel.connectors.imap.layout import Layout, select_fields
+from runnel.connectors.imap.layout import MapLayout, select_fields
 from runnel.connectors.imap.storage.store import MapStore, SegmentView
 from runnel.processor import JobContext
 
@@ -26,7 +26,7 @@ class MapSource(Source):
     def __init__(
         self,
         store: MapStore,
-        layout: Layout,
+        layout: MapLayout,
         columns: tuple[int, ...],
         names: Sequence[str],
         limit: int | None,
@@ -38,7 +38,7 @@ class MapSource(Source):
         self._limit = limit
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        slices: list[Piece] = []
+        slices: list[SegmentSlice] = []
         left = self._limit
         for view in self._store.snapshot():
             if left is not None and left <= 0:
@@ -47,7 +47,7 @@ class MapSource(Source):
                 view.segment.batch, view.segment.layout, self._layout, self._columns, self._names
             )
             slices.extend(
-                Piece(batch, view, start) for start in range(0, batch.num_rows, BATCH_ROWS)
+                SegmentSlice(batch, view, start) for start in range(0, batch.num_rows, BATCH_ROWS)
             )
             if left is not None:
                 left -= live_rows(view)
@@ -56,7 +56,7 @@ class MapSource(Source):
         return [MapPartition(slices[low:high]) for low, high in pairwise(bounds)]
 
 
-class Piece:
+class SegmentSlice:
     """At most BATCH_ROWS rows of a segment, from the row `start` on.
 
     `batch` has the requested columns of the whole segment.
@@ -86,7 +86,7 @@ class Piece:
 class MapPartition(SourcePartition):
     """A contiguous range of the slices of a scan."""
 
-    def __init__(self, slices: Sequence[Piece]) -> None:
+    def __init__(self, slices: Sequence[SegmentSlice]) -> None:
         self._slices = slices
         self._next = 0
 
@@ -105,8 +105,8 @@ class MapPartition(SourcePartition):
 
 def project(
     batch: pa.RecordBatch,
-    stored: Layout,
-    layout: Layout,
+    stored: MapLayout,
+    layout: MapLayout,
     columns: tuple[int, ...],
     names: Sequence[str],
 ) -> pa.RecordBatch:

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from runnel.connector import Sink, Token, WriteMode
 from runnel.connectors.imap.keys import Key, keys_of, null_key
-from runnel.connectors.imap.layout import Layout, select_fields
+from runnel.connectors.imap.layout import MapLayout, select_fields
 from runnel.connectors.imap.storage.segment import MOST_ROWS
-from runnel.connectors.imap.storage.staging import StagedRows, Staging
+from runnel.connectors.imap.storage.staging import MapStaging, StagedRows
 
 Batches = list[pa.RecordBatch]
 
@@ -32,7 +32,12 @@ class MapSink(Sink):
     """
 
     def __init__(
-        self, staging: Staging, layout: Layout, written: Layout, mode: WriteMode, owner: str = ""
+        self,
+        staging: MapStaging,
+        layout: MapLayout,
+        written: MapLayout,
+        mode: WriteMode,
+        owner: str = "",
     ) -> None:
         missing = [path for path, _ in layout.key_fields if path not in written.indexes]
         if missing:

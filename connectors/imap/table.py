@@ -23,12 +23,12 @@ from runnel.connector import (
 )
 from runnel.connectors.imap.index_scan import MapIndexSource
 from runnel.connectors.imap.keys import Key, duplicate, null_key
-from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.layout import MapLayout
 from runnel.connectors.imap.rows import value_check
 from runnel.connectors.imap.scan import MapSource
 from runnel.connectors.imap.sink import MapSink
 from runnel.connectors.imap.storage.index import check_index
-from runnel.connectors.imap.storage.staging import Staging
+from runnel.connectors.imap.storage.staging import MapStaging
 from runnel.connectors.imap.values import key_form, key_values
 from runnel.errors import DataError, Error
 from runnel.processor import Guarantee
@@ -46,7 +46,7 @@ class MapTable(IndexedTable, KeyedTable):
     guarantee = Guarantee.EXACTLY_ONCE
 
     def __init__(
-        self, name: str, columns: tuple[TableColumn, ...], layout: Layout, staging: Staging
+        self, name: str, columns: tuple[TableColumn, ...], layout: MapLayout, staging: MapStaging
     ) -> None:
         self.name = name
         self.columns = columns
@@ -164,7 +164,7 @@ class MapTable(IndexedTable, KeyedTable):
 
     def sink(self, request: SinkRequest) -> Sink:
         paths, types = self._layout.paths, self._layout.types
-        written = Layout(
+        written = MapLayout(
             tuple(paths[i] for i in request.columns), tuple(types[i] for i in request.columns)
         )
         return MapSink(self._staging, self._layout, written, request.mode, request.owner)
@@ -173,7 +173,7 @@ class MapTable(IndexedTable, KeyedTable):
         return self._store.statement_lock
 
 
-def _key_function(layout: Layout) -> Callable[[tuple[Any, ...]], Key]:
+def _key_function(layout: MapLayout) -> Callable[[tuple[Any, ...]], Key]:
     """The function from the values of a key to its key form, which is None if one of them is
     NULL."""
     forms = [key_form(item) for _, item in layout.key_fields]

@@ -18,7 +18,7 @@ from runnel.connectors.files.columnar.avro_schema import (
 from runnel.connectors.files.conversion import convert_arrow, unfit
 from runnel.connectors.files.format import external_name, match_names
 from runnel.connectors.files.json.json_lines import unfit_places
-from runnel.connectors.kafka.payloads import Messages, Payloads, Side
+from runnel.connectors.kafka.payloads import Messages, PayloadCodec, Payloads
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import SqlType, to_arrow
@@ -44,7 +44,7 @@ def schema_columns(schema: Any, option: str) -> list[tuple[str, SqlType]]:
     return columns_of_schema(schema, f"option {option}")
 
 
-class AvroSide(Side):
+class AvroCodec(PayloadCodec):
     """An Avro record; its fields are the columns.
 
     Without a schema, the schema of new Avro files with these columns is used.

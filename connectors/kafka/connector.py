@@ -32,7 +32,7 @@ from runnel.connectors.files.records.malformed import OnError, on_error
 from runnel.connectors.imap.columns import SINGLE_FORMATS
 from runnel.connectors.imap.layout import KEY, VALUE
 from runnel.connectors.kafka.client import consumer, topics
-from runnel.connectors.kafka.payloads import CsvSide, JsonSide, Side, SingleSide
+from runnel.connectors.kafka.payloads import CsvCodec, JsonCodec, PayloadCodec, SingleColumnCodec
 from runnel.connectors.kafka.sink import KafkaSink
 from runnel.connectors.kafka.source import KafkaSource
 from runnel.connectors.options import Options, OptionSet, integer, text
@@ -129,13 +129,13 @@ class KafkaTable(ReadableTable, WritableTable):
                 f'column "{keys[0][0].name}" is part of the key, but option "keyFormat" is missing',
                 hint="add 'keyFormat'",
             )
-        self.key_side: Side | None = None
+        self.key_side: PayloadCodec | None = None
         if key_format is not None and (keys or not declared):
-            self.key_side = _side(KEY, key_format, options.get(KEY_SCHEMA), keys)
+            self.key_side = _codec(KEY, key_format, options.get(KEY_SCHEMA), keys)
             found += self.key_side.columns
-        self.value_side: Side | None = None
+        self.value_side: PayloadCodec | None = None
         if values or not declared:
-            self.value_side = _side(
+            self.value_side = _codec(
                 VALUE, options.require(VALUE_FORMAT), options.get(VALUE_SCHEMA), values
             )
             found += self.value_side.columns
@@ -154,8 +154,8 @@ class KafkaTable(ReadableTable, WritableTable):
         ]
         self.columns = (*shown, *hidden)
         positions = {column.name: position for position, column in enumerate(self.columns)}
-        self.key_indexes = _places(self.key_side, positions)
-        self.value_indexes = _places(self.value_side, positions)
+        self.key_indexes = _positions(self.key_side, positions)
+        self.value_indexes = _positions(self.value_side, positions)
         self.metadata = {column.name: positions[column.name] for column in hidden}
 
     @property
@@ -180,7 +180,7 @@ class KafkaTable(ReadableTable, WritableTable):
         return KafkaSink(self, request)
 
 
-def _places(side: Side | None, positions: Mapping[str, int]) -> tuple[int, ...]:
+def _positions(side: PayloadCodec | None, positions: Mapping[str, int]) -> tuple[int, ...]:
     return () if side is None else tuple(positions[column.name] for column in side.columns)
 
 
@@ -210,15 +210,15 @@ def _path(column: ColumnDefinition) -> str:
     return f"{VALUE}.{name}"
 
 
-def _side(
+def _codec(
     side: str, format_name: str, schema: str | None, declared: list[tuple[ColumnDefinition, str]]
-) -> Side:
+) -> PayloadCodec:
     """The codec of the key or the value of messages, by its format and its columns."""
     option = "keyFormat" if side == KEY else "valueFormat"
     kind = format_name.strip().lower()
     single = _SINGLE.get(kind)
     if single is not None:
-        return SingleSide([_single_column(side, option, single, declared)])
+        return SingleColumnCodec([_single_column(side, option, single, declared)])
     if kind not in RECORD_FORMATS:
         known = [*RECORD_FORMATS, *_SINGLE]
         raise ProgrammingError(
@@ -236,7 +236,7 @@ def _side(
         )
     if kind == "avro":
         # Loaded on first use, since it needs another package.
-        from runnel.connectors.kafka.avro import AvroSide, parsed_schema, schema_columns
+        from runnel.connectors.kafka.avro import AvroCodec, parsed_schema, schema_columns
 
         option = "keyAvroSchema" if side == KEY else "valueAvroSchema"
         parsed = None if schema is None else parsed_schema(schema, option)
@@ -245,9 +245,9 @@ def _side(
                 TableColumn(name, item, name) for name, item in schema_columns(parsed, option)
             ]
         _check_declared(columns, kind, side)
-        return AvroSide(columns, parsed)
+        return AvroCodec(columns, parsed)
     _check_declared(columns, kind, side)
-    return JsonSide(columns) if kind == "json-flat" else CsvSide(columns)
+    return JsonCodec(columns) if kind == "json-flat" else CsvCodec(columns)
 
 
 def _check_declared(columns: list[TableColumn], kind: str, side: str) -> None:

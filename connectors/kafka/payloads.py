@@ -28,7 +28,7 @@ from runnel.columns.batches import (
 from runnel.connectors.files.conversion import converter, unfit
 from runnel.connectors.files.csv.csv_records import CsvRecords
 from runnel.connectors.files.csv.csv_writer import CsvWriter
-from runnel.connectors.files.format import Reading, external_name
+from runnel.connectors.files.format import FileScanRequest, external_name
 from runnel.connectors.files.json.json_lines import JsonLines
 from runnel.connectors.files.json.json_writer import JsonWriter
 from runnel.connectors.files.options import CsvDialect, FileOptions
@@ -74,7 +74,7 @@ class Messages:
             self.malformed.leave_out(error, (payload or b"").decode("utf-8", "backslashreplace"))
 
 
-class Side(ABC):
+class PayloadCodec(ABC):
     """One side of a topic's messages. `columns` have the fields' names as external names."""
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
@@ -102,7 +102,7 @@ _NUMBERS = {
 }
 
 
-class SingleSide(Side):
+class SingleColumnCodec(PayloadCodec):
     """One value."""
 
     @property
@@ -190,7 +190,7 @@ class SingleSide(Side):
         )
 
 
-class TextSide(Side):
+class TextCodec(PayloadCodec):
     """Text records: each message becomes a line, and a parser of files reads all lines together."""
 
     parser: type[RecordParser]
@@ -200,7 +200,7 @@ class TextSide(Side):
     def decode(
         self, payloads: Payloads, requested: Sequence[int], messages: Messages
     ) -> list[pa.Array]:
-        asked = Reading(tuple(requested), self.columns, evaluation=_CONTEXT)
+        asked = FileScanRequest(tuple(requested), self.columns, evaluation=_CONTEXT)
         options = FileOptions("", None, None, "none", False, False, _DIALECT)
         parser = self.parser("", options, asked, Malformed(messages.malformed.on_error, ""))
         self.prepare(parser)
@@ -293,7 +293,7 @@ class _Bytes:
         self.data += bytes(data)
 
 
-class JsonSide(TextSide):
+class JsonCodec(TextCodec):
     """A JSON object; its fields are the columns."""
 
     parser = JsonLines
@@ -309,7 +309,7 @@ class JsonSide(TextSide):
         JsonWriter(output, self.columns).write(batch)
 
 
-class CsvSide(TextSide):
+class CsvCodec(TextCodec):
     """A line of CSV; its values are the columns in their order."""
 
     parser = CsvRecords
@@ -359,8 +359,8 @@ class Topic(Protocol):
     client_options: dict[str, str]
     on_error: OnError
     columns: tuple[TableColumn, ...]
-    key_side: Side | None
+    key_side: PayloadCodec | None
     key_indexes: tuple[int, ...]
-    value_side: Side | None
+    value_side: PayloadCodec | None
     value_indexes: tuple[int, ...]
     metadata: dict[str, int]

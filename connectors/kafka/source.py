@@ -37,7 +37,7 @@ from runnel.connectors.kafka.client import (
     partitions_of,
     seconds,
 )
-from runnel.connectors.kafka.payloads import Messages, Side, Topic, all_sound
+from runnel.connectors.kafka.payloads import Messages, PayloadCodec, Topic, all_sound
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import TIMESTAMP_TZ, to_arrow
@@ -351,7 +351,7 @@ class KafkaPartition(SourcePartition):
 
     def _decoded(
         self,
-        side: Side | None,
+        side: PayloadCodec | None,
         positions: Sequence[int],
         payloads: Callable[[], list[bytes | None]],
         messages: Messages,

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from runnel.connectors.comparisons import comparisons
 from runnel.connectors.files.columnar.row_groups import overlaps
-from runnel.connectors.files.hive.paths import kept_files
+from runnel.connectors.files.hive.paths import matching_files
 from runnel.connectors.files.storage import DataFile
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression, conjuncts
@@ -85,7 +85,7 @@ class FileSet:
             pa.concat_arrays([file.constants[index] for file in self.files]) for index in shared
         ]
         positions = {index: position for position, index in enumerate(shared)}
-        selected = kept_files(predicate, positions, values, len(self.files), context)
+        selected = matching_files(predicate, positions, values, len(self.files), context)
         for test in comparisons(predicate, context):
             bounds = None if test.column.index in positions else self.bounds(test.column.index)
             if bounds is not None:

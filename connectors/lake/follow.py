@@ -23,7 +23,7 @@ from runnel.connector import (
     Token,
     position_expired,
 )
-from runnel.connectors.files.format import Batches, Reading
+from runnel.connectors.files.format import Batches, FileScanRequest
 from runnel.connectors.lake.files import FileSet, LakeFile
 from runnel.connectors.lake.table import LakeTable, read_files
 from runnel.errors import ErrorCode, OperationalError
@@ -87,7 +87,9 @@ class LakeFollowSource(Source):
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         table, request = self._table, self._request
-        asked = Reading(request.columns, table.columns, request.predicate, context.evaluation)
+        asked = FileScanRequest(
+            request.columns, table.columns, request.predicate, context.evaluation
+        )
         return [LakeFollowPartition(table, asked, table.first_version(), context.clock)]
 
 
@@ -95,12 +97,18 @@ class LakeFollowPartition(SourcePartition):
     """Reads the versions of a table in order, without end."""
 
     def __init__(
-        self, table: FollowedLakeTable, asked: Reading, version: int, clock: Callable[[], int]
+        self,
+        table: FollowedLakeTable,
+        asked: FileScanRequest,
+        version: int,
+        clock: Callable[[], int],
     ) -> None:
         self._table = table
         self._asked = asked
         # Rows are counted in whole files, so that the count also holds for another predicate.
-        self._whole = Reading(asked.columns, asked.table_columns, evaluation=asked.evaluation)
+        self._whole = FileScanRequest(
+            asked.columns, asked.table_columns, evaluation=asked.evaluation
+        )
         self._from = version
         self._version = version
         self._is_first = True

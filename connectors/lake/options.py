@@ -22,7 +22,7 @@ CREATE = boolean("create", False)
 PARTITION_BY = text("partitionBy")
 
 
-def moment(name: str) -> Option[datetime]:
+def instant(name: str) -> Option[datetime]:
     """A point in time in ISO 8601, in UTC unless it has an offset."""
 
     def parse(value: str) -> datetime:

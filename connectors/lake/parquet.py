@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from runnel.connectors.files.columnar.parquet import ParquetFormat
-from runnel.connectors.files.format import Batches, Reading, external_name, match_names
+from runnel.connectors.files.format import Batches, FileScanRequest, external_name, match_names
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import NotSupportedError
@@ -26,13 +26,16 @@ class LakeParquet(ParquetFormat):
         super().__init__(OPTIONS)
 
     def _read_file(
-        self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading
+        self,
+        opened: pq.ParquetFile,
+        what: tuple[DataFile, tuple[int, ...] | None],
+        asked: FileScanRequest,
     ) -> Batches:
         check_fields(opened.schema_arrow, what[0], asked)
         return super()._read_file(opened, what, asked)
 
 
-def check_fields(schema: pa.Schema, file: DataFile, asked: Reading) -> None:
+def check_fields(schema: pa.Schema, file: DataFile, asked: FileScanRequest) -> None:
     """Fails if a nested column has other fields in a file than in the table."""
     nested = [column for column in asked.requested if column.type.is_nested]
     positions = match_names([external_name(column) for column in nested], schema.names)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import make_batch
 from runnel.connector import ReadableTable, ScanRequest, Source, SourcePartition, Token
-from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.format import Batches, FileFormat, FileScanRequest, FileShare
 from runnel.connectors.files.hive.table import columns_over
 from runnel.connectors.files.position import share_of_marks
 from runnel.connectors.files.table import FilePartition, divide
@@ -93,7 +93,7 @@ class LakeSource(Source):
     ) -> SourcePartition:
         request = self._request
         limit = request.limit if request.predicate is None else None
-        asked = Reading(
+        asked = FileScanRequest(
             request.columns, self._table.columns, request.predicate, context.evaluation, limit
         )
 
@@ -111,7 +111,7 @@ class LakePartition(FilePartition):
     def __init__(
         self,
         read_share: Callable[[FileShare], Batches],
-        asked: Reading,
+        asked: FileScanRequest,
         share: FileShare,
         version: int,
     ) -> None:
@@ -124,7 +124,10 @@ class LakePartition(FilePartition):
 
 
 def read_files(
-    table: LakeTable, files: Sequence[LakeFile], parts: tuple[int, ...] | None, asked: Reading
+    table: LakeTable,
+    files: Sequence[LakeFile],
+    parts: tuple[int, ...] | None,
+    asked: FileScanRequest,
 ) -> Batches:
     """The rows of some files, or of some row groups of one file. A generator, like
     `FileFormat.read`."""
@@ -134,7 +137,7 @@ def read_files(
         own = [i for i in range(len(table.columns)) if i not in constants]
         positions = {index: position for position, index in enumerate(own)}
         requested = [i for i in asked.columns if i not in constants]
-        inner = Reading(
+        inner = FileScanRequest(
             tuple(positions[i] for i in requested),
             tuple(table.columns[i] for i in own),
             None if file.live_rows is not None else columns_over(asked.predicate, positions),
@@ -149,7 +152,7 @@ def read_files(
             ]
             result = make_batch(columns, schema, rows)
             if file.live_rows is not None:
-                result = _kept(result, file.live_rows.slice(row, rows))
+                result = _live(result, file.live_rows.slice(row, rows))
             row += rows
             yield result
 
@@ -158,7 +161,7 @@ def _repeated(value: pa.Array, rows: int) -> pa.Array:
     return pa.repeat(value[0], rows) if value[0].is_valid else pa.nulls(rows, value.type)
 
 
-def _kept(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
+def _live(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
     """The rows of a batch that the mask selects, and all rows after its end.
 
     Example: 4 rows and the mask [False, True] give the rows 1, 2 and 3.

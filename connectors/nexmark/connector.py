@@ -20,15 +20,15 @@ from runnel.connector import (
     ScanRequest,
     Source,
 )
-from runnel.connectors.nexmark.events import COLUMNS, IN_TURN, OFFSETS, Timing
-from runnel.connectors.nexmark.source import NexmarkSource, Plan
+from runnel.connectors.nexmark.events import COLUMNS, IN_TURN, OFFSETS, EventTiming
+from runnel.connectors.nexmark.source import EventSchedule, NexmarkSource
 from runnel.connectors.options import Option, OptionSet, boolean, choice, integer
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
 
 _EPOCH = datetime(1970, 1, 1)
 
 
-def _moment(name: str, default: str) -> Option[int]:
+def _timestamp(name: str, default: str) -> Option[int]:
     """An option with a timestamp, in µs since 1970."""
 
     def parse(value: str) -> int:
@@ -50,7 +50,7 @@ SEED = integer("seed", 1)
 JITTER = integer("jitterMillis", 0, most=3_600_000)
 PARTITIONS = integer("partitions", 1, least=1, most=256)
 EVENT_RATE = integer("eventRate", 10_000, least=1, most=10**9)
-START_TIME = _moment("startTime", "2015-07-15 00:00:00")
+START_TIME = _timestamp("startTime", "2015-07-15 00:00:00")
 STREAM = boolean("stream", False)
 
 OPTIONS = OptionSet(
@@ -76,14 +76,14 @@ class NexmarkConnector(Connector):
             )
         options = OPTIONS.read(definition.options)
         event_rate = options.require(EVENT_RATE)
-        plan = Plan(
+        plan = EventSchedule(
             table=options.require(TABLE),
             events=options.get(EVENTS),
             rate=options.get(RATE),
             seed=options.require(SEED),
             jitter=options.require(JITTER) * event_rate // 1000,
             partitions=options.require(PARTITIONS),
-            timing=Timing(options.require(START_TIME), event_rate),
+            timing=EventTiming(options.require(START_TIME), event_rate),
         )
         return NexmarkTable(
             definition, plan, lag=options.require(JITTER) * 1000, is_stream=options.require(STREAM)
@@ -99,7 +99,7 @@ class NexmarkTable(ReadableTable):
     connector = "Nexmark"
 
     def __init__(
-        self, definition: MappingDefinition, plan: Plan, *, lag: int, is_stream: bool
+        self, definition: MappingDefinition, plan: EventSchedule, *, lag: int, is_stream: bool
     ) -> None:
         self.name = definition.name
         self.columns = (

@@ -46,7 +46,7 @@ _TIME_TYPE = to_arrow(TIMESTAMP)
 
 
 @frozen
-class Timing:
+class EventTiming:
     """Event time: event 0 at `start`, then `rate` events per second, to the millisecond as
     specified.
 
@@ -66,7 +66,7 @@ class Timing:
 class Events:
     """Events of one kind, by number. Random bits are drawn when a column needs them."""
 
-    def __init__(self, numbers: Indexes, seed: int, timing: Timing) -> None:
+    def __init__(self, numbers: Indexes, seed: int, timing: EventTiming) -> None:
         self.numbers = numbers
         self.timing = timing
         self._seed = seed
@@ -80,7 +80,7 @@ class Events:
         return known
 
     @cached_property
-    def texts(self) -> texts.Texts:
+    def texts(self) -> texts.NexmarkTexts:
         return texts.texts(self._seed)
 
     @cached_property
@@ -268,7 +268,7 @@ COLUMNS["event"] = (
 
 
 def rows(
-    table: str, numbers: Indexes, columns: Sequence[str], seed: int, timing: Timing
+    table: str, numbers: Indexes, columns: Sequence[str], seed: int, timing: EventTiming
 ) -> pa.RecordBatch:
     """Columns of the events with these numbers, all of which are of the table's kind."""
     by_name = {item.name: item.type for item in COLUMNS[table]}

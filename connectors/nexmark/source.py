@@ -16,7 +16,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes
 from runnel.connector import END, End, Pause, Source, SourcePartition, Token
-from runnel.connectors.nexmark.events import IN_TURN, OFFSETS, Timing, rows
+from runnel.connectors.nexmark.events import IN_TURN, OFFSETS, EventTiming, rows
 from runnel.connectors.nexmark.random_numbers import draws, low_below
 from runnel.errors import OperationalError
 from runnel.processor import JobContext
@@ -41,7 +41,7 @@ _JITTER_STREAM = 99
 
 
 @frozen
-class Plan:
+class EventSchedule:
     """The parameters of a scan.
 
     table: one of OFFSETS.
@@ -59,7 +59,7 @@ class Plan:
     seed: int
     jitter: int
     partitions: int
-    timing: Timing
+    timing: EventTiming
 
 
 class NexmarkSource(Source):
@@ -68,7 +68,9 @@ class NexmarkSource(Source):
     is_repeatable = True
     kind = "a Nexmark source"
 
-    def __init__(self, plan: Plan, columns: tuple[str, ...], names: tuple[str, ...]) -> None:
+    def __init__(
+        self, plan: EventSchedule, columns: tuple[str, ...], names: tuple[str, ...]
+    ) -> None:
         self._plan = plan
         self._columns = columns
         self._names = names
@@ -77,16 +79,19 @@ class NexmarkSource(Source):
         started = context.clock()
         return [
             NexmarkPartition(
-                Share(self._plan, index), self._columns, self._names, (context.clock, started)
+                PartitionEvents(self._plan, index),
+                self._columns,
+                self._names,
+                (context.clock, started),
             )
             for index in range(self._plan.partitions)
         ]
 
 
-class Share:
+class PartitionEvents:
     """The events of one partition and their order of arrival. Indexes are counted from 0."""
 
-    def __init__(self, plan: Plan, index: int) -> None:
+    def __init__(self, plan: EventSchedule, index: int) -> None:
         self.plan = plan
         self.index = index
         self._jitter = plan.jitter // plan.partitions
@@ -144,7 +149,7 @@ class NexmarkPartition(SourcePartition):
 
     def __init__(
         self,
-        share: Share,
+        share: PartitionEvents,
         columns: tuple[str, ...],
         names: tuple[str, ...],
         time: tuple[Callable[[], int], int],

@@ -40,7 +40,7 @@ _SPACES = 13
 """One in this number of characters is a space."""
 
 
-class Texts:
+class NexmarkTexts:
     """The texts of one seed, each kind computed on first use. Immutable afterwards, so safe for
     threads."""
 
@@ -109,9 +109,9 @@ class Texts:
 
 
 @lru_cache(maxsize=4)
-def texts(seed: int) -> Texts:
+def texts(seed: int) -> NexmarkTexts:
     """The texts of a seed."""
-    return Texts(seed)
+    return NexmarkTexts(seed)
 
 
 @lru_cache(maxsize=8)
@@ -135,7 +135,7 @@ def person_names(pick: Draws) -> pa.Array:
     return _listed(*names).take(indexes(low_below(pick, len(names))))
 
 
-def email_addresses(known: Texts, local: Draws, domain: Draws) -> pa.Array:
+def email_addresses(known: NexmarkTexts, local: Draws, domain: Draws) -> pa.Array:
     """Addresses of random letters."""
     at, dot_com, nothing = (scalar_of(text, VARCHAR) for text in ("@", ".com", ""))
     left, right = known.letters("email", 3, 4, local), known.letters("domain", 3, 2, domain)

@@ -32,7 +32,7 @@ def stream_event_time(
                     hint="name it: register_stream(…, time_column=…)",
                 )
             return None
-        index = _place(name, time_column, columns)
+        index = _column_index(name, time_column, columns)
         column = columns[index]
         return EventTime(index, _lag(max_disorder, column), _milliseconds(idle_timeout))
 
@@ -79,7 +79,7 @@ def _is_time(item: SqlType) -> bool:
     return item.is_integer or item.kind in _TIMES
 
 
-def _place(stream: str, name: str, columns: Sequence[TableColumn]) -> int:
+def _column_index(stream: str, name: str, columns: Sequence[TableColumn]) -> int:
     for index, column in enumerate(columns):
         if column.name.lower() == name.lower():
             if not _is_time(column.type):

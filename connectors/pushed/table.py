@@ -314,7 +314,7 @@ class StreamTable(ReadableTable):
         return None
 
     def scan(self, request: ScanRequest) -> Source:
-        return StreamSource(self.channel, request.columns)
+        return PushedStreamSource(self.channel, request.columns)
 
     def withdraw(self) -> None:
         """Refuses new readers; writers get an error once the last reader has left."""
@@ -329,7 +329,7 @@ class StreamTable(ReadableTable):
         return StreamWriter(self)
 
 
-class StreamSource(Source):
+class PushedStreamSource(Source):
     """A scan of a pushed stream: each execution is a reader of its own."""
 
     is_live = True
@@ -339,13 +339,13 @@ class StreamSource(Source):
         self._columns = columns
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        return [StreamPartition(self._channel, self._columns, context.owner)]
+        return [PushedStreamPartition(self._channel, self._columns, context.owner)]
 
     def forget(self, owner: str) -> None:
         self._channel.forget(owner)
 
 
-class StreamPartition(SourcePartition):
+class PushedStreamPartition(SourcePartition):
     """One reader. It counts from its creation until it is closed or forgotten."""
 
     def __init__(self, channel: StreamChannel, columns: tuple[int, ...], owner: str = "") -> None:

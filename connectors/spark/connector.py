@@ -9,7 +9,12 @@ from runnel.catalog import Table, TableColumn
 from runnel.connector import DataConnector, MappingDefinition
 from runnel.connectors.spark.errors import spark_errors
 from runnel.connectors.spark.options import SparkOptions, read_options
-from runnel.connectors.spark.origin import FollowedOrigin, Origin, RegisteredFrame, origin_of
+from runnel.connectors.spark.origin import (
+    DataFrameOrigin,
+    FollowedOrigin,
+    RegisteredFrame,
+    origin_of,
+)
 from runnel.connectors.spark.session.owner import SessionOwner, session_of
 from runnel.connectors.spark.table import SparkSinkTable, SparkTable, found_columns, table_of_frame
 from runnel.errors import NotSupportedError, ProgrammingError
@@ -102,7 +107,11 @@ class SparkConnector(DataConnector, JobRuntimeConnector):
             return self._stream(name, origin, *found_columns(origin.frame(spark)))
 
     def _stream(
-        self, name: str, origin: Origin, columns: list[TableColumn], problems: dict[int, str]
+        self,
+        name: str,
+        origin: DataFrameOrigin,
+        columns: list[TableColumn],
+        problems: dict[int, str],
     ) -> SparkStreamTable:
         # Loaded on first use, since few connections have streams of Spark.
         from runnel.connectors.spark.stream import SparkStreamTable

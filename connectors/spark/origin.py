@@ -25,7 +25,7 @@ _MADE_UP = re.compile(r"_c\d+")
 """The names that Spark generates for columns without a name in the header."""
 
 
-class Origin(ABC):
+class DataFrameOrigin(ABC):
     """Returns the DataFrame of a table."""
 
     is_fixed = False
@@ -36,7 +36,7 @@ class Origin(ABC):
         """The DataFrame in Runnel's clone of the session, under its own names."""
 
 
-class RegisteredFrame(Origin):
+class RegisteredFrame(DataFrameOrigin):
     """A DataFrame that the user registered."""
 
     is_fixed = True
@@ -54,7 +54,7 @@ class RegisteredFrame(Origin):
             return self._brought
 
 
-class ReaderOrigin(Origin):
+class ReaderOrigin(DataFrameOrigin):
     """Files, or another data source that Spark has a package for.
 
     `columns` are the columns that the mapping declares.
@@ -90,7 +90,7 @@ class ReaderOrigin(Origin):
         return reader.load() if options.path is None else reader.load(options.path)
 
 
-class TableOrigin(Origin):
+class TableOrigin(DataFrameOrigin):
     """A table or view of Spark's catalog, including temporary views of the session."""
 
     def __init__(self, table: str) -> None:
@@ -101,7 +101,7 @@ class TableOrigin(Origin):
             return spark.brought(spark.session.table(self._table))
 
 
-class QueryOrigin(Origin):
+class QueryOrigin(DataFrameOrigin):
     """A query in Spark's own SQL, run with the session's own settings."""
 
     def __init__(self, query: str) -> None:
@@ -131,7 +131,7 @@ class QueryOrigin(Origin):
             ) from error
 
 
-class FollowedOrigin(Origin):
+class FollowedOrigin(DataFrameOrigin):
     """Files, a data source or a table as a streaming DataFrame.
 
     `columns` are the columns that the mapping declares.
@@ -180,7 +180,7 @@ def _with_options(reader: Any, options: SparkOptions, columns: Sequence[TableCol
     return reader.options(**options.passed)
 
 
-def origin_of(name: str, options: SparkOptions, columns: Sequence[TableColumn]) -> Origin:
+def origin_of(name: str, options: SparkOptions, columns: Sequence[TableColumn]) -> DataFrameOrigin:
     """The origin that a mapping's options describe."""
     if options.table is not None:
         return TableOrigin(options.table)

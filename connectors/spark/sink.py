@@ -36,7 +36,7 @@ from runnel.errors import OperationalError, ProgrammingError
 from runnel.sqltypes import Kind, to_arrow
 from runnel.storage.durable_files import sync_file, sync_folder
 
-PART_BYTES = 64 << 20
+CHUNK_BYTES = 64 << 20
 """The number of bytes that are gathered before they are sent to Spark."""
 
 STAGING_PREFIX = "_runnel-"
@@ -44,7 +44,7 @@ STAGING_PREFIX = "_runnel-"
 logger = logging.getLogger("runnel.connectors.spark")
 
 
-class Rows:
+class FrameConverter:
     """The batches of a request as DataFrames with all columns of the table, under their Spark
     names."""
 
@@ -103,7 +103,7 @@ def _arriving(column: TableColumn, index: int | None) -> str:
 class GatheringSink(Sink):
     """Gathers batches and writes them in chunks."""
 
-    def __init__(self, spark: Spark, rows: Rows) -> None:
+    def __init__(self, spark: Spark, rows: FrameConverter) -> None:
         self._spark = spark
         self._rows = rows
         self._batches: list[pa.RecordBatch] = []
@@ -114,7 +114,7 @@ class GatheringSink(Sink):
             return
         self._batches.append(batch)
         self._bytes += batch.nbytes
-        if self._bytes >= PART_BYTES:
+        if self._bytes >= CHUNK_BYTES:
             self._flush()
 
     def _flush(self) -> None:
@@ -143,7 +143,9 @@ class GatheringSink(Sink):
 class FilesSink(GatheringSink):
     """Writes files of one of Spark's formats into a folder."""
 
-    def __init__(self, spark: Spark, rows: Rows, options: SparkOptions, owner: str) -> None:
+    def __init__(
+        self, spark: Spark, rows: FrameConverter, options: SparkOptions, owner: str
+    ) -> None:
         super().__init__(spark, rows)
         assert options.path is not None
         self._mark = hashlib.sha256(owner.encode()).hexdigest()[:16] + "-" if owner else ""
@@ -311,7 +313,7 @@ class AppendSink(GatheringSink):
     """
 
     def __init__(
-        self, spark: Spark, rows: Rows, options: SparkOptions, *, is_durable: bool
+        self, spark: Spark, rows: FrameConverter, options: SparkOptions, *, is_durable: bool
     ) -> None:
         super().__init__(spark, rows)
         self._is_durable = is_durable

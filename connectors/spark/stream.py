@@ -28,7 +28,7 @@ from runnel.connector import (
 )
 from runnel.connectors.pushed.table import BUFFERED_ROWS, StreamChannel
 from runnel.connectors.spark.errors import spark_error
-from runnel.connectors.spark.origin import Origin, RegisteredFrame, matched
+from runnel.connectors.spark.origin import DataFrameOrigin, RegisteredFrame, matched
 from runnel.connectors.spark.session.owner import SessionOwner
 from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.types import own_batch
@@ -48,7 +48,7 @@ class SparkStreamTable(ReadableTable):
         self,
         name: str,
         columns: Sequence[TableColumn],
-        origin: Origin,
+        origin: DataFrameOrigin,
         owner: SessionOwner,
         problems: dict[int, str],
     ) -> None:

@@ -20,7 +20,7 @@ from runnel.connector import (
 )
 from runnel.connectors.spark.errors import spark_errors
 from runnel.connectors.spark.options import SparkOptions
-from runnel.connectors.spark.origin import Origin, columns_of, matched, unique_names
+from runnel.connectors.spark.origin import DataFrameOrigin, columns_of, matched, unique_names
 from runnel.connectors.spark.session.owner import SessionOwner
 from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.types import row_width
@@ -41,7 +41,7 @@ class SparkTable(ReadableTable):
         self,
         name: str,
         columns: Sequence[TableColumn],
-        origin: Origin,
+        origin: DataFrameOrigin,
         owner: SessionOwner,
         problems: dict[int, str],
     ) -> None:
@@ -126,7 +126,7 @@ class SparkSinkTable(SparkTable, WritableTable):
         self,
         name: str,
         columns: Sequence[TableColumn],
-        origin: Origin,
+        origin: DataFrameOrigin,
         owner: SessionOwner,
         options: SparkOptions,
     ) -> None:
@@ -151,11 +151,11 @@ class SparkSinkTable(SparkTable, WritableTable):
 
     def sink(self, request: SinkRequest) -> Sink:
         """A sink for the columns of the request; the other columns become NULL."""
-        from runnel.connectors.spark.sink import AppendSink, FilesSink, Rows
+        from runnel.connectors.spark.sink import AppendSink, FilesSink, FrameConverter
 
         self._is_counted = False
         spark = self.owner.get()
-        rows = Rows(spark, self.columns, request)
+        rows = FrameConverter(spark, self.columns, request)
         if self.stages_files:
             return FilesSink(spark, rows, self.options, request.owner)
         if request.owner and self.guarantee is Guarantee.EXACTLY_ONCE:
@@ -193,7 +193,9 @@ class SparkScan(Source):
         )
 
 
-def table_of_frame(name: str, frame: Any, origin: Origin, owner: SessionOwner) -> SparkTable:
+def table_of_frame(
+    name: str, frame: Any, origin: DataFrameOrigin, owner: SessionOwner
+) -> SparkTable:
     """The table of a DataFrame, with its columns inferred."""
     columns, problems = found_columns(frame)
     return SparkTable(name, columns, origin, owner, problems)

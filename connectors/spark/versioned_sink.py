@@ -18,14 +18,16 @@ from runnel.connectors.lake.sink import application_of
 from runnel.connectors.spark.errors import spark_error, spark_errors
 from runnel.connectors.spark.options import SparkOptions
 from runnel.connectors.spark.session.session import Spark
-from runnel.connectors.spark.sink import STAGING_PREFIX, FilesSink, Rows
+from runnel.connectors.spark.sink import STAGING_PREFIX, FilesSink, FrameConverter
 from runnel.errors import Error
 
 EPOCH, APPLICATION = "runnel.epoch", "runnel.application"
 """Properties of an Iceberg snapshot, in its summary."""
 
 
-def version_sink(spark: Spark, rows: Rows, options: SparkOptions, owner: str) -> VersionSink:
+def version_sink(
+    spark: Spark, rows: FrameConverter, options: SparkOptions, owner: str
+) -> VersionSink:
     assert options.format is not None
     return SINKS[options.format.lower()](spark, rows, options, owner)
 
@@ -33,7 +35,9 @@ def version_sink(spark: Spark, rows: Rows, options: SparkOptions, owner: str) ->
 class VersionSink(FilesSink):
     """Appends the rows of an epoch in one version of a table."""
 
-    def __init__(self, spark: Spark, rows: Rows, options: SparkOptions, owner: str) -> None:
+    def __init__(
+        self, spark: Spark, rows: FrameConverter, options: SparkOptions, owner: str
+    ) -> None:
         assert options.path is not None
         rows.empty()
         _check_package(spark, options)

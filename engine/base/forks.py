@@ -24,7 +24,7 @@ from contextlib import suppress
 from importlib import _bootstrap, import_module
 from typing import Any, Protocol, TypeVar
 
-from runnel.deadline import PatientLock
+from runnel.deadline import DeadlineLock
 from runnel.errors import InterfaceError
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Watched(Protocol):
         """
 
 
-class Origin:
+class ProcessOrigin:
     """The process in which an object was created.
 
     is_left: whether the current process is a child of that process.
@@ -63,11 +63,11 @@ class SharedLock:
 
     def __init__(self, waiting_for: str) -> None:
         self._waiting_for = waiting_for
-        self._lock = PatientLock(waiting_for)
+        self._lock = DeadlineLock(waiting_for)
         watch(self)
 
     def leave(self) -> None:
-        self._lock = PatientLock(self._waiting_for)
+        self._lock = DeadlineLock(self._waiting_for)
 
     def __enter__(self) -> None:
         self._lock.__enter__()
@@ -76,12 +76,12 @@ class SharedLock:
         self._lock.release()
 
 
-def here() -> Origin:
+def here() -> ProcessOrigin:
     """Return the current process."""
     return _origins[-1]
 
 
-def closed_error(origin: Origin) -> InterfaceError:
+def closed_error(origin: ProcessOrigin) -> InterfaceError:
     """Return the error of a call on a connection that is closed or that another process opened."""
     if origin.is_left:
         return InterfaceError(
@@ -118,7 +118,9 @@ def pin(item: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
 
 
-def _call_here(origin: Origin, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def _call_here(
+    origin: ProcessOrigin, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
     if not origin.is_left:
         function(*arguments)
 
@@ -162,7 +164,7 @@ def _half_imported() -> list[str]:
 def _enter_child() -> None:
     _forget_imports()
     _origins[-1].is_left = True
-    _origins.append(Origin())
+    _origins.append(ProcessOrigin())
     items = list(_watched)
     for item in items:
         # Pinned first, so that it isn't destroyed even if a `leave` fails.
@@ -180,7 +182,7 @@ def _enter_child() -> None:
 _MOST_IMPORTS = 100
 """Maximum number of rounds in which a fork waits for imports, as each may start further ones."""
 
-_origins = [Origin()]
+_origins = [ProcessOrigin()]
 """The processes that this one descends from, outermost first, and this process last."""
 _watched: weakref.WeakSet[Watched] = weakref.WeakSet()
 

@@ -41,7 +41,7 @@ def frozen(cls: Any = None, /, *, kw_only: bool = False) -> Any:
         dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
         methods = {"__init__": _initializer(cls), "__compared__": _compared(cls), **_SHARED}
         if getattr(cls, "keeps_hash", False):
-            methods["__hash__"] = _kept_hash
+            methods["__hash__"] = _cached_hash
         for name, method in methods.items():
             if name not in defined:
                 setattr(cls, name, method)
@@ -95,7 +95,7 @@ def _hash(self: Any) -> int:
     return hash(type(self).__compared__(self))
 
 
-def _kept_hash(self: Any) -> int:
+def _cached_hash(self: Any) -> int:
     cached: int | None = self.__dict__.get("_hash")
     if cached is None:
         cached = self.__dict__["_hash"] = _hash(self)

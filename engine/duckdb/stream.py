@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PREFETCHED = 4
 """How many batches wait at most."""
 
-_PATIENCE = 0.005
+_POLL_SECONDS = 0.005
 """Seconds that `close` waits for a query that was interrupted."""
 
 
@@ -120,7 +120,7 @@ class DuckDBStream:
         """Interrupts the query. One that doesn't end at once is somebody else's to see off: the
         caller has work to do."""
         self._interrupt()
-        thread.join(_PATIENCE)
+        thread.join(_POLL_SECONDS)
         if thread.is_alive():
             Thread(target=self.join, name="runnel-duckdb-cancel", daemon=True).start()
 

@@ -33,7 +33,7 @@ class EvaluationContext:
     check: Callable[[], None] = _never_cancelled
 
 
-class Frame:
+class EvaluationInput:
     """The rows to evaluate an expression over.
 
     columns: arrays of equal length in canonical Arrow types.

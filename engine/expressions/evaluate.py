@@ -15,7 +15,7 @@ import pyarrow as pa
 from runnel.columns.batches import join_arrays
 from runnel.errors import DataError, internal
 from runnel.expressions.casts.cast import compile_cast
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.function import FAULTS, Datum, Kernel, spread
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.kernels.buffers import pack_scalar
@@ -38,7 +38,7 @@ from runnel.expressions.nodes import (
 )
 from runnel.expressions.properties import can_fail, is_constant, is_volatile
 
-Evaluator = Callable[[Frame], Any]
+Evaluator = Callable[[EvaluationInput], Any]
 """The datum of an expression for the rows of a frame."""
 
 __all__ = [
@@ -65,15 +65,15 @@ def compile_expression(expression: Expression) -> Evaluator:
     return compiler(expression)
 
 
-def evaluate(evaluator: Evaluator, frame: Frame) -> pa.Array:
+def evaluate(evaluator: Evaluator, frame: EvaluationInput) -> pa.Array:
     """The value of every row, as an array."""
     try:
         return spread(evaluator(frame), frame.num_rows)
     except TooManyRows as error:
-        return _in_pieces(evaluator, frame, error.fitting)
+        return _in_chunks(evaluator, frame, error.fitting)
 
 
-def _in_pieces(evaluator: Evaluator, frame: Frame, size: int) -> pa.Array:
+def _in_chunks(evaluator: Evaluator, frame: EvaluationInput, size: int) -> pa.Array:
     """The value of every row, computed for `size` rows at a time; DataError if all values together
     are too large.
     """
@@ -96,8 +96,8 @@ def _in_pieces(evaluator: Evaluator, frame: Frame, size: int) -> pa.Array:
     return join_arrays(chunks)
 
 
-def _slice(frame: Frame, start: int, count: int) -> Frame:
-    return Frame(
+def _slice(frame: EvaluationInput, start: int, count: int) -> EvaluationInput:
+    return EvaluationInput(
         [None if item is None else item.slice(start, count) for item in frame.columns],
         count,
         frame.context,
@@ -109,21 +109,21 @@ def evaluate_constant(expression: Expression, context: EvaluationContext | None 
 
     The expression may have parameters if the context has their arguments.
     """
-    frame = Frame((), 1, context or EvaluationContext())
+    frame = EvaluationInput((), 1, context or EvaluationContext())
     return python_values(spread(compile_expression(expression)(frame), 1), expression.type)[0]
 
 
-def compile_filter(condition: Expression) -> Callable[[Frame], pa.Array | None]:
+def compile_filter(condition: Expression) -> Callable[[EvaluationInput], pa.Array | None]:
     """Returns a function that computes the mask of a condition (NULL counts as false), or None if
     all rows pass.
     """
     evaluator = compile_expression(condition)
 
-    def mask(frame: Frame) -> pa.Array | None:
+    def mask(frame: EvaluationInput) -> pa.Array | None:
         try:
             datum = evaluator(frame)
         except TooManyRows as error:
-            datum = _in_pieces(evaluator, frame, error.fitting)
+            datum = _in_chunks(evaluator, frame, error.fitting)
         if isinstance(datum, pa.Scalar):
             return (
                 None
@@ -149,7 +149,7 @@ def compile_selection(
         for step in steps:
             if batch.num_rows == 0:
                 return batch
-            mask = step(Frame(batch.columns, batch.num_rows, context))
+            mask = step(EvaluationInput(batch.columns, batch.num_rows, context))
             if mask is not None:
                 batch = batch.filter(mask)
         return batch
@@ -214,7 +214,7 @@ def _call(expression: Call) -> Evaluator:
     if len(arguments) == 2:
         return _binary(expression, kernel, arguments[0], arguments[1])
 
-    def run(frame: Frame) -> Datum:
+    def run(frame: EvaluationInput) -> Datum:
         values = [argument(frame) for argument in arguments]
         try:
             return kernel(*values)
@@ -225,7 +225,7 @@ def _call(expression: Call) -> Evaluator:
 
 
 def _unary(expression: Call, kernel: Kernel, argument: Evaluator) -> Evaluator:
-    def run(frame: Frame) -> Datum:
+    def run(frame: EvaluationInput) -> Datum:
         value = argument(frame)
         try:
             return kernel(value)
@@ -236,7 +236,7 @@ def _unary(expression: Call, kernel: Kernel, argument: Evaluator) -> Evaluator:
 
 
 def _binary(expression: Call, kernel: Kernel, left: Evaluator, right: Evaluator) -> Evaluator:
-    def run(frame: Frame) -> Datum:
+    def run(frame: EvaluationInput) -> Datum:
         first, second = left(frame), right(frame)
         try:
             return kernel(first, second)
@@ -247,7 +247,7 @@ def _binary(expression: Call, kernel: Kernel, left: Evaluator, right: Evaluator)
 
 
 def _framed(expression: Call, kernel: Kernel, arguments: Sequence[Evaluator]) -> Evaluator:
-    def run(frame: Frame) -> Datum:
+    def run(frame: EvaluationInput) -> Datum:
         values = [argument(frame) for argument in arguments]
         try:
             return kernel(frame, *values)
@@ -264,7 +264,7 @@ def _growing(expression: Call, kernel: Kernel, arguments: Sequence[Evaluator]) -
     """
     name = expression.function
 
-    def run(frame: Frame) -> Datum:
+    def run(frame: EvaluationInput) -> Datum:
         values = [argument(frame) for argument in arguments]
         check_call(name, values, expression.position)
         try:

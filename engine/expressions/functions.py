@@ -34,7 +34,7 @@ _FAMILIES = (
 )
 
 
-class Registry(Mapping[str, Function]):
+class FunctionRegistry(Mapping[str, Function]):
     """Functions by name; those of lazy families are imported on first use.
 
     `known` are the functions of the imported families. `lazy` maps each other name to its module
@@ -78,9 +78,9 @@ def _names() -> dict[str, tuple[str, str]]:
 
 _EAGER = {function.name: function for family in _FAMILIES for function in family.FUNCTIONS}
 
-FUNCTIONS: Mapping[str, Function] = Registry(_EAGER, _keys())
+FUNCTIONS: Mapping[str, Function] = FunctionRegistry(_EAGER, _keys())
 """All functions, by key."""
-SQL_NAMES: Mapping[str, Function] = Registry(
+SQL_NAMES: Mapping[str, Function] = FunctionRegistry(
     {name: function for function in _EAGER.values() for name in function.sql_names}, _names()
 )
 """The functions that SQL calls by name, by that name in upper case."""

@@ -281,13 +281,13 @@ class SortKey(NamedTuple):
 
 
 WINDOW_FINAL = "window_final"
-"""The `function` of an `Aggregate` that marks final results rather than aggregating: whether the
-result covers all rows of the group, and isn't an early one.
+"""The `function` of an `AggregateCall` that marks final results rather than aggregating: whether
+the result covers all rows of the group, and isn't an early one.
 """
 
 
 @frozen(kw_only=True)
-class Aggregate:
+class AggregateCall:
     """One aggregate call of an aggregation. Not an Expression: it has no value for a single row.
 
     function: a key of `aggregates.AGGREGATES`, or the name of a user function, which is then
@@ -316,7 +316,7 @@ class Aggregate:
         last = () if self.predicate is None else (self.predicate,)
         return (*self.arguments, *(item.expression for item in self.order), *last)
 
-    def map_expressions(self, change: Change) -> Aggregate:
+    def map_expressions(self, change: Change) -> AggregateCall:
         """The call with `change` applied to each of its expressions as a whole."""
         return replace(
             self,

@@ -44,7 +44,7 @@ class Group:
 
 
 NUMERIC = Group("NUMERIC", lambda item: item.is_numeric, DOUBLE)
-MOMENT = Group(
+DATE_OR_TIMESTAMP = Group(
     "DATE or TIMESTAMP", lambda item: item.is_temporal and item.kind is not Kind.TIME, TIMESTAMP
 )
 TEMPORAL = Group(
@@ -186,7 +186,7 @@ __all__ = [
     "ANY_TEXT",
     "ARRAY",
     "DATE",
-    "MOMENT",
+    "DATE_OR_TIMESTAMP",
     "NUMERIC",
     "TEMPORAL",
     "Group",

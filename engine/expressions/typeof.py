@@ -9,7 +9,7 @@ import numpy as np
 
 from runnel.errors import Position
 from runnel.expressions.coercion import check_count
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
@@ -33,7 +33,7 @@ def _compile_type(call: Call) -> Kernel:
     return lambda value: text
 
 
-def _random_uuids(frame: Frame) -> Datum:
+def _random_uuids(frame: EvaluationInput) -> Datum:
     """One version 4 UUID (RFC 9562) per row, as text."""
     octets = np.frombuffer(os.urandom(16 * frame.num_rows), np.uint8).reshape(-1, 16).copy()
     octets[:, 6] = octets[:, 6] & 0x0F | 0x40

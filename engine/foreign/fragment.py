@@ -18,7 +18,7 @@ from runnel.catalog import Table, TableEngine
 from runnel.connector import Source, SourcePartition
 from runnel.errors import DataError, Error, ErrorCode, Position
 from runnel.expressions.evaluate import can_fail
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Call, Cast, Expression
 from runnel.expressions.nodes import walk as parts_of
 from runnel.processor import JobContext
@@ -27,7 +27,7 @@ from runnel.relation.over import Window
 
 if TYPE_CHECKING:
     from runnel.foreign.job_runtime import JobRuntime
-    from runnel.processors.joins.key_filter import WantedKeys
+    from runnel.processors.joins.key_filter import KeyFilter
 
 
 class Unrenderable(Exception):
@@ -89,7 +89,7 @@ class NarrowableRows(ABC):
 
     @abstractmethod
     def partitions(
-        self, filters: Sequence[tuple[tuple[Expression, ...], WantedKeys]]
+        self, filters: Sequence[tuple[tuple[Expression, ...], KeyFilter]]
     ) -> Sequence[SourcePartition]:
         """Return the partitions of the rows that pass all filters. Called once; never waits.
 
@@ -172,7 +172,7 @@ def engine_of(table: Table) -> FragmentEngine | None:
     return engine
 
 
-def place_of(relation: Relation, error: Error) -> Position | None:
+def position_of(relation: Relation, error: Error) -> Position | None:
     """Guess the position in the statement of the expression or clause at which an engine failed.
 
     For bad data it is the position of an expression that can fail in this way; else the position of

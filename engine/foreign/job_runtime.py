@@ -82,7 +82,7 @@ class RuntimeProgress:
 
 
 @frozen(kw_only=True)
-class ReadSoFar:
+class ReadInput:
     """The input that a job over streams has read up to a written batch.
 
     batch: the number of the batch, from 1 on.
@@ -177,7 +177,7 @@ class RuntimePlan(ABC):
         Commits the staged rows of its last batch, and removes its other data in the sink.
         """
 
-    def read_input(self, folder: Path) -> ReadSoFar | None:
+    def read_input(self, folder: Path) -> ReadInput | None:
         """Return the input that the executions in a folder have read up to their last batch.
 
         None if there was no batch yet. For a query over streams; no batch may be written meanwhile.

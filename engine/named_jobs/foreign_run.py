@@ -16,7 +16,7 @@ from runnel.foreign.job_runtime import (
     RuntimePlan,
     RuntimeProgress,
 )
-from runnel.named_jobs.record.record import Failure
+from runnel.named_jobs.record.record import RecordedError
 from runnel.runtime.light_job import JobOptions
 from runnel.runtime.metrics import ProcessorMetrics, VertexMetrics
 from runnel.runtime.snapshots import SnapshotReport
@@ -187,9 +187,9 @@ class ForeignRun:
         return self.job.progress().rows_out
 
     @property
-    def stop_failure(self) -> Failure | None:
+    def stop_failure(self) -> RecordedError | None:
         """The error that occurred when it was stopped."""
-        return None if self.job.error is None or self.is_cut else Failure.of(self.job.error)
+        return None if self.job.error is None or self.is_cut else RecordedError.of(self.job.error)
 
     def stop(self) -> None:
         """Ends it after a committed batch; it may end by itself before."""

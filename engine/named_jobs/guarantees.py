@@ -14,7 +14,7 @@ fails, the rows since the last snapshot are lost."""
 
 
 @frozen
-class Promise:
+class EndpointGuarantee:
     """The guarantee at one source or sink of a job.
 
     vertex: name of the vertex.
@@ -27,7 +27,7 @@ class Promise:
     text: str
 
 
-def promises_of(dag: DAG, guarantee: Guarantee) -> tuple[str, list[Promise]]:
+def guarantees_of(dag: DAG, guarantee: Guarantee) -> tuple[str, list[EndpointGuarantee]]:
     """The guarantee from end to end, and the guarantee of each source and sink."""
     found = []
     weakest = str(guarantee)
@@ -40,13 +40,13 @@ def promises_of(dag: DAG, guarantee: Guarantee) -> tuple[str, list[Promise]]:
         elif isinstance(supplier, WriteMetaSupplier):
             guaranteed = weaker(guarantee, supplier.table.guarantee)
             weakest = str(weaker(Guarantee(weakest), guaranteed))
-            found.append(Promise(vertex.name, supplier.table.name, str(guaranteed)))
+            found.append(EndpointGuarantee(vertex.name, supplier.table.name, str(guaranteed)))
     if loses and guarantee is not Guarantee.NONE:
         weakest = AT_MOST_ONCE if weakest == str(Guarantee.EXACTLY_ONCE) else str(Guarantee.NONE)
     return weakest, found
 
 
-def _of_source(vertex: str, supplier: ScanMetaSupplier, guarantee: Guarantee) -> Promise:
+def _of_source(vertex: str, supplier: ScanMetaSupplier, guarantee: Guarantee) -> EndpointGuarantee:
     source = supplier.source
     if guarantee is Guarantee.NONE:
         text = "read again after a failure"
@@ -59,7 +59,7 @@ def _of_source(vertex: str, supplier: ScanMetaSupplier, guarantee: Guarantee) ->
             "has no positions: snapshots begin when it is read to its end, "
             "and a job that fails before reads it again"
         )
-    return Promise(vertex, vertex.removeprefix("scan "), text)
+    return EndpointGuarantee(vertex, vertex.removeprefix("scan "), text)
 
 
 _ORDER = (Guarantee.NONE, Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE)

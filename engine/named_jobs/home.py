@@ -11,8 +11,8 @@ from runnel.named_jobs.foreign_run import ForeignRun
 from runnel.named_jobs.named_snapshots import NamedSnapshots
 from runnel.named_jobs.record.record import JobRecord
 from runnel.named_jobs.record.store import JobRecords
-from runnel.named_jobs.run import PreparedJob, Run
-from runnel.named_jobs.serial_executor import Errands
+from runnel.named_jobs.run import JobRun, PreparedJob
+from runnel.named_jobs.serial_executor import SerialExecutor
 from runnel.runtime.light_job import Jobs, JobStatus
 from runnel.snapshots.store import SnapshotStore
 
@@ -50,8 +50,8 @@ class JobHome(Protocol):
 
     jobs: Jobs
     prepare: Prepare
-    executor: Errands
-    listening: Errands
+    executor: SerialExecutor
+    listening: SerialExecutor
     records: JobRecords
     snapshots: NamedSnapshots
     is_closing: bool
@@ -62,5 +62,9 @@ class JobHome(Protocol):
     def settle(self, job: StoppedJob) -> None: ...
     def runtime_folder(self, job_id: int) -> Path: ...
     def adapt(
-        self, record: JobRecord, store: SnapshotStore, run: Run | ForeignRun, prepared: PreparedJob
+        self,
+        record: JobRecord,
+        store: SnapshotStore,
+        run: JobRun | ForeignRun,
+        prepared: PreparedJob,
     ) -> None: ...

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runnel.errors import Error
-from runnel.named_jobs.record.record import Failure, JobRecord
+from runnel.named_jobs.record.record import JobRecord, RecordedError
 from runnel.named_jobs.record.states import ENDED
-from runnel.named_jobs.run import Run
+from runnel.named_jobs.run import JobRun
 from runnel.runtime.light_job import Job, JobStatus
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ class JobView:
         """The report of the last durable snapshot."""
         self.last_report: SnapshotReport | None = None
         """The report of the last snapshot, also if it failed."""
-        self.unsaved: Failure | None = None
+        self.unsaved: RecordedError | None = None
         """Why the record on the disk is not the current one; None: it is."""
         self._record = record
-        self._run: Run | ForeignRun | None = None
+        self._run: JobRun | ForeignRun | None = None
 
     @property
     def record(self) -> JobRecord:

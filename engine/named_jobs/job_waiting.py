@@ -9,13 +9,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.awaiting import Wake, until
-from runnel.deadline import GOES_ON, LOOK, PatientLock, current, waiting_time
+from runnel.deadline import GOES_ON, LOOK, DeadlineLock, current, waiting_time
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, internal
 from runnel.named_jobs.job_view import JobView
 from runnel.named_jobs.listeners import Listener
 from runnel.named_jobs.record.record import JobRecord
 from runnel.named_jobs.record.states import FAILED, NOT_RUNNING, SUSPENDED, check_allowed
-from runnel.named_jobs.run import Run
+from runnel.named_jobs.run import JobRun
 from runnel.runtime.light_job import JobStatus
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class JobWaiting(JobView):
         self._make_locks()
 
     def _make_locks(self) -> None:
-        self._lock = PatientLock(f'job "{self.name}"')
+        self._lock = DeadlineLock(f'job "{self.name}"')
         self._changed = Condition(self._lock.inner)
         self._altering = Lock()
 
@@ -120,7 +120,7 @@ class JobWaiting(JobView):
                 self._home.settle(self)
                 yield  # a thread that resumes the job waits for the lock
                 return
-        assert not isinstance(run, Run)
+        assert not isinstance(run, JobRun)
         with run.between_batches():
             self._check_runtime()
             yield

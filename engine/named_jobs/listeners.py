@@ -32,7 +32,7 @@ class StatusChange:
 Listener = Callable[[StatusChange], object]
 
 
-def tell(listeners: Iterable[Listener], change: StatusChange) -> None:
+def notify(listeners: Iterable[Listener], change: StatusChange) -> None:
     """Calls all listeners. If one fails, the error is logged and the rest are called."""
     for listener in listeners:
         try:

@@ -19,10 +19,10 @@ from runnel.deadline import waiting_time
 from runnel.errors import Error, ErrorCode, OperationalError, internal
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.job_waiting import JobWaiting
-from runnel.named_jobs.listeners import StatusChange, tell
+from runnel.named_jobs.listeners import StatusChange, notify
 from runnel.named_jobs.named_snapshots import check_name
 from runnel.named_jobs.newest_snapshot import NewestSnapshot
-from runnel.named_jobs.record.record import Failure, JobRecord
+from runnel.named_jobs.record.record import JobRecord, RecordedError
 from runnel.named_jobs.record.states import (
     COMPLETED,
     COMPLETING,
@@ -36,7 +36,7 @@ from runnel.named_jobs.record.states import (
     TRANSITIONS,
     check_allowed,
 )
-from runnel.named_jobs.run import PreparedJob, Run
+from runnel.named_jobs.run import JobRun, PreparedJob
 from runnel.processor import Guarantee
 from runnel.processors.sources.scan import ScanMetaSupplier, beginnings_of
 from runnel.runtime.light_job import JobStatus
@@ -174,7 +174,7 @@ class NamedJob(JobWaiting):
             try:
                 self._launch("resumed")
             except Error as error:
-                self._set(SUSPENDED, "it couldn't be resumed", last_error=Failure.of(error))
+                self._set(SUSPENDED, "it couldn't be resumed", last_error=RecordedError.of(error))
                 raise
 
     def restart(self, timeout: float | None = None) -> None:
@@ -264,7 +264,7 @@ class NamedJob(JobWaiting):
                     else None
                 )
         self._check_has_snapshots()
-        assert isinstance(run, Run)
+        assert isinstance(run, JobRun)
         return run.take_snapshot(waiting_time(timeout))
 
     def cancel_and_export_snapshot(self, name: str, timeout: float | None = None) -> None:
@@ -384,15 +384,15 @@ class NamedJob(JobWaiting):
             message = (
                 f"{passed_over.partition(':')[0]}, so snapshot {run.restored_from} is used instead"
             )
-            found["last_error"] = Failure.of(OperationalError(message, detail=passed_over))
+            found["last_error"] = RecordedError.of(OperationalError(message, detail=passed_over))
         if run.restored_from is None:
             found["beginnings"] = beginnings_of(prepared.dag)
         self._set(RUNNING, description, started=now, **found)
         self._save()
 
-    def _run_of(self, prepared: PreparedJob) -> Run | ForeignRun:
+    def _run_of(self, prepared: PreparedJob) -> JobRun | ForeignRun:
         if prepared.foreign is None:
-            return Run(self._home.jobs, self._record, prepared, self.store, self._reported)
+            return JobRun(self._home.jobs, self._record, prepared, self.store, self._reported)
         # Loaded on first use: few jobs run on another engine.
         from runnel.named_jobs.foreign_run import ForeignRun
 
@@ -410,7 +410,7 @@ class NamedJob(JobWaiting):
         except Error as error:
             self._failed(error)
 
-    def _ended(self, run: Run | ForeignRun) -> None:
+    def _ended(self, run: JobRun | ForeignRun) -> None:
         """The execution has ended. On the executor's thread."""
         with self._lock:
             if run is not self._run:
@@ -458,7 +458,7 @@ class NamedJob(JobWaiting):
     def _failed(self, error: Error) -> None:
         """An execution failed, or could not be started: restarts the job if that may help, suspends
         it, or ends it."""
-        record, failure = self._record, Failure.of(error)
+        record, failure = self._record, RecordedError.of(error)
         was_running = record.status is not NOT_RUNNING
         self._failures += 1
         may_pass = isinstance(error, OperationalError) and error.code not in _LASTING
@@ -522,7 +522,7 @@ class NamedJob(JobWaiting):
         """A source reported a message for the job's owner: writes it to the log and, soon, to the
         record. On any thread."""
         logger.warning('job "%s": %s', self.name, message)
-        failure = Failure.of(OperationalError(message, code=ErrorCode.POSITION_EXPIRED))
+        failure = RecordedError.of(OperationalError(message, code=ErrorCode.POSITION_EXPIRED))
         self._home.executor.post(lambda: self._keep(last_error=failure))
 
     def _keep(self, **changes: Any) -> None:
@@ -550,7 +550,7 @@ class NamedJob(JobWaiting):
         if self._listeners:
             change = StatusChange(self.name, old, status, description, is_user)
             listeners = tuple(self._listeners)
-            self._home.listening.post(lambda: tell(listeners, change))
+            self._home.listening.post(lambda: notify(listeners, change))
 
     def _save(self) -> None:
         """Writes the record. If that fails, the job continues, the previous record remains on the
@@ -561,7 +561,7 @@ class NamedJob(JobWaiting):
         except OperationalError as error:
             if self.unsaved is None:
                 logger.error("%s", error)
-            self.unsaved = Failure.of(error)
+            self.unsaved = RecordedError.of(error)
             self._home.jobs.pool.forget((), self._save_due)
             self._home.jobs.pool.call_at(
                 self._home.jobs.clock.monotonic() + SAVE_AGAIN, self._save_due

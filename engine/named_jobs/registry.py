@@ -15,7 +15,7 @@ from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING
 
 from runnel.base.forks import closed_error, here, watch
-from runnel.deadline import Patience, PatientLock, undisturbed
+from runnel.deadline import Deadline, DeadlineLock, undisturbed
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.home import Prepare, StoppedJob
@@ -31,10 +31,15 @@ from runnel.named_jobs.record.states import (
     STARTING,
 )
 from runnel.named_jobs.record.store import JobRecords
-from runnel.named_jobs.run import PreparedJob, Run
-from runnel.named_jobs.serial_executor import Errands
-from runnel.named_jobs.state_evolution.adapted_store import AdaptedSnapshots, meanings_in
-from runnel.named_jobs.state_evolution.compatibility import Fate, check_fates, fates, told
+from runnel.named_jobs.run import JobRun, PreparedJob
+from runnel.named_jobs.serial_executor import SerialExecutor
+from runnel.named_jobs.state_evolution.adapted_store import AdaptedSnapshots, signatures_in
+from runnel.named_jobs.state_evolution.compatibility import (
+    StateOutcome,
+    check_outcomes,
+    grouped,
+    state_outcomes,
+)
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.sinks.write import settle_staged
 from runnel.runtime.light_job import Jobs
@@ -74,8 +79,8 @@ class NamedJobs:
     ) -> None:
         self.jobs = jobs
         self.prepare = prepare
-        self.executor = Errands()
-        self.listening = Errands("runnel job listeners")
+        self.executor = SerialExecutor()
+        self.listening = SerialExecutor("runnel job listeners")
         self.records = JobRecords(None if directory is None else directory / "jobs", check)
         self.snapshots = NamedSnapshots(
             None if directory is None else directory / "snapshots", jobs.clock, check
@@ -83,7 +88,7 @@ class NamedJobs:
         self._check = check
         self.is_closing = False
         self.is_closed = False
-        self._lock = PatientLock("the jobs")
+        self._lock = DeadlineLock("the jobs")
         self._jobs: dict[int, NamedJob] = {}
         self._temporary: Path | None = None
         self._origin = here()
@@ -93,7 +98,7 @@ class NamedJobs:
         """In a forked child no job runs: a thread that waits for a job, or changes one, gets the
         error that the connection is closed."""
         self.is_closing = self.is_closed = True
-        self._lock = PatientLock("the jobs")
+        self._lock = DeadlineLock("the jobs")
         for job in self._jobs.values():
             job.leave_parent()
 
@@ -231,7 +236,7 @@ class NamedJobs:
             snapshot_id = job.store.completed
             with undisturbed():  # a timeout during planning would leave the rows uncommitted
                 prepared = self.prepare(record)
-            with Patience(monotonic_ns() + SETTLING):
+            with Deadline(monotonic_ns() + SETTLING):
                 context = JobContext(
                     0,
                     prepared.evaluation,
@@ -272,21 +277,27 @@ class NamedJobs:
             return self._temporary / str(job_id)
 
     def adapt(
-        self, record: JobRecord, store: SnapshotStore, run: Run | ForeignRun, prepared: PreparedJob
+        self,
+        record: JobRecord,
+        store: SnapshotStore,
+        run: JobRun | ForeignRun,
+        prepared: PreparedJob,
     ) -> None:
         """Adapts the state of the snapshot to the job's plan before an execution starts.
         OperationalError if some state does not fit: the query computes something else
         than when the snapshot was taken."""
         snapshot_id = run.restored_from
-        if snapshot_id is None or not isinstance(run, Run):
+        if snapshot_id is None or not isinstance(run, JobRun):
             return
-        before = meanings_in(store, snapshot_id) or record.meanings
+        before = signatures_in(store, snapshot_id) or record.meanings
         empties = record.may_drop_state and record.options.empties_state
-        found = fates(
+        found = state_outcomes(
             store.vertices(snapshot_id), before, prepared.meanings, prepared.dag, empties=empties
         )
-        dropped = check_fates(record.name, found, may_drop=record.may_drop_state)
-        for text, _ in told([item for item in found if item.outcome is Fate.EMPTY and item.source]):
+        dropped = check_outcomes(record.name, found, may_drop=record.may_drop_state)
+        for text, _ in grouped(
+            [item for item in found if item.outcome is StateOutcome.EMPTY and item.source]
+        ):
             logger.warning('job "%s" drops state: %s', record.name, text)
         if dropped:
             names = ", ".join(f'"{name}"' for name in dropped)
@@ -295,7 +306,9 @@ class NamedJobs:
                 record.name,
                 names,
             )
-        for text, notes in told([item for item in found if item.outcome is Fate.RECOMBINED]):
+        for text, notes in grouped(
+            [item for item in found if item.outcome is StateOutcome.RECOMBINED]
+        ):
             logger.warning(
                 'job "%s" resumes with state of other windows: %s',
                 record.name,

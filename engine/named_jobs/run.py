@@ -13,8 +13,8 @@ from runnel.deadline import GOES_ON, current
 from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.context import EvaluationContext
 from runnel.named_jobs.durability import Durability
-from runnel.named_jobs.record.record import Failure, JobRecord
-from runnel.named_jobs.state_evolution.adapted_store import kept_meanings
+from runnel.named_jobs.record.record import JobRecord, RecordedError
+from runnel.named_jobs.state_evolution.adapted_store import encoded_signatures
 from runnel.processor import Guarantee
 from runnel.runtime.light_job import Job, JobOptions, Jobs
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
@@ -73,7 +73,7 @@ def _progress(job: Job) -> Progress:
     )
 
 
-class Run:
+class JobRun:
     """One execution, from `start` until `on_end` is called. If the job has a guarantee, a snapshot
     is begun at each interval unless no item arrived meanwhile; if a snapshot takes longer than the
     interval, the next one begins when it is done. Thread-safe."""
@@ -106,7 +106,7 @@ class Run:
             store,
             is_aligned=record.options.guarantee is not Guarantee.AT_LEAST_ONCE,
             restore_from=self.restored_from,
-            more=kept_meanings(prepared.meanings),
+            more=encoded_signatures(prepared.meanings),
         )
         self.coordinator.on_report = self._reported
         self.job: Job
@@ -160,15 +160,17 @@ class Run:
         return self.terminal is not None and self.terminal.is_safe
 
     @property
-    def stop_failure(self) -> Failure | None:
+    def stop_failure(self) -> RecordedError | None:
         """The error that occurred when it was stopped."""
         if self.job.error is not None and not self.is_cut:
-            return Failure.of(self.job.error)
+            return RecordedError.of(self.job.error)
         report = self.terminal
         if report is None or report.error is None:
             return None
         message = "the last snapshot failed, so the one before it is used"
-        return Failure("OperationalError", ErrorCode.INPUT_OUTPUT.name, message, str(report.error))
+        return RecordedError(
+            "OperationalError", ErrorCode.INPUT_OUTPUT.name, message, str(report.error)
+        )
 
     @property
     def rows_out(self) -> int:

@@ -13,20 +13,20 @@ from threading import Lock, Thread, current_thread
 
 logger = logging.getLogger("runnel.job")
 
-Errand = Callable[[], object]
+Task = Callable[[], object]
 
 
-class Errands:
+class SerialExecutor:
     """Runs tasks one after another, in order, on a thread with the given name. Thread-safe."""
 
     def __init__(self, name: str = "runnel jobs") -> None:
         self._name = name
-        self._queue: SimpleQueue[Errand | None] = SimpleQueue()
+        self._queue: SimpleQueue[Task | None] = SimpleQueue()
         self._lock = Lock()
         self._thread: Thread | None = None
         self._is_closed = False
 
-    def post(self, task: Errand) -> None:
+    def post(self, task: Task) -> None:
         """Adds a task, which runs soon. Does nothing after `close`."""
         with self._lock:
             if self._is_closed:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import make_batch, slices
 from runnel.dag import ProcessorFactory
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, compile_selection
 from runnel.expressions.function import spread
 from runnel.expressions.kernels.result_size import TooManyRows
@@ -52,7 +52,7 @@ def compile_projection(projections: tuple[Expression, ...], names: tuple[str, ..
     )
 
     def project(batch: pa.RecordBatch, context: EvaluationContext) -> pa.RecordBatch:
-        frame = Frame(batch.columns, batch.num_rows, context)
+        frame = EvaluationInput(batch.columns, batch.num_rows, context)
         return make_batch(
             [spread(item(frame), frame.num_rows) for item in evaluators], schema, frame.num_rows
         )
@@ -75,7 +75,7 @@ SLOW_ROWS = 2048
 """Number of rows per step if an expression is slow, since a cooperative call should be short."""
 
 
-def pieces(
+def chunked(
     batch: pa.RecordBatch, transform: Transform, context: EvaluationContext
 ) -> Iterator[pa.RecordBatch]:
     """Yield the results of a slow transform, SLOW_ROWS rows of the batch at a time."""
@@ -117,10 +117,10 @@ class SlowCalc(EmittingProcessor):
         self._transform = transform
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
-        self.emit_all(pieces(batch, self._transform, self.context.job.evaluation))
+        self.emit_all(chunked(batch, self._transform, self.context.job.evaluation))
 
 
-class Calc(EmittingProcessor):
+class CalcProcessor(EmittingProcessor):
     """Applies a transform to each batch."""
 
     def __init__(self, transform: Transform) -> None:
@@ -142,10 +142,10 @@ def calc(
     transform = compile_transform(condition, projections, names)
     if works_slowly(condition, projections):
         return lambda: SlowCalc(transform)
-    return lambda: Calc(transform)
+    return lambda: CalcProcessor(transform)
 
 
-def in_pieces() -> ProcessorFactory:
+def chunking() -> ProcessorFactory:
     """Return a supplier of processors that only divide their rows into small batches.
 
     They precede an operator that processes each row slowly.

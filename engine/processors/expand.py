@@ -10,7 +10,7 @@ from runnel.processors.calc import Transform, compile_projection, divided
 from runnel.processors.stateful.buffered import EmittingProcessor
 
 
-class Expand(EmittingProcessor):
+class ExpandProcessor(EmittingProcessor):
     """Emits the result of each transform for each batch."""
 
     def __init__(self, transforms: tuple[Transform, ...]) -> None:
@@ -34,4 +34,4 @@ def expand(
     names: the names of the columns.
     """
     transforms = tuple(compile_projection(item, names) for item in projections)
-    return lambda: Expand(transforms)
+    return lambda: ExpandProcessor(transforms)

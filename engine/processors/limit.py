@@ -13,7 +13,7 @@ from runnel.processors.constants import row_count
 from runnel.processors.stateful.buffered import EmittingProcessor
 
 
-class Limit(EmittingProcessor):
+class LimitProcessor(EmittingProcessor):
     """Skips OFFSET rows, then emits LIMIT rows. Runs at parallelism 1.
 
     Once it has emitted enough rows it is satisfied, which ends its input.
@@ -67,4 +67,4 @@ def limit(count: Expression | None, offset: Expression | None) -> ProcessorFacto
     count: None: all rows.
     offset: None: 0.
     """
-    return lambda: Limit(count, offset)
+    return lambda: LimitProcessor(count, offset)

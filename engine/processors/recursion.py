@@ -18,7 +18,7 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import make_batch
 from runnel.dag import ProcessorFactory
 from runnel.processor import Item, Outbox, Processor, ProcessorContext
-from runnel.processors.grouping.distinct_rows import SeenRows
+from runnel.processors.grouping.distinct_rows import DistinctRows
 from runnel.processors.stateful.buffered import EmittingProcessor
 
 
@@ -38,7 +38,7 @@ class StageDefinition:
     needs_all: bool = False
 
 
-class _Feed:
+class _BatchInbox:
     """An inbox that is filled by `put`."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _Feed:
         return len(self._batches)
 
 
-class _Collector:
+class _UnboundedOutbox:
     """An outbox that accepts everything and collects the batches."""
 
     def __init__(self) -> None:
@@ -86,8 +86,8 @@ class _Stage:
     def __init__(self, definition: StageDefinition, context: ProcessorContext) -> None:
         self.definition = definition
         self._context = context
-        self._collector = _Collector()
-        self._feed = _Feed()
+        self._collector = _UnboundedOutbox()
+        self._feed = _BatchInbox()
         self._processor: Processor | None = None
 
     def _made(self) -> Processor:
@@ -132,7 +132,7 @@ class _Stage:
             self._processor.close()
 
 
-class Recursion(EmittingProcessor):
+class RecursionProcessor(EmittingProcessor):
     """Runs a recursion.
 
     The last input has the rows of the anchor. The inputs before it have the other sides of the
@@ -148,7 +148,7 @@ class Recursion(EmittingProcessor):
         self._definitions = definitions
         self._schema = schema
         self._sides = sum(item.side is not None for item in definitions)
-        self._distinct = SeenRows() if distinct else None
+        self._distinct = DistinctRows() if distinct else None
         self._stages: list[_Stage] = []
         self._next: list[pa.RecordBatch] = []
         self._has_begun = False
@@ -248,4 +248,4 @@ def recursion(
     schema: the columns of the result.
     distinct: whether rows that were emitted before are dropped.
     """
-    return lambda: Recursion(definitions, schema, distinct)
+    return lambda: RecursionProcessor(definitions, schema, distinct)

@@ -21,7 +21,7 @@ from runnel.columns.batches import (
 )
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, Position
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.processors.stateful.buffered import EmittingProcessor
@@ -89,7 +89,7 @@ class Spans:
         return _months_later(self, rows, positions)
 
 
-class Series(EmittingProcessor):
+class SeriesProcessor(EmittingProcessor):
     """Repeats each row for the values of its series.
 
     It emits at most MAX_ROWS rows at a time, however long a series is.
@@ -112,7 +112,7 @@ class Series(EmittingProcessor):
     #              output rows: rows = [0, 0, 2, 2], positions = [0, 1, 0, 1]
     #   chunk 4:5  chosen = [2], begins = [2]: rows = [2], positions = [2]
     def _repeated(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
+        frame = EvaluationInput(batch.columns, batch.num_rows, self.context.job.evaluation)
         spans = self._spans([evaluate(item, frame) for item in self._plan.arguments])
         counts = spans.counts
         copies = np.maximum(counts, 1) if self._plan.outer else counts
@@ -288,4 +288,4 @@ def series(
         columns,
         arguments[2].position,
     )
-    return lambda: Series(plan)
+    return lambda: SeriesProcessor(plan)

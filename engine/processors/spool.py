@@ -24,7 +24,7 @@ MOST_BYTES = 1 << 28
 """Maximum number of bytes of rows in memory, even without a memory limit."""
 
 
-class Hold(EmittingProcessor):
+class SpoolProcessor(EmittingProcessor):
     """Buffers all its input, then emits it in the order of arrival."""
 
     holds_snapshots = True
@@ -95,6 +95,6 @@ class Hold(EmittingProcessor):
         self._reservation.release()
 
 
-def hold() -> ProcessorFactory:
+def spool() -> ProcessorFactory:
     """Return a supplier of processors that spool their input until it has ended."""
-    return Hold
+    return SpoolProcessor

@@ -8,7 +8,7 @@ from runnel.dag import ProcessorFactory
 from runnel.processor import Processor, StatelessProcessor
 
 
-class Union(StatelessProcessor):
+class UnionProcessor(StatelessProcessor):
     """Emits every batch of every input, with its columns renamed."""
 
     _names: list[str] | None = None
@@ -29,6 +29,6 @@ def union(names: tuple[str, ...] | None = None) -> ProcessorFactory:
     """
 
     def make() -> Processor:
-        return Union(names)
+        return UnionProcessor(names)
 
     return make

@@ -18,7 +18,7 @@ from runnel.columns.batches import (
     slices,
 )
 from runnel.dag import ProcessorFactory
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.kernels.sameness import list_items, list_lengths
 from runnel.expressions.nodes import Expression
@@ -30,14 +30,14 @@ SLICE_ROWS = 16_384
 Splitting a text into an array by a regular expression needs 1.5 µs per row.
 """
 
-PIECE_BYTES = 1 << 24
+CHUNK_BYTES = 1 << 24
 """Approximate maximum size in bytes of a batch of the result.
 
 The columns that are repeated for each element may be large, such as the array itself.
 """
 
 
-class Unnest(EmittingProcessor):
+class UnnestProcessor(EmittingProcessor):
     """Repeats each row once per element of its array, and adds the elements as columns."""
 
     def __init__(self, plan: UnnestPlan) -> None:
@@ -56,7 +56,7 @@ class Unnest(EmittingProcessor):
     #              with `valid` [1, 2, NULL, 1]
     #   rows       [0, 0, 1, 2]: the input row of each output row
     def _unnested(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
+        frame = EvaluationInput(batch.columns, batch.num_rows, self.context.job.evaluation)
         if self._plan.more:
             return self._together(
                 batch, [evaluate(item, frame) for item in (self._plan.array, *self._plan.more)]
@@ -117,7 +117,7 @@ class Unnest(EmittingProcessor):
         size = sum(source[i].nbytes for i in chosen if i < width) // (
             len(source[0]) if source else 1
         )
-        step = min(MAX_ROWS, max(PIECE_BYTES // max(size, 1), 1))
+        step = min(MAX_ROWS, max(CHUNK_BYTES // max(size, 1), 1))
         for start in range(0, len(rows), step):
             taken = indexes(rows[start : start + step])
             columns = [
@@ -179,4 +179,4 @@ def unnest(
     plan = UnnestPlan(
         compile_expression(array), outer, ordinality is not None, names, columns, others
     )
-    return lambda: Unnest(plan)
+    return lambda: UnnestProcessor(plan)

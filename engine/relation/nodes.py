@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.errors import Position
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Change, Column, Expression, SortKey, mapped
 from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
 
@@ -137,7 +137,7 @@ class Pair(Relation):
 
 
 @frozen
-class Divert:
+class MalformedOutput:
     """The output for malformed records.
 
     table: the table that gets the records.
@@ -166,7 +166,7 @@ class Scan(Relation):
     columns: tuple[int, ...]
     predicate: Expression | None = None
     limit: int | None = None
-    divert: Divert | None = None
+    divert: MalformedOutput | None = None
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Change, Expression, SortKey, mapped
 from runnel.relation.nodes import Field, Relation, Single
 
@@ -53,7 +53,7 @@ class Exclusion(Enum):
 
 
 @frozen
-class Bound:
+class FrameBound:
     """One end of a frame.
 
     kind: the kind of the bound.
@@ -63,7 +63,7 @@ class Bound:
     kind: BoundKind
     offset: Expression | None = None
 
-    def mapped(self, change: Change) -> Bound:
+    def mapped(self, change: Change) -> FrameBound:
         """Return the bound with `change` applied to its offset."""
         return self if self.offset is None else replace(self, offset=change(self.offset))
 
@@ -72,12 +72,12 @@ class Bound:
 
 
 @frozen
-class Frame:
+class WindowFrame:
     """The rows around a row from which a call computes the row's value."""
 
     unit: FrameUnit
-    start: Bound
-    end: Bound
+    start: FrameBound
+    end: FrameBound
     exclusion: Exclusion = Exclusion.NO_OTHERS
 
     @property
@@ -85,7 +85,7 @@ class Frame:
         """The offsets of the bounds that have one."""
         return tuple(bound.offset for bound in (self.start, self.end) if bound.offset is not None)
 
-    def mapped(self, change: Change) -> Frame:
+    def mapped(self, change: Change) -> WindowFrame:
         """Return the frame with `change` applied to its offsets."""
         return (
             replace(self, start=self.start.mapped(change), end=self.end.mapped(change))
@@ -102,13 +102,15 @@ class Frame:
         )
 
 
-WHOLE_PARTITION = Frame(
-    FrameUnit.ROWS, Bound(BoundKind.UNBOUNDED_PRECEDING), Bound(BoundKind.UNBOUNDED_FOLLOWING)
+WHOLE_PARTITION = WindowFrame(
+    FrameUnit.ROWS,
+    FrameBound(BoundKind.UNBOUNDED_PRECEDING),
+    FrameBound(BoundKind.UNBOUNDED_FOLLOWING),
 )
 """The default frame without ORDER BY."""
 
-UP_TO_PEERS = Frame(
-    FrameUnit.RANGE, Bound(BoundKind.UNBOUNDED_PRECEDING), Bound(BoundKind.CURRENT_ROW)
+UP_TO_PEERS = WindowFrame(
+    FrameUnit.RANGE, FrameBound(BoundKind.UNBOUNDED_PRECEDING), FrameBound(BoundKind.CURRENT_ROW)
 )
 """The default frame with ORDER BY: all rows up to the peers of the current row."""
 
@@ -128,7 +130,7 @@ class WindowCall:
     call: AggregateCall
     partition: tuple[Expression, ...] = ()
     order: tuple[SortKey, ...] = ()
-    frame: Frame = WHOLE_PARTITION
+    frame: WindowFrame = WHOLE_PARTITION
     ignore_nulls: bool = False
 
     @property

@@ -56,7 +56,7 @@ class Form(Enum):
 
 
 @frozen(kw_only=True)
-class Windows:
+class StateWindows:
     """The windows to which aggregate states belong.
 
     shape: the windows; the size of a session window is its gap.
@@ -92,7 +92,7 @@ class Windows:
 
 
 @frozen(kw_only=True)
-class Meaning:
+class StateSignature:
     """The state signature of a vertex. A signature of an earlier version has only the text.
 
     text: the identity of the vertex (`planner/identity/nodes.py`), with the windows below it.
@@ -116,7 +116,7 @@ class Meaning:
     same: Mapping[str, str] = field(default_factory=dict)
     reads: tuple[str, ...] = ()
     watermarks: Mapping[int, str] = field(default_factory=dict)
-    windows: Windows | None = None
+    windows: StateWindows | None = None
     columns: tuple[tuple[str, ...], ...] = ()
     column_names: tuple[tuple[str, ...], ...] = ()
     holds: tuple[str, ...] = ()
@@ -146,14 +146,14 @@ class Meaning:
         return json.dumps(value, ensure_ascii=False)
 
     @staticmethod
-    def decode(text: str) -> Meaning:
+    def decode(text: str) -> StateSignature:
         """Decode a text of `encode`.
 
         Any other text is the whole signature as an earlier version stored it. Raises
         OperationalError for a signature of a later version.
         """
         if not text.startswith("{"):
-            return Meaning(text=text)
+            return StateSignature(text=text)
         value = json.loads(text)
         if value.get("version", VERSION) > VERSION:
             raise OperationalError(
@@ -166,7 +166,7 @@ class Meaning:
                 hint="use that version or a later one",
             )
         windows = value["windows"]
-        return Meaning(
+        return StateSignature(
             text=_without_prose(value["text"]),
             name=value.get("name", ""),
             form=Form(value["form"]),
@@ -191,7 +191,7 @@ def _without_prose(text: str) -> str:
     return _MESSAGES.sub("''", _NOTES.sub(r"\1", text))
 
 
-def _encode_windows(windows: Windows) -> dict[str, Any]:
+def _encode_windows(windows: StateWindows) -> dict[str, Any]:
     shape = windows.shape
     return {
         "shape": {
@@ -209,9 +209,9 @@ def _encode_windows(windows: Windows) -> dict[str, Any]:
     }
 
 
-def _decode_windows(value: dict[str, Any]) -> Windows:
+def _decode_windows(value: dict[str, Any]) -> StateWindows:
     shape = value["shape"]
-    return Windows(
+    return StateWindows(
         shape=WindowShape(WindowKind(shape["kind"]), shape["size"], shape["step"], shape["offset"]),
         is_integer=value["is_integer"],
         keys=tuple(value["keys"]),

@@ -1,8 +1,8 @@
 """Joins of streams: the time bounds of a join condition, and how long buffered rows wait.
 
 All times are in units of event time (see `runnel.relation.streams`). A pair of rows matches a
-`TimeLink` if `low <= right time - left time <= high`. From this and the bounds of the columns
-follows the watermark of the other side after which a row can't find a match (`WaitingSide`).
+`JoinTimeBounds` if `low <= right time - left time <= high`. From this and the bounds of the columns
+follows the watermark of the other side after which a row can't find a match (`BufferedSide`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runnel.relation.streams import TimeBound
 
 
 @frozen
-class TimeLink:
+class JoinTimeBounds:
     """The time bounds of a join: low ≤ value of `right` − value of `left` ≤ high for each pair.
 
     left: the index of a column of the left side.
@@ -31,7 +31,7 @@ class TimeLink:
 
 
 @frozen(kw_only=True)
-class WaitingSide:
+class BufferedSide:
     """How long the rows of one side wait for rows of the other side.
 
     A row waits until the watermark of the *other* side exceeds one of the row's expiry times.
@@ -67,16 +67,16 @@ class IntervalShape:
         side: the join emits the lesser of the two as the left one. None: no such pair.
     """
 
-    time_bounds: TimeLink | None
+    time_bounds: JoinTimeBounds | None
     condition: Expression | None
-    left: WaitingSide
-    right: WaitingSide
+    left: BufferedSide
+    right: BufferedSide
     emits_late: tuple[bool, bool] = (False, False)
     tie: tuple[int, int] | None = None
 
 
 @frozen(kw_only=True)
-class TimedShape:
+class WindowJoinShape:
     """A join by right column = left column + a constant, where both columns are bounded.
 
     The rows of a value are complete when both watermarks have passed it.
@@ -85,7 +85,7 @@ class TimedShape:
     bounds: for each side, pairs of a column index and its bound, for all bounded columns.
     """
 
-    time_bounds: TimeLink
+    time_bounds: JoinTimeBounds
     bounds: tuple[tuple[tuple[int, TimeBound], ...], tuple[tuple[int, TimeBound], ...]]
 
 
@@ -110,7 +110,7 @@ class AsOfShape:
     emits_late: tuple[bool, bool] = (False, False)
 
 
-def divided_by(
+def partition_columns(
     left_keys: Sequence[Expression], right_keys: Sequence[Expression]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the columns of each side by whose hash rows can be partitioned among processors.

@@ -54,7 +54,7 @@ def _to_boolean(rendering: Rendering, text: str, source: SqlType, target: SqlTyp
     return f"({text} <> 0)"
 
 
-def _moment_to_text(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
+def _timestamp_to_text(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
     name = rendering.type(source)
     end = " 23:59:59.999999" if source.kind is Kind.TIMESTAMP else ""
     wrong = (
@@ -74,9 +74,9 @@ ALIKE: Mapping[tuple[str, str], Rule] = {
     ("BOOLEAN", "VARCHAR"): plain,
     ("DECIMAL", "DECIMAL"): plain,
     ("DATE", "TIMESTAMP"): plain,
-    ("DATE", "VARCHAR"): _moment_to_text,
+    ("DATE", "VARCHAR"): _timestamp_to_text,
     ("TIMESTAMP", "DATE"): plain,
-    ("TIMESTAMP", "VARCHAR"): _moment_to_text,
+    ("TIMESTAMP", "VARCHAR"): _timestamp_to_text,
     ("JSON", "VARCHAR"): _same,
     ("UUID", "VARCHAR"): _same,
 }

@@ -24,7 +24,7 @@ from runnel.expressions.evaluate import can_fail, evaluate_constant, is_constant
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.kernels.values import scalar_of
 from runnel.expressions.nodes import (
-    Aggregate,
+    AggregateCall,
     Call,
     Case,
     Cast,
@@ -40,7 +40,7 @@ from runnel.expressions.nodes import (
 )
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import WindowCall
-from runnel.rendering.rules import Failure, Invocation, Unknown, refused
+from runnel.rendering.rules import FailingExpression, Invocation, Unknown, refused
 from runnel.sqltypes import Kind, SqlType
 
 MOST_CHARACTERS = 100_000
@@ -49,7 +49,7 @@ nesting multiplies."""
 
 
 @frozen
-class Session:
+class RenderingContext:
     """What is known when a statement runs: the Python values of its arguments, its zone, and its
     time in µs since 1970."""
 
@@ -100,7 +100,7 @@ class Rendering:
     `columns` are the texts of the input's columns, by their index.
     """
 
-    def __init__(self, dialect: Dialect, session: Session | None = None) -> None:
+    def __init__(self, dialect: Dialect, session: RenderingContext | None = None) -> None:
         self.dialect = dialect
         self.session = session
 
@@ -156,21 +156,23 @@ class Rendering:
         nulls = "FIRST" if key.nulls_first else "LAST"
         return f"{self.expression(key.expression, columns)} {direction} NULLS {nulls}"
 
-    def aggregate(self, call: Aggregate, columns: Sequence[str]) -> str:
+    def aggregate(self, call: AggregateCall, columns: Sequence[str]) -> str:
         """An aggregate over groups, of exactly `self.type(call.type)`."""
         rule = self.dialect.aggregates.get(call.function)
         if rule is None:
             raise Unrenderable(f"aggregate function {call.function.upper()}", call.position)
         return rule(self, self._invocation(call, columns, ""))
 
-    def window_aggregate(self, call: Aggregate, columns: Sequence[str], over_text: str) -> str:
+    def window_aggregate(self, call: AggregateCall, columns: Sequence[str], over_text: str) -> str:
         """An aggregate with the text of its OVER."""
         rule = self.dialect.aggregates.get(call.function)
         if rule is None or call.order:
             raise Unrenderable(f"window function {call.function.upper()}", call.position)
         return rule(self, self._invocation(call, columns, over_text))
 
-    def _invocation(self, call: Aggregate, columns: Sequence[str], over_text: str) -> Invocation:
+    def _invocation(
+        self, call: AggregateCall, columns: Sequence[str], over_text: str
+    ) -> Invocation:
         for item in call.arguments:
             if call.distinct and item.type.is_nested:
                 raise Unrenderable(f"{call.function.upper()}(DISTINCT {item.type})", call.position)
@@ -213,7 +215,9 @@ class Rendering:
         constant = isinstance(expression, (Parameter, Cast, Case, InList)) or (
             isinstance(expression, Call) and not FUNCTIONS[expression.function].is_volatile
         )
-        if constant and all(isinstance(child, (Literal, Unknown, Failure)) for child in children):
+        if constant and all(
+            isinstance(child, (Literal, Unknown, FailingExpression)) for child in children
+        ):
             return self._constant(expression)
         changed = any(
             new is not old for new, old in zip(children, expression.children, strict=True)
@@ -228,7 +232,7 @@ class Rendering:
                 expression, None if self.session is None else self._with_arguments(expression)
             )
         except DataError as error:
-            return Failure(
+            return FailingExpression(
                 message=error.message, type=expression.type, position=expression.position
             )
         return Literal(value=value, type=expression.type, position=expression.position)
@@ -270,7 +274,7 @@ class Rendering:
         shown = f"${original.index + 1}" if isinstance(original, Parameter) else f"$({original})"
         return f"CAST({shown} AS {self.type(expression.type)})"
 
-    def _failure(self, expression: Failure, columns: Sequence[str]) -> str:
+    def _failure(self, expression: FailingExpression, columns: Sequence[str]) -> str:
         return f"CAST({self.error(expression.message)} AS {self.type(expression.type)})"
 
     def _cast(self, expression: Cast, columns: Sequence[str]) -> str:
@@ -330,9 +334,9 @@ class Rendering:
 
 
 def _can_fail(expression: Expression) -> bool:
-    return any(isinstance(node, (Unknown, Failure)) for node in walk(expression)) or can_fail(
-        expression
-    )
+    return any(
+        isinstance(node, (Unknown, FailingExpression)) for node in walk(expression)
+    ) or can_fail(expression)
 
 
 def _steps(parts: Sequence[Expression]) -> list[list[Expression]]:
@@ -350,7 +354,7 @@ _RENDERERS: dict[type[Expression], Callable[[Rendering, Any, Sequence[str]], str
     Column: Rendering._column,
     Literal: Rendering._literal,
     Unknown: Rendering._unknown,
-    Failure: Rendering._failure,
+    FailingExpression: Rendering._failure,
     Cast: Rendering._cast,
     Call: Rendering._call,
     Case: Rendering._case,
@@ -358,7 +362,7 @@ _RENDERERS: dict[type[Expression], Callable[[Rendering, Any, Sequence[str]], str
     PythonCall: Rendering._python,
 }
 
-__all__ = ["Kind", "Rendering", "Session"]
+__all__ = ["Kind", "Rendering", "RenderingContext"]
 
 
 def template(text: str, *kinds: Kind) -> FunctionRule:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runnel.base.frozen import frozen
-from runnel.expressions.nodes import Aggregate, Call, Cast, Expression, Literal
+from runnel.expressions.nodes import AggregateCall, Call, Cast, Expression, Literal
 from runnel.foreign.fragment import Unrenderable
 
 
@@ -15,7 +15,7 @@ class Invocation:
     """An aggregate whose arguments are rendered. `run` puts DISTINCT, FILTER and OVER to a bare
     call of an engine's aggregate, so that a rule may build its result of several."""
 
-    call: Aggregate
+    call: AggregateCall
     arguments: tuple[str, ...]
     run: Callable[..., str]
     """`run(name, *arguments, distinct=…)`: "name(DISTINCT arguments) FILTER (…) OVER (…)"."""
@@ -33,7 +33,7 @@ class Unknown(Expression):
 
 
 @frozen(kw_only=True)
-class Failure(Expression):
+class FailingExpression(Expression):
     """A constant that can't be worked out; a row that takes it fails with `message`."""
 
     message: str

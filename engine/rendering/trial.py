@@ -6,7 +6,7 @@ from typing import Any
 
 from runnel.expressions.evaluate import is_constant
 from runnel.expressions.nodes import Expression, Literal
-from runnel.rendering.render import Dialect, Rendering, Session
+from runnel.rendering.render import Dialect, Rendering, RenderingContext
 from runnel.sqltypes import Kind
 
 _SAMPLES: dict[Kind, Any] = {
@@ -23,7 +23,7 @@ class Trial(Rendering):
     zone."""
 
     def __init__(self, dialect: Dialect) -> None:
-        super().__init__(dialect, Session())
+        super().__init__(dialect, RenderingContext())
 
     def _constant(self, expression: Expression) -> Expression:
         if is_constant(expression):

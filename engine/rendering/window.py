@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal
 from runnel.foreign.fragment import Unrenderable
-from runnel.relation.over import Bound, Exclusion, Frame, FrameUnit, WindowCall
+from runnel.relation.over import Exclusion, FrameBound, FrameUnit, WindowCall, WindowFrame
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
@@ -53,7 +53,7 @@ def over(rendering: Rendering, window: WindowCall, columns: Sequence[str]) -> st
     return f"CAST({called}{text} AS {rendering.type(call.type)})"
 
 
-def _frame(rendering: Rendering, frame: Frame, position: object) -> str:
+def _frame(rendering: Rendering, frame: WindowFrame, position: object) -> str:
     if frame.unit is FrameUnit.RANGE and (
         frame.start.offset is not None or frame.end.offset is not None
     ):
@@ -67,7 +67,7 @@ def _frame(rendering: Rendering, frame: Frame, position: object) -> str:
     )
 
 
-def _bound(rendering: Rendering, bound: Bound) -> str:
+def _bound(rendering: Rendering, bound: FrameBound) -> str:
     if bound.offset is None:
         return bound.kind.value
     offset = bound.offset

@@ -18,8 +18,8 @@ from collections.abc import Iterable
 MARK_INTERVAL = 100_000_000
 """Nanoseconds between two markers of a source."""
 
-_PARTS = 16
-_BUCKETS = 64 * _PARTS
+_SUBDIVISIONS = 16
+_BUCKETS = 64 * _SUBDIVISIONS
 
 
 class LatencyHistogram:
@@ -55,12 +55,12 @@ def _quantile(counts: list[int], rank: float) -> int:
 
 def _bucket(value: int) -> int:
     shift = max(value.bit_length() - 5, 0)
-    return min(shift * _PARTS + (value >> shift), _BUCKETS - 1)
+    return min(shift * _SUBDIVISIONS + (value >> shift), _BUCKETS - 1)
 
 
 def _upper(bucket: int) -> int:
     """The largest value in a bucket."""
-    if bucket < 2 * _PARTS:
+    if bucket < 2 * _SUBDIVISIONS:
         return bucket
-    shift = bucket // _PARTS - 1
-    return ((bucket - shift * _PARTS + 1) << shift) - 1
+    shift = bucket // _SUBDIVISIONS - 1
+    return ((bucket - shift * _SUBDIVISIONS + 1) << shift) - 1

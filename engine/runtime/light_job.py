@@ -32,7 +32,7 @@ from runnel.runtime.tasklets.failures import cancelled, timed_out
 from runnel.runtime.tasklets.progress import MADE_PROGRESS
 from runnel.runtime.tasklets.tasklet import take_turn
 from runnel.runtime.template import Template
-from runnel.runtime.threads.caller import Caller
+from runnel.runtime.threads.caller import CallingThread
 from runnel.runtime.threads.clock import SYSTEM_CLOCK, Clock
 from runnel.runtime.threads.dedicated import DedicatedThread
 from runnel.runtime.threads.interrupts import interrupts_deferred
@@ -116,7 +116,7 @@ CLOSING = 10.0
 within about one second."""
 
 
-def _nobody(job: Job) -> None:
+def _ignore(job: Job) -> None:
     """The default of `on_start`."""
 
 
@@ -152,7 +152,7 @@ class Jobs:
         query: str = "",
         is_unbounded: bool = False,
         options: JobOptions = _DEFAULT,
-        on_start: Callable[[Job], object] = _nobody,
+        on_start: Callable[[Job], object] = _ignore,
     ) -> Job:
         """Starts a job. `on_start` receives it before it runs, so that it can be cancelled. Raises
         the errors of suppliers (a source that cannot be split), with the name of the vertex."""
@@ -313,7 +313,7 @@ class Job:
         self._gate = Lock()
         self._gate.acquire()
         self._threads: list[DedicatedThread] = []
-        self._caller: Caller | None = None
+        self._caller: CallingThread | None = None
 
     def begin(self, execution: Execution, on_start: Callable[[Job], object]) -> None:
         """Connects the execution, and starts threads for blocking processors. Called once, by
@@ -333,7 +333,7 @@ class Job:
         results.on_end_seen = self._join_threads
         results.on_interrupt = self._interrupted
         results.drive = self._drive
-        self._caller = Caller(execution, jobs.pool, jobs.clock, self._caller_gone)
+        self._caller = CallingThread(execution, jobs.pool, jobs.clock, self._caller_gone)
         for tasklet in execution.tasklets:
             if not tasklet.is_cooperative:
                 self._threads.append(DedicatedThread(tasklet, tasklet.name, jobs.clock, execution))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge, Routing, Vertex
 from runnel.processors.sinks.result import ResultSink
-from runnel.processors.spool import Hold
+from runnel.processors.spool import SpoolProcessor
 
 UNBOUNDED = sys.maxsize
 """The capacity of an unbounded queue."""
@@ -70,7 +70,7 @@ class TaskletPlan:
 
 
 @frozen
-class Layout:
+class TaskletLayout:
     """All tasklets in topological order, and the capacity of each queue."""
 
     tasklets: tuple[TaskletPlan, ...]
@@ -91,7 +91,7 @@ class Template:
         self.relaxed = frozenset(self._find_relaxed())
         self.before_snapshots = frozenset(self._find_before_snapshots())
         self.result = self._find_result()
-        self._layouts: dict[tuple[int, ...], Layout] = {}
+        self._layouts: dict[tuple[int, ...], TaskletLayout] = {}
 
     @staticmethod
     def of(dag: DAG) -> Template:
@@ -108,7 +108,7 @@ class Template:
         dag.prepared = template = Template(dag)
         return template
 
-    def layout(self, parallelism: tuple[int, ...]) -> Layout:
+    def layout(self, parallelism: tuple[int, ...]) -> TaskletLayout:
         """The layout for these numbers of processors, by vertex in topological order. If the result
         sink has none, the vertex before it writes to the results itself."""
         layout = self._layouts.get(parallelism)
@@ -116,7 +116,7 @@ class Template:
             self._layouts[parallelism] = layout = self._lay_out(parallelism)
         return layout
 
-    def _lay_out(self, parallelism: tuple[int, ...]) -> Layout:
+    def _lay_out(self, parallelism: tuple[int, ...]) -> TaskletLayout:
         count = {
             vertex.name: number for vertex, number in zip(self.order, parallelism, strict=True)
         }
@@ -149,7 +149,7 @@ class Template:
             for number, vertex in enumerate(self.order)
             for index in range(count[vertex.name])
         )
-        return Layout(tasklets, tuple(capacities))
+        return TaskletLayout(tasklets, tuple(capacities))
 
     def _find_result(self) -> int | None:
         """The number of the result sink, if it only passes on what one other vertex emits."""
@@ -190,8 +190,8 @@ class Template:
         unbounded, unless a Hold is between them, which accepts all rows.
         """
         stopped = self._ancestors
-        if any(vertex.supplier is Hold for vertex in self.order):
-            stopped = self._find_ancestors(lambda vertex: vertex.supplier is Hold)
+        if any(vertex.supplier is SpoolProcessor for vertex in self.order):
+            stopped = self._find_ancestors(lambda vertex: vertex.supplier is SpoolProcessor)
         relaxed = []
         for inputs in self._inputs:
             before: set[str] = set()

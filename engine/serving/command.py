@@ -34,7 +34,7 @@ from runnel.database import Database
 from runnel.errors import Error, InterfaceError, OperationalError
 from runnel.processors.sinks.result_queue import INTERRUPTIBLE
 from runnel.serving.remote_connection import TOKEN
-from runnel.serving.server import Address, Limits, Server
+from runnel.serving.server import Address, Server, ServerLimits
 
 logger = logging.getLogger("runnel.serving")
 
@@ -77,7 +77,7 @@ def serve(given: argparse.Namespace) -> None:
         with _opened(given) as connection:
             (token, place), (user_token, user_place) = _tokens(given)
             address = Address(given.host, given.port, _read(given.certificate), _read(given.key))
-            limits = Limits(
+            limits = ServerLimits(
                 given.message_limit << 20, given.table_limit << 20, given.client_timeout
             )
             server = Server(connection, token, address, user_token=user_token, limits=limits)
@@ -229,7 +229,7 @@ def _add_limits(serving: argparse.ArgumentParser) -> None:
     serving.add_argument(
         "--client-timeout",
         type=_seconds,
-        default=Limits().client_timeout,
+        default=ServerLimits().client_timeout,
         metavar="SECONDS",
         help=(
             "how long a client may leave its rows unread before its statement is ended (default: "
@@ -237,8 +237,8 @@ def _add_limits(serving: argparse.ArgumentParser) -> None:
         ),
     )
     for name, most, what in (
-        ("--message-limit", Limits().message, "statement with its arguments"),
-        ("--table-limit", Limits().table, "registered table"),
+        ("--message-limit", ServerLimits().message, "statement with its arguments"),
+        ("--table-limit", ServerLimits().table, "registered table"),
     ):
         help_text = f"the size of a {what} that the server accepts (default: {most >> 20})"
         serving.add_argument(

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from runnel.base.forks import closed_error, here, pin, watch
-from runnel.cursor import Running
+from runnel.cursor import StartedStatement
 from runnel.errors import DatabaseError, ErrorCode, InterfaceError, OperationalError
 from runnel.processors.sinks.result_queue import acquire
 from runnel.relation.nodes import Field
@@ -34,7 +34,7 @@ from runnel.serving.messages import (
     packed,
     unpacked,
 )
-from runnel.serving.remote_rows import GivenRows, RemoteRows
+from runnel.serving.remote_rows import InlineRows, RemoteRows
 from runnel.statements.arguments import argument_types, checked, checked_rows, column_type
 
 _Answer = TypeVar("_Answer")
@@ -103,7 +103,7 @@ class RemoteDatabase:
         sql: str,
         args: Sequence[Any],
         timeout: float | None,
-        on_start: Callable[[Running], object],
+        on_start: Callable[[StartedStatement], object],
     ) -> Result | int:
         """Has the server run one statement; returns its rows, or the number of rows it wrote."""
         values = checked(args)
@@ -118,7 +118,7 @@ class RemoteDatabase:
             return int(answer["rowcount"])
         fields = fields_of(answer["fields"])
         source = (
-            GivenRows(fields, batches_of(rows))
+            InlineRows(fields, batches_of(rows))
             if "has_rows" in answer
             else self._rows(statement, fields, limit)
         )
@@ -131,7 +131,7 @@ class RemoteDatabase:
         sql: str,
         seq_of_args: Iterable[Sequence[Any]],
         timeout: float | None,
-        on_start: Callable[[Running], object],
+        on_start: Callable[[StartedStatement], object],
     ) -> int:
         """Has the server run one statement for many argument lists."""
         rows = checked_rows(seq_of_args)
@@ -297,7 +297,7 @@ class RemoteDatabase:
         try:
             return call()
         except flight.FlightServerError as error:
-            raise _told(error, self.url) from None
+            raise _unpacked_error(error, self.url) from None
         except flight.FlightUnauthenticatedError as error:
             raise OperationalError(
                 f"the server at {self.url} refuses the token",
@@ -323,7 +323,7 @@ class RemoteDatabase:
             ) from error
 
 
-def _told(error: flight.FlightServerError, url: str) -> DatabaseError | InterfaceError:
+def _unpacked_error(error: flight.FlightServerError, url: str) -> DatabaseError | InterfaceError:
     """The error that the server encoded in an error of Flight."""
     try:
         return error_of(json.loads(error.extra_info))  # type: ignore[return-value]

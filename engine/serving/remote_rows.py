@@ -89,7 +89,7 @@ class RemoteRows:
             self._room.notify()
 
 
-class GivenRows:
+class InlineRows:
     """Rows that were sent with the server's answer, complete."""
 
     def __init__(self, fields: Sequence[Field], batches: Sequence[pa.RecordBatch]) -> None:

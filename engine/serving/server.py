@@ -81,7 +81,7 @@ class Address:
 
 
 @frozen
-class Limits:
+class ServerLimits:
     """The limits for clients.
 
     message: maximum bytes of one message.
@@ -111,7 +111,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         address: Address | None = None,
         *,
         user_token: str | None = None,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
     ) -> None:
         """Listens when it returns; OperationalError if the address is not available,
         ProgrammingError if it is not allowed. `token` is the owner's; statements with `user_token`
@@ -123,7 +123,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         self._tokens = TokenCheck(
             connection._session.caller, Caller(False, self._database.bounds), token, user_token
         )
-        self._limits = limits or Limits()
+        self._limits = limits or ServerLimits()
         self._statements = OpenStatements(lambda: connected_clients(self.port))
         self._calls = OpenCalls(self._statements.look, lambda peer: cut_connection(peer, self.port))
         secure = address.certificate is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Lock
 from time import monotonic
 
-from runnel.deadline import Patience
+from runnel.deadline import Deadline
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.results.rows import Result
 from runnel.runtime.light_job import Job
@@ -36,12 +36,12 @@ class OpenStatement:
         self.peer = ""
         self.is_read = False
         self._job: Job | None = None
-        self._patience: Patience | None = None
+        self._patience: Deadline | None = None
         self._is_cancelled = False
 
-    def watch(self, running: Job | Patience) -> None:
+    def watch(self, running: Job | Deadline) -> None:
         """A job was started for the statement, or the statement begins to wait."""
-        if isinstance(running, Patience):
+        if isinstance(running, Deadline):
             self._patience = running
         else:
             self._job = running

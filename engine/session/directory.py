@@ -24,7 +24,7 @@ from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View, 
 from runnel.columns.type_records import type_of, type_record
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.errors import ErrorCode, OperationalError
-from runnel.storage.durable_files import OWN_FILE, OWN_FOLDER, Held, replace_file
+from runnel.storage.durable_files import OWN_FILE, OWN_FOLDER, PinnedFile, replace_file
 from runnel.storage.sealed_json import sealed, unsealed
 
 FORMAT = 2
@@ -85,7 +85,7 @@ class Directory:
         try:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, str(os.getpid()).encode(), 0)
-            self._held = Held(path / "lock", self._lock, f'the directory "{path}"')
+            self._held = PinnedFile(path / "lock", self._lock, f'the directory "{path}"')
         except OSError as error:
             self.close()
             raise _unusable(path, error) from error

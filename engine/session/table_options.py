@@ -15,7 +15,7 @@ from runnel.sqltypes import INTERVAL, Kind
 
 IDLE_TIMEOUT = "idleTimeoutMillis"
 REFRESH = "refreshMillis"
-_MOMENTS = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
+_TEMPORAL = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
 _LONGEST = 10**12
 
 
@@ -108,7 +108,7 @@ def _event_time(clause: WatermarkClause, table: Table, timeout: int | None) -> E
             position=clause.position,
         )
     time = table.columns[found[0]].type
-    if not time.is_integer and time.kind not in _MOMENTS:
+    if not time.is_integer and time.kind not in _TEMPORAL:
         raise ProgrammingError(
             f"the watermark column type ({time}) is no event time",
             hint=(

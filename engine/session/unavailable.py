@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Snapshot, Table, TableColumn
 from runnel.connector import MappingDefinition, ReadableTable, ScanRequest, Source
-from runnel.connectors.registry import Registry
+from runnel.connectors.registry import ConnectorRegistry
 from runnel.errors import Error, ErrorCode, OperationalError
 from runnel.session.directory import SavedMapping
 from runnel.session.table_options import merged, open_table
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runnel.access import Access
 
 
-class UnavailableTable(ReadableTable):
+class BrokenTable(ReadableTable):
     """Stands in for a table that its connector refused to open."""
 
     def __init__(self, connector: str, definition: MappingDefinition, reason: Error) -> None:
@@ -44,7 +44,7 @@ class UnavailableTable(ReadableTable):
 
 
 def open_or_explain(
-    registry: Registry, snapshot: Snapshot, saved: SavedMapping, access: Access | None
+    registry: ConnectorRegistry, snapshot: Snapshot, saved: SavedMapping, access: Access | None
 ) -> Table:
     """The table of a saved mapping, or one that says why there is none. `access`: the bounds of
     what is opened."""
@@ -54,4 +54,4 @@ def open_or_explain(
             definition = merged(snapshot.get_connection(saved.data_connection), definition)
         return open_table(registry.get(saved.connector), definition)
     except Error as error:
-        return UnavailableTable(saved.connector, definition, error)
+        return BrokenTable(saved.connector, definition, error)

@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Lock
 
 from runnel.connector import Token
-from runnel.deadline import PatientLock
+from runnel.deadline import DeadlineLock
 from runnel.errors import ErrorCode, OperationalError
 from runnel.storage.durable_files import OWN_FOLDER, replace_file, sync_folder
 from runnel.storage.sealed_json import sealed, unsealed
@@ -27,13 +27,13 @@ class WriterNumbers:
     def __init__(self, directory: Path | None) -> None:
         self._folder = None if directory is None else directory / FOLDER
         self._kept: dict[str, Kept] = {}
-        self._locks: dict[str, PatientLock] = {}
+        self._locks: dict[str, DeadlineLock] = {}
         self._lock = Lock()
 
-    def lock_of(self, owner: str) -> PatientLock:
+    def lock_of(self, owner: str) -> DeadlineLock:
         """The lock of a writer, held while one of its batches is written."""
         with self._lock:
-            return self._locks.setdefault(owner, PatientLock("the numbers of its writer"))
+            return self._locks.setdefault(owner, DeadlineLock("the numbers of its writer"))
 
     def load(self, owner: str) -> Kept | None:
         """The number of a writer's last batch; None before the first."""

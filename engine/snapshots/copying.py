@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from runnel.snapshots.disk import Disk
-from runnel.snapshots.manifest import Manifest
+from runnel.snapshots.manifest import SnapshotManifest
 from runnel.snapshots.unfinished import write_manifest
 
 
-def copy_snapshot(source: Path, manifest: Manifest, folder: Path, disk: Disk) -> None:
+def copy_snapshot(source: Path, manifest: SnapshotManifest, folder: Path, disk: Disk) -> None:
     """Copies the snapshot in `source` to a folder, under the next number, and removes the older
     snapshots in that folder. The copy shares its files with the source if the file system can do
     that."""

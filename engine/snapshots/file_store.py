@@ -26,9 +26,9 @@ from runnel.errors import ErrorCode, OperationalError
 from runnel.snapshots.background import MOST_BYTES, Background
 from runnel.snapshots.copying import copy_snapshot, numbered
 from runnel.snapshots.disk import Disk
-from runnel.snapshots.manifest import DamagedError, Manifest
+from runnel.snapshots.manifest import DamagedError, SnapshotManifest
 from runnel.snapshots.reading import check_snapshot, read_state
-from runnel.snapshots.retained_state import KeptState
+from runnel.snapshots.retained_state import RetainedState
 from runnel.snapshots.store import (
     NO_VERTICES,
     Outcome,
@@ -41,7 +41,7 @@ from runnel.snapshots.unfinished import Labels, UnfinishedSnapshot
 
 logger = logging.getLogger("runnel.snapshots")
 
-KEPT = 2
+RETAINED = 2
 """Number of undamaged snapshots that are retained."""
 
 
@@ -63,10 +63,10 @@ class FileSnapshotStore(SnapshotStore):
         self._lock = Lock()
         self._thread = Background(f"runnel-snapshots-{folder.parent.name}", most_bytes)
         self._thread.on_room = self._room
-        self._retained = KeptState()
+        self._retained = RetainedState()
         self._unfinished: dict[int, UnfinishedSnapshot] = {}
         self._failed: dict[int, Exception] = {}
-        self._sound: dict[int, Manifest] = {}
+        self._sound: dict[int, SnapshotManifest] = {}
         self._damaged: set[int] = set()
         self._found = sorted(numbered(folder, ""))
         self._last_id = max((*self._found, *numbered(folder, ".")), default=0)
@@ -93,7 +93,7 @@ class FileSnapshotStore(SnapshotStore):
     def last_id(self) -> int:
         return self._last_id
 
-    def infos(self) -> list[Manifest]:
+    def infos(self) -> list[SnapshotManifest]:
         """The manifests of the retained snapshots, oldest first, without damaged ones."""
         found = []
         with self._lock:
@@ -107,7 +107,7 @@ class FileSnapshotStore(SnapshotStore):
                     )
         return found
 
-    def newest_info(self) -> Manifest:
+    def newest_info(self) -> SnapshotManifest:
         """The manifest of the newest snapshot, without verifying its files. DamagedError if the
         manifest is not valid."""
         with self._lock:
@@ -121,7 +121,7 @@ class FileSnapshotStore(SnapshotStore):
     def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
         return read_state(self._path(snapshot_id), self.manifest(snapshot_id), vertex)
 
-    def manifest(self, snapshot_id: int) -> Manifest:
+    def manifest(self, snapshot_id: int) -> SnapshotManifest:
         """The manifest of a snapshot. OperationalError if it does not exist or is damaged."""
         with self._lock:
             if snapshot_id not in self._found:
@@ -136,7 +136,7 @@ class FileSnapshotStore(SnapshotStore):
             self._is_checked = False
             self._sound.clear()
             # The next snapshot must not be linked to files of a snapshot that may be damaged.
-            self._retained = KeptState()
+            self._retained = RetainedState()
 
     def _newest_sound(self) -> int | None:
         self._damaged.clear()
@@ -206,7 +206,7 @@ class FileSnapshotStore(SnapshotStore):
         finally:
             with self._lock:
                 self._pins -= 1
-                is_free = not self._pins and len(self._found) > KEPT
+                is_free = not self._pins and len(self._found) > RETAINED
             if is_free:
                 self._thread.post(self._remove_old)
 
@@ -314,7 +314,7 @@ class FileSnapshotStore(SnapshotStore):
         sound = [
             index for index, number in enumerate(reversed(self._found)) if number in self._sound
         ]
-        return sound[KEPT - 1] + 1 if len(sound) >= KEPT else len(self._found)
+        return sound[RETAINED - 1] + 1 if len(sound) >= RETAINED else len(self._found)
 
     def _remove_unfinished(self) -> None:
         for number in numbered(self._folder, "."):

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, OperationalError
-from runnel.snapshots.store import MEANINGS
+from runnel.snapshots.store import SIGNATURES
 
 NAME = "manifest.json"
 
@@ -40,7 +40,7 @@ class Section:
 
 
 @frozen
-class Manifest:
+class SnapshotManifest:
     """The description of a snapshot.
 
     snapshot_id: its number.
@@ -59,7 +59,7 @@ class Manifest:
     @property
     def rows(self) -> int:
         """The rows of state; the rows with state signatures do not count."""
-        return sum(section.rows for section in self.sections if section.vertex != MEANINGS)
+        return sum(section.rows for section in self.sections if section.vertex != SIGNATURES)
 
     @property
     def bytes(self) -> int:
@@ -82,7 +82,7 @@ class DamagedError(OperationalError):
     """A snapshot differs from what was written; the message names the file and the fault."""
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
+def encode_manifest(manifest: SnapshotManifest) -> bytes:
     content = {
         "format": manifest.format,
         "snapshot": manifest.snapshot_id,
@@ -96,7 +96,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
     return b"%08x\n%b" % (crc32(text), text)
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> SnapshotManifest:
     """The manifest in a folder. DamagedError if it is not valid."""
     path = folder / NAME
     try:
@@ -117,6 +117,6 @@ def read_manifest(folder: Path) -> Manifest:
             hint="use that version or a later one",
         )
     sections = tuple(Section(*section) for section in content["sections"])
-    return Manifest(
+    return SnapshotManifest(
         content["snapshot"], content["created"], content["about"], sections, content["format"]
     )

@@ -11,10 +11,10 @@ import pyarrow.ipc
 from xxhash import xxh3_64_intdigest
 
 from runnel.errors import OperationalError
-from runnel.snapshots.manifest import DamagedError, Manifest, Section, read_manifest
+from runnel.snapshots.manifest import DamagedError, Section, SnapshotManifest, read_manifest
 
 
-def check_snapshot(folder: Path, *, with_files: bool = True) -> Manifest:
+def check_snapshot(folder: Path, *, with_files: bool = True) -> SnapshotManifest:
     """The manifest of a snapshot. DamagedError if it, or (`with_files`) a file that it names,
     differs from what was written."""
     try:
@@ -56,7 +56,7 @@ def _check_file(
                 )
 
 
-def read_state(folder: Path, manifest: Manifest, vertex: str) -> Sequence[pa.RecordBatch]:
+def read_state(folder: Path, manifest: SnapshotManifest, vertex: str) -> Sequence[pa.RecordBatch]:
     """The rows of one vertex. They are in the mapped file, and remain readable after the file was
     removed."""
     batches: list[pa.RecordBatch] = []

@@ -32,7 +32,7 @@ def is_large(batch: pa.RecordBatch) -> bool:
     return size >= LEAST_BYTES
 
 
-class KeptState:
+class RetainedState:
     """The sections of the large batches of the last snapshot.
 
     A batch is recognized by object identity, so the batches that a processor offers at each

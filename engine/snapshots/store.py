@@ -17,11 +17,11 @@ from runnel.errors import OperationalError
 ENDED = ""
 """A pseudo-vertex: its rows are the names of the vertices that have ended."""
 
-MEANINGS = "\0meanings"
+SIGNATURES = "\0meanings"
 """A pseudo-vertex: its rows are the names of vertices, and their state signatures in the plan that
 took the snapshot."""
 
-NO_VERTICES = (ENDED, MEANINGS)
+NO_VERTICES = (ENDED, SIGNATURES)
 
 VertexState = tuple[str, pa.RecordBatch]
 """The name of a vertex and rows of its state."""
@@ -153,7 +153,7 @@ class MemorySnapshotStore(SnapshotStore):
             batches = [
                 batch
                 for vertex, rows in self._safe[snapshot_id].items()
-                if vertex != MEANINGS
+                if vertex != SIGNATURES
                 for batch in rows
             ]
             size = sum(batch.nbytes for batch in batches)

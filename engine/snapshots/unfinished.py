@@ -12,15 +12,15 @@ import pyarrow.ipc
 
 from runnel.base.frozen import frozen
 from runnel.snapshots.disk import Disk, SectionFile
-from runnel.snapshots.manifest import NAME, Manifest, Section, encode_manifest
-from runnel.snapshots.retained_state import DATA, KeptState, Placed, is_large
+from runnel.snapshots.manifest import NAME, Section, SnapshotManifest, encode_manifest
+from runnel.snapshots.retained_state import DATA, Placed, RetainedState, is_large
 
 
 @frozen
 class Labels:
     """The fields of a manifest, except the sections.
 
-    snapshot_id, created, about: see `Manifest`.
+    snapshot_id, created, about: see `SnapshotManifest`.
     """
 
     snapshot_id: int
@@ -37,7 +37,7 @@ class UnfinishedSnapshot:
     is written once.
     """
 
-    def __init__(self, folder: Path, disk: Disk, retained: KeptState) -> None:
+    def __init__(self, folder: Path, disk: Disk, retained: RetainedState) -> None:
         self.folder = folder
         self._disk = disk
         self._retained = retained
@@ -102,13 +102,15 @@ class UnfinishedSnapshot:
             self._sections.append(section)
         self._large.append((weakref.ref(batch), self._sections[-1]))
 
-    def finish(self, labels: Labels, target: Path) -> Manifest:
+    def finish(self, labels: Labels, target: Path) -> SnapshotManifest:
         """Renames the folder to `target`, after everything was written to the disk."""
         self._end_section()
         if self._file is not None:
             self._file.finish()
             self.bytes_written += self._file.end
-        manifest = Manifest(labels.snapshot_id, labels.created, labels.about, tuple(self._sections))
+        manifest = SnapshotManifest(
+            labels.snapshot_id, labels.created, labels.about, tuple(self._sections)
+        )
         write_manifest(self.folder, manifest, self._disk)
         self._disk.sync_folder(self.folder)
         self._disk.rename(self.folder, target)
@@ -129,7 +131,7 @@ class UnfinishedSnapshot:
         self._disk.remove(self.folder)
 
 
-def write_manifest(folder: Path, manifest: Manifest, disk: Disk) -> None:
+def write_manifest(folder: Path, manifest: SnapshotManifest, disk: Disk) -> None:
     with closing(disk.create(folder / NAME)) as file:
         file.write(encode_manifest(manifest))
         file.finish()

@@ -20,10 +20,10 @@ from runnel.base.forks import here
 from runnel.connection import Connection
 from runnel.errors import InterfaceError, OperationalError
 
-__all__ = ["Registration", "register"]
+__all__ = ["SparkRegistration", "register"]
 
 
-class Registration:
+class SparkRegistration:
     """What `register` set up. `url` is the server's address; `close` ends a server that `register`
     started, once."""
 
@@ -42,7 +42,7 @@ class Registration:
             atexit.unregister(self.close)
             server.stop()
 
-    def __enter__(self) -> Registration:
+    def __enter__(self) -> SparkRegistration:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -58,7 +58,7 @@ def register(
     *,
     url: str | None = None,
     token: str | None = None,
-) -> Registration:
+) -> SparkRegistration:
     """Makes the data source "runnel" known to a SparkSession. `connection`: one of this process,
     which a server on loopback then gives to Spark's processes of this computer; or `url` and
     `token` of a server that runs. What is given here needn't be given as an option; without either
@@ -100,4 +100,4 @@ def register(
         if server is not None:
             server.stop()
         raise
-    return Registration(url, server)
+    return SparkRegistration(url, server)

@@ -27,12 +27,12 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import IntegralType, StructType
 
 from runnel.errors import DataError, Error, ProgrammingError, as_written, suggest
-from runnel.spark.request import NAME, Request, plainly, quoted
+from runnel.spark.request import NAME, ReadRequest, plainly, quoted
 
 MOST_PARTITIONS = 10_000
 
 
-class Part(InputPartition):
+class ReadPartition(InputPartition):
     """The rows of one partition: a statement and its arguments."""
 
     def __init__(self, sql: str, arguments: Sequence[Any]) -> None:
@@ -42,7 +42,7 @@ class Part(InputPartition):
 class Reader(DataSourceReader):
     """Reads a query once. It travels to the executors, so it holds no connection."""
 
-    def __init__(self, request: Request, schema: StructType) -> None:
+    def __init__(self, request: ReadRequest, schema: StructType) -> None:
         self._request = request
         self._schema = schema
         self._select = f"SELECT {_columns(schema)} FROM {request.rows}"
@@ -61,14 +61,14 @@ class Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         arguments = self._request.arguments
         if self._column is None or self._count == 1:
-            return [Part(self._select, arguments)]
+            return [ReadPartition(self._select, arguments)]
         name = quoted(self._column)
         parts = []
         for number in range(self._count):
             # The remainder has the sign of the value; NULL goes to the first.
             own = f"({name} % {self._count} + {self._count}) % {self._count} = {number}"
             own = f"{own} OR {name} IS NULL" if number == 0 else own
-            parts.append(Part(f"{self._select} WHERE {own}", arguments))
+            parts.append(ReadPartition(f"{self._select} WHERE {own}", arguments))
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -78,7 +78,7 @@ class Reader(DataSourceReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the rows that come to a query, micro-batch by micro-batch."""
 
-    def __init__(self, request: Request, schema: StructType) -> None:
+    def __init__(self, request: ReadRequest, schema: StructType) -> None:
         self._request = request
         self._schema = schema
         column = _integer_column(request, schema, "offsetColumn")
@@ -159,18 +159,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         name, arguments = quoted(self._column), self._request.arguments
         if first is None:
-            return [Part(f"{self._select} WHERE {name} <= ?", (*arguments, last))]
+            return [ReadPartition(f"{self._select} WHERE {name} <= ?", (*arguments, last))]
         count = min(self._count, last - first)
         cuts = [first + (last - first) * i // count for i in range(count + 1)]
         sql = f"{self._select} WHERE {name} > ? AND {name} <= ?"
-        return [Part(sql, (*arguments, *cut)) for cut in pairwise(cuts)]
+        return [ReadPartition(sql, (*arguments, *cut)) for cut in pairwise(cuts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return rows_of(self._request, partition, self._schema)
 
 
 def rows_of(
-    request: Request, partition: InputPartition, schema: StructType
+    request: ReadRequest, partition: InputPartition, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a partition, in the types that Spark expects."""
     sql, arguments = partition.value
@@ -219,7 +219,7 @@ def _columns(schema: StructType) -> str:
     return ", ".join(quoted(name) for name in schema.names)
 
 
-def _integer_column(request: Request, schema: StructType, option: str) -> str | None:
+def _integer_column(request: ReadRequest, schema: StructType, option: str) -> str | None:
     """The column that an option names; ProgrammingError unless it is one of integers."""
     given = request.text(option)
     if given is None:

@@ -25,7 +25,7 @@ SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
 
 
 @frozen
-class Server:
+class ServerAddress:
     """Where Spark's processes find the rows."""
 
     url: str
@@ -42,11 +42,11 @@ class Server:
 
 
 @frozen
-class Request:
+class ReadRequest:
     """The options of a reader or writer, checked. `query`: what is read, as a whole SELECT;
     `table`: what is written to."""
 
-    server: Server
+    server: ServerAddress
     query: str | None
     table: str | None
     options: Mapping[str, str]
@@ -126,7 +126,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def request_of(written: Mapping[str, str], defaults: Mapping[str, str]) -> Request:
+def request_of(written: Mapping[str, str], defaults: Mapping[str, str]) -> ReadRequest:
     """Checks options; ProgrammingError names the one that is wrong or missing."""
     known = {name.lower() for name in OPTIONS}
     options = {name.lower(): value for name, value in {**defaults, **written}.items()}
@@ -153,8 +153,8 @@ def request_of(written: Mapping[str, str], defaults: Mapping[str, str]) -> Reque
                 "runnel.spark.register(session, connection)"
             ),
         )
-    server = Server(url, token, options.get("rootcertificate"))
+    server = ServerAddress(url, token, options.get("rootcertificate"))
     query, table = options.get("query"), options.get("table") or options.get("path")
     if query is not None and table is not None:
         raise ProgrammingError(f"data source {NAME} takes a query or a table, not both")
-    return Request(server, query, table, options)
+    return ReadRequest(server, query, table, options)

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from runnel.errors import NotSupportedError, as_written
-from runnel.spark.request import NAME, Request, plainly, request_of
+from runnel.spark.request import NAME, ReadRequest, plainly, request_of
 
 
 class RunnelDataSource(DataSource):
@@ -25,7 +25,7 @@ class RunnelDataSource(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def _request(self) -> Request:
+    def _request(self) -> ReadRequest:
         return request_of(dict(self.options), self.defaults)
 
     @plainly
@@ -55,9 +55,9 @@ class RunnelDataSource(DataSource):
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
-        from runnel.spark.writer import StreamWriter
+        from runnel.spark.writer import MicroBatchWriter
 
-        return StreamWriter(self._request(), schema, uuid4().hex, overwrite=overwrite)
+        return MicroBatchWriter(self._request(), schema, uuid4().hex, overwrite=overwrite)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from runnel.errors import NotSupportedError, ProgrammingError
-from runnel.spark.request import NAME, Request, plainly, quoted
+from runnel.spark.request import NAME, ReadRequest, plainly, quoted
 
 STATEMENTS = ("INSERT", "SINK")
 QUERY = "sql.streaming.queryId"
@@ -41,13 +41,13 @@ class Written(WriterCommitMessage):
     query: str | None = None
 
 
-class Staging:
+class StagingWriter:
     """What writers of both kinds do. It travels to the executors, so it holds no connection."""
 
     statement = "INSERT"
 
     def __init__(
-        self, request: Request, schema: StructType, identity: str, *, overwrite: bool
+        self, request: ReadRequest, schema: StructType, identity: str, *, overwrite: bool
     ) -> None:
         self._request = request
         self._names = list(schema.names)
@@ -112,7 +112,7 @@ class Staging:
             con._database.ask("unregister all", {"prefix": f"{PREFIX}{self._identity}_"})
 
 
-class Writer(Staging, DataSourceArrowWriter):
+class Writer(StagingWriter, DataSourceArrowWriter):
     """Writes a DataFrame."""
 
     def commit(self, messages: list[Any]) -> None:
@@ -122,7 +122,7 @@ class Writer(Staging, DataSourceArrowWriter):
         self.give_up()
 
 
-class StreamWriter(Staging, DataSourceStreamArrowWriter):
+class MicroBatchWriter(StagingWriter, DataSourceStreamArrowWriter):
     """Writes the micro-batches of a stream."""
 
     statement = "SINK"

@@ -11,7 +11,7 @@ from runnel.planner.plans import ExplainPlan, KeyGetPlan, Plan, QueryPlan, Write
 from runnel.results.rows import Result
 from runnel.runtime.light_job import Job
 from runnel.runtime.metrics import VertexMetrics
-from runnel.statements.call import Call
+from runnel.statements.call import StatementCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from runnel.session.session import Session
     from runnel.statements.call import Outcome
 
-Run: TypeAlias = "Callable[[Session, Plan, Call], Outcome]"
+Run: TypeAlias = "Callable[[Session, Plan, StatementCall], Outcome]"
 """Carries out a plan."""
 
 _HEADINGS = ("vertex", "processors", "rows in", "rows out", "batches out", "bytes out", "time")
 
 
-def analyze(session: Session, plan: ExplainPlan, call: Call, run: Run) -> list[str]:
+def analyze(session: Session, plan: ExplainPlan, call: StatementCall, run: Run) -> list[str]:
     """Carries the statement out, giving its rows to nobody, and describes the run in lines of text
     or JSON. A statement that writes has written."""
     inner = plan.plan
@@ -50,7 +50,7 @@ def analyze(session: Session, plan: ExplainPlan, call: Call, run: Run) -> list[s
 
 
 def _run(
-    session: Session, plan: QueryPlan | WritePlan, call: Call
+    session: Session, plan: QueryPlan | WritePlan, call: StatementCall
 ) -> tuple[int, list[VertexMetrics]]:
     from runnel.statements.queries import with_room
 
@@ -78,7 +78,7 @@ def _drained(job: Job, *, counted: bool) -> tuple[int, list[VertexMetrics]]:
     return rows, list(job.metrics().values())
 
 
-def _without_job(session: Session, plan: Plan, call: Call, run: Run) -> int:
+def _without_job(session: Session, plan: Plan, call: StatementCall, run: Run) -> int:
     outcome = run(session, plan, call)
     if isinstance(outcome, Result):
         return len(outcome.rest())

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.connector import WritableTable, WriteMode
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Cast, Column, Expression, Parameter, transform
@@ -48,7 +48,7 @@ def run_batch(
         array_of(list(values), item)
         for values, item in zip(zip(*rows, strict=True), types, strict=True)
     ]
-    frame = Frame(columns, len(rows), context)
+    frame = EvaluationInput(columns, len(rows), context)
     parts = [
         [
             evaluate(compile_expression(_over_columns(expression, types)), frame)

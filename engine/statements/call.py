@@ -16,18 +16,18 @@ from runnel.runtime.light_job import Job, JobOptions
 
 if TYPE_CHECKING:
     from runnel.dag import DAG
-    from runnel.deadline import Patience
+    from runnel.deadline import Deadline
     from runnel.planner.plans import Plan
     from runnel.session.session import Session
 
 
 Outcome = Result | int
 """Rows, or the number of rows written; −1 for a statement that has no such number."""
-OnStart: TypeAlias = "Callable[[Job | Patience], object]"
+OnStart: TypeAlias = "Callable[[Job | Deadline], object]"
 
 
 @frozen
-class Call:
+class StatementCall:
     """`arguments` are Python values, each already of the type that the plan wants. `deadline` is a
     time of `time.monotonic_ns`, or None; `timeout` is what the user gave for it, in seconds.
     `on_start` is given each job that is started, and each wait for others, so that it can be

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import DataConnection, Mapping, Snapshot
 from runnel.connector import ColumnDefinition, Connector, DataConnector, MappingDefinition
-from runnel.connectors.registry import Registry
+from runnel.connectors.registry import ConnectorRegistry
 from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
 from runnel.planner.plans import CreateDataConnectionPlan, DropPlan
 from runnel.session.table_options import merged, open_table
-from runnel.statements.call import Call
+from runnel.statements.call import StatementCall
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 NO_COUNT = -1
 
 
-def create_data_connection(session: Session, plan: CreateDataConnectionPlan, call: Call) -> int:
+def create_data_connection(
+    session: Session, plan: CreateDataConnectionPlan, call: StatementCall
+) -> int:
     """Names options, once the connector has found them sound. Mappings over a connection that is
     replaced are opened anew, all or none."""
     with session.database.definitions:
@@ -36,11 +38,11 @@ def create_data_connection(session: Session, plan: CreateDataConnectionPlan, cal
         _check_names(connector, plan)
         connector.check_connection(plan.options)
         connection = DataConnection(plan.name, connector.name, plan.options, plan.is_shared)
-        session.database.change(put_connection=connection, put=_opened_anew(session, connection))
+        session.database.change(put_connection=connection, put=_reopened(session, connection))
     return NO_COUNT
 
 
-def _opened_anew(session: Session, connection: DataConnection) -> tuple[Mapping, ...]:
+def _reopened(session: Session, connection: DataConnection) -> tuple[Mapping, ...]:
     """The mappings over the connection that it replaces, with its options."""
     anew = []
     for mapping in session.database.catalog.snapshot.mappings_of(connection.name):
@@ -74,7 +76,7 @@ def _opened_anew(session: Session, connection: DataConnection) -> tuple[Mapping,
     return tuple(anew)
 
 
-def drop_data_connection(session: Session, plan: DropPlan, call: Call) -> None:
+def drop_data_connection(session: Session, plan: DropPlan, call: StatementCall) -> None:
     """Takes a data connection out of the catalog, unless a mapping uses it."""
     session.caller.require_no_bounds("data connections")
     snapshot = session.database.catalog.snapshot
@@ -100,7 +102,7 @@ def drop_data_connection(session: Session, plan: DropPlan, call: Call) -> None:
     session.database.change(drop_connection=found)
 
 
-def data_connector(registry: Registry, name: str) -> DataConnector:
+def data_connector(registry: ConnectorRegistry, name: str) -> DataConnector:
     """The connector of that type name, which must have data connections."""
     connector = registry.get(name)
     if not isinstance(connector, DataConnector):
@@ -112,7 +114,7 @@ def data_connector(registry: Registry, name: str) -> DataConnector:
 
 
 def connector_and_definition(
-    registry: Registry,
+    registry: ConnectorRegistry,
     snapshot: Snapshot,
     connector: str | None,
     connection: str | None,

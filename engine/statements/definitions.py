@@ -13,7 +13,7 @@ from runnel.connector import IndexedTable, MappingDefinition
 from runnel.errors import ErrorCode, ProgrammingError, suggest
 from runnel.planner.plans import CreateIndexPlan, CreateMappingPlan, CreateViewPlan, DropPlan
 from runnel.session.table_options import open_table
-from runnel.statements.call import Call
+from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import connector_and_definition, drop_data_connection
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NO_COUNT = -1
 
 
-def create_mapping(session: Session, plan: CreateMappingPlan, call: Call) -> int:
+def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCall) -> int:
     """Opens the table through its connector, and names it."""
     with session.database.definitions:
         if not _is_free(session, plan, "mapping"):
@@ -72,7 +72,7 @@ def _unfit_indexes(session: Session, mapping: Mapping) -> tuple[Index, ...]:
     return tuple(unfit)
 
 
-def create_view(session: Session, plan: CreateViewPlan, call: Call) -> int:
+def create_view(session: Session, plan: CreateViewPlan, call: StatementCall) -> int:
     """Names a query that the planner has found sound, and free of the view itself."""
     with session.database.definitions:
         if not _is_free(session, plan, "view"):
@@ -88,7 +88,7 @@ def create_view(session: Session, plan: CreateViewPlan, call: Call) -> int:
     return NO_COUNT
 
 
-def create_index(session: Session, plan: CreateIndexPlan, call: Call) -> int:
+def create_index(session: Session, plan: CreateIndexPlan, call: StatementCall) -> int:
     """Declares an index; the map builds it when it is first used."""
     with session.database.definitions:
         snapshot = session.database.catalog.snapshot
@@ -116,7 +116,7 @@ def create_index(session: Session, plan: CreateIndexPlan, call: Call) -> int:
     return NO_COUNT
 
 
-def drop(session: Session, plan: DropPlan, call: Call) -> int:
+def drop(session: Session, plan: DropPlan, call: StatementCall) -> int:
     """Takes a mapping (with its indexes), a view, an index or a data connection out of the
     catalog."""
     with session.database.definitions:

@@ -10,14 +10,14 @@ from runnel.relation.nodes import Field
 from runnel.results.rows import Result
 from runnel.sqltypes import VARCHAR
 from runnel.statements.analyze import Run, analyze
-from runnel.statements.call import Call
+from runnel.statements.call import StatementCall
 from runnel.statements.queries import parallelism
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
 
 
-def run_explain(session: Session, plan: ExplainPlan, call: Call, run: Run) -> Result:
+def run_explain(session: Session, plan: ExplainPlan, call: StatementCall, run: Run) -> Result:
     """Shows the plan of a statement, which isn't run; with ANALYZE, what it did when it was.
 
     `run` carries out the plan of a statement.

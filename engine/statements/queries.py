@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from runnel.catalog import Table
 from runnel.errors import Error, may_succeed_here
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant
 from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Expression, Literal, Parameter
@@ -21,7 +21,7 @@ from runnel.planner.plans import (
 )
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row, Start, rows_as_batch
-from runnel.statements.call import Call
+from runnel.statements.call import StatementCall
 
 if TYPE_CHECKING:
     from runnel.dag import DAG
@@ -42,7 +42,7 @@ ROWS_PER_PROCESSOR = 1000
 through some hundreds."""
 
 
-def run_query(session: Session, plan: QueryPlan, call: Call) -> Result:
+def run_query(session: Session, plan: QueryPlan, call: StatementCall) -> Result:
     """Starts a light job and gives its rows as they come. A failure within the first millisecond is
     raised here."""
     if plan.notice:
@@ -58,7 +58,7 @@ def run_query(session: Session, plan: QueryPlan, call: Call) -> Result:
         except Error as error:
             if otherwise is None or not may_succeed_here(error):
                 raise
-            job, otherwise = otherwise(_nobody), None
+            job, otherwise = otherwise(_ignore), None
     result = Result.of_job(plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end)
     result.otherwise = otherwise
     return result
@@ -74,12 +74,12 @@ def _other_dag(plan: QueryPlan | WritePlan) -> Callable[[int], DAG] | None:
     return plan.own_dag if is_repeatable else None
 
 
-def _nobody(job: Job) -> None:
+def _ignore(job: Job) -> None:
     """Needs no word of a job's start."""
 
 
 def _otherwise(
-    session: Session, plan: QueryPlan, call: Call, own_dag: Callable[[int], DAG]
+    session: Session, plan: QueryPlan, call: StatementCall, own_dag: Callable[[int], DAG]
 ) -> Start:
     """How the query is begun anew without fragments."""
 
@@ -110,7 +110,7 @@ def with_room(
     return run(own_dag(processors))
 
 
-def run_key_get(session: Session, plan: KeyGetPlan, call: Call) -> Result:
+def run_key_get(session: Session, plan: KeyGetPlan, call: StatementCall) -> Result:
     """Looks one row up."""
     key = constants(session, plan, plan.key, call)
     row = None if None in key else plan.table.get(key)
@@ -149,7 +149,7 @@ def _usable(given: int, tables: tuple[Table, ...]) -> int:
 
 
 def constants(
-    session: Session, plan: Plan, expressions: tuple[Expression, ...], call: Call
+    session: Session, plan: Plan, expressions: tuple[Expression, ...], call: StatementCall
 ) -> tuple[Any, ...]:
     """The values of expressions that are free of columns."""
     values = []
@@ -170,7 +170,7 @@ def evaluate_over_row(
 ) -> Row:
     """The values of expressions over all columns of a table, for one row of it."""
     fields = tuple(Field(column.name, column.type) for column in table.columns)
-    frame = Frame(rows_as_batch([row], fields).columns, 1, context)
+    frame = EvaluationInput(rows_as_batch([row], fields).columns, 1, context)
     arrays = [evaluate(compile_expression(item), frame) for item in expressions]
     return tuple(
         python_values(array, item.type)[0] for array, item in zip(arrays, expressions, strict=True)

@@ -23,7 +23,7 @@ from runnel.statements.arguments import (
     column_type,
     converted,
 )
-from runnel.statements.call import Call, OnStart, Outcome
+from runnel.statements.call import OnStart, Outcome, StatementCall
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
@@ -61,12 +61,12 @@ class SessionExecutor:
         plan = database.plans.get(key, snapshot)
         if type(plan) is plans.KeyGetPlan:  # the plan is cached, and the statement never waits
             arguments = converted(values, types, plan.parameters, key.settings.zone)
-            return run(session, plan, Call(sql, arguments, deadline, on_start, timeout))
+            return run(session, plan, StatementCall(sql, arguments, deadline, on_start, timeout))
         with RunningStatement(deadline, on_start, database.statements, timeout):
             if plan is None:
                 plan = database.new_plan(key, snapshot, statement_check())
             arguments = converted(values, types, plan.parameters, key.settings.zone)
-            return run(session, plan, Call(sql, arguments, deadline, on_start, timeout))
+            return run(session, plan, StatementCall(sql, arguments, deadline, on_start, timeout))
 
     def run_many(
         self,
@@ -89,7 +89,9 @@ class SessionExecutor:
         )
         with RunningStatement(deadline, on_start, session.database.statements, timeout):
             plan = session.prepare(sql, types, statement_check())
-            return run_many(session, plan, Call(sql, (), deadline, on_start, timeout), types, rows)
+            return run_many(
+                session, plan, StatementCall(sql, (), deadline, on_start, timeout), types, rows
+            )
 
 
 def _deadline(timeout: float) -> tuple[float, int]:
@@ -100,14 +102,14 @@ def _deadline(timeout: float) -> tuple[float, int]:
     return timeout, monotonic_ns() + round(timeout * 1e9)
 
 
-def _run_explain(session: Session, plan: plans.ExplainPlan, call: Call) -> Outcome:
+def _run_explain(session: Session, plan: plans.ExplainPlan, call: StatementCall) -> Outcome:
     # Loaded on first use: few processes explain anything.
     from runnel.statements.explain import run_explain
 
     return run_explain(session, plan, call, run)
 
 
-_HANDLERS: dict[type[plans.Plan], Callable[[Session, Any, Call], Outcome]] = {
+_HANDLERS: dict[type[plans.Plan], Callable[[Session, Any, StatementCall], Outcome]] = {
     plans.QueryPlan: queries.run_query,
     plans.KeyGetPlan: queries.run_key_get,
     plans.ExplainPlan: _run_explain,
@@ -115,7 +117,7 @@ _HANDLERS: dict[type[plans.Plan], Callable[[Session, Any, Call], Outcome]] = {
 """Those loaded so far."""
 
 
-def run(session: Session, plan: plans.Plan, call: Call) -> Outcome:
+def run(session: Session, plan: plans.Plan, call: StatementCall) -> Outcome:
     """Carries out one plan."""
     handler = _HANDLERS.get(type(plan))
     if handler is None:
@@ -129,8 +131,8 @@ def run(session: Session, plan: plans.Plan, call: Call) -> Outcome:
 def _load_handlers() -> None:
     from runnel.statements import data_connections, definitions, show, writes
 
-    def lazily(name: str) -> Callable[[Session, Any, Call], Outcome]:
-        def handle(session: Session, plan: Any, call: Call) -> Outcome:
+    def lazily(name: str) -> Callable[[Session, Any, StatementCall], Outcome]:
+        def handle(session: Session, plan: Any, call: StatementCall) -> Outcome:
             # Loaded on first use: most connections have no named jobs.
             if name == "verify_job":
                 from runnel.statements.verify.verify import verify_job
@@ -166,7 +168,7 @@ def _load_handlers() -> None:
 
 
 def run_many(
-    session: Session, plan: plans.Plan, call: Call, types: tuple[SqlType, ...], rows: Rows
+    session: Session, plan: plans.Plan, call: StatementCall, types: tuple[SqlType, ...], rows: Rows
 ) -> int:
     """Carries out one plan for many argument lists, of which `call` has none yet; gives the number
     of rows written in all, −1 where there is none."""

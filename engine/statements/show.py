@@ -14,14 +14,14 @@ from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row
 from runnel.settings import SETTINGS, find
 from runnel.sqltypes import BIGINT, JSON, VARCHAR
-from runnel.statements.call import Call
+from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import data_connector
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
 
 
-def run_show(session: Session, plan: ShowPlan, call: Call) -> Result:
+def run_show(session: Session, plan: ShowPlan, call: StatementCall) -> Result:
     """Rows that say what there is at this moment."""
     if plan.what == "setting":
         setting = find(plan.name or "")
@@ -42,7 +42,7 @@ def run_show(session: Session, plan: ShowPlan, call: Call) -> Result:
     return show(session)
 
 
-def run_set(session: Session, plan: SetPlan, call: Call) -> int:
+def run_set(session: Session, plan: SetPlan, call: StatementCall) -> int:
     """Changes a setting, which is one of the connection, for all of its statements."""
     session.caller.require_owner("the settings of a server")
     if plan.name.upper() != "ALL":

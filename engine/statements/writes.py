@@ -14,7 +14,7 @@ from runnel.planner.plans import ClearPlan, KeyPutPlan, WritePlan
 from runnel.relation.nodes import Field
 from runnel.results.rows import rows_as_batch
 from runnel.runtime.light_job import Job
-from runnel.statements.call import Call
+from runnel.statements.call import StatementCall
 from runnel.statements.queries import constants, evaluate_over_row, with_room
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runnel.session.session import Session
 
 
-def run_write(session: Session, plan: WritePlan, call: Call) -> int:
+def run_write(session: Session, plan: WritePlan, call: StatementCall) -> int:
     """Runs a light job that writes, and waits for it. The table is held from before the scan until
     after the commit."""
 
@@ -59,7 +59,7 @@ def _count(job: Job) -> int:
     return count or 0
 
 
-def run_key_put(session: Session, plan: KeyPutPlan, call: Call) -> int:
+def run_key_put(session: Session, plan: KeyPutPlan, call: StatementCall) -> int:
     """Writes literals and arguments, by key."""
     session.database.check_directory()
     table = plan.table
@@ -84,7 +84,7 @@ def run_key_put(session: Session, plan: KeyPutPlan, call: Call) -> int:
     return table.put(tuple(row), plan.mode)
 
 
-def _update(session: Session, plan: KeyPutPlan, call: Call) -> int:
+def _update(session: Session, plan: KeyPutPlan, call: StatementCall) -> int:
     table = plan.table
     key = constants(session, plan, plan.rows[0], call)
     if None in key:
@@ -104,7 +104,7 @@ def _update(session: Session, plan: KeyPutPlan, call: Call) -> int:
         return table.put(tuple(new), WriteMode.UPDATE)
 
 
-def run_clear(session: Session, plan: ClearPlan, call: Call) -> int:
+def run_clear(session: Session, plan: ClearPlan, call: StatementCall) -> int:
     """Empties a table."""
     session.database.check_directory()
     with plan.table.exclusive():

@@ -20,7 +20,7 @@ def own_file(path: str, flags: int) -> int:
     return os.open(path, flags, OWN_FILE)
 
 
-class Held:
+class PinnedFile:
     """Checks that the path of an open file still leads to this file.
 
     path: the path by which the file was opened.

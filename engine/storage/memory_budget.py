@@ -23,7 +23,7 @@ from runnel.errors import ErrorCode, OperationalError
 if TYPE_CHECKING:
     from runnel.storage.spill import SpillFile
 
-HELD_SHARE = 0.4
+OPERATOR_SHARE = 0.4
 """The fraction of the limit that operators may hold as buffered rows and state."""
 
 LEAST_SHARE = 16
@@ -69,7 +69,7 @@ class Memory:
     def allowed(self) -> int:
         """The number of bytes that the operators may hold."""
         limit = self.limit // 2 if self._is_shared() else self.limit
-        return int(limit * HELD_SHARE)
+        return int(limit * OPERATOR_SHARE)
 
     def reserve(self, change: int) -> None:
         """Add `change` bytes, which may be negative, to the memory in use."""

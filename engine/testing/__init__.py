@@ -10,7 +10,7 @@ runtime. Begin with `verify`; `bench` has the inbox, outbox and saved state that
 
 from __future__ import annotations
 
-from runnel.testing.bench import Limits
+from runnel.testing.bench import BenchLimits
 from runnel.testing.clock import ManualClock
 from runnel.testing.rows import assert_rows, rows_of
 from runnel.testing.scripted import ABORT, EOF, PAUSE, Cue, ScriptedSource
@@ -20,8 +20,8 @@ __all__ = [
     "ABORT",
     "EOF",
     "PAUSE",
+    "BenchLimits",
     "Cue",
-    "Limits",
     "ManualClock",
     "ScriptedSource",
     "Verification",

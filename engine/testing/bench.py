@@ -21,7 +21,7 @@ Maker = Callable[[JobContext], tuple[Processor, Callable[["BaseException | None"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BenchLimits:
     """`call_seconds`: the CPU time that one call may take (a blocking processor may wait as long as
     it likes).
     `idle_calls`: how many calls in a row may neither take, nor give, nor wait for room or time."""
@@ -131,7 +131,7 @@ class Bench:
     """Drives one processor from `init` to `close` under the given conditions; `run` gives the items
     of each output."""
 
-    def __init__(self, make: Maker, conditions: Conditions, limits: Limits) -> None:
+    def __init__(self, make: Maker, conditions: Conditions, limits: BenchLimits) -> None:
         self.clock = ManualClock()
         self.results = BenchResults(conditions.tight)
         self._make = make

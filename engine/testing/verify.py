@@ -19,7 +19,7 @@ from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier, Supplier
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import Item, JobContext, Processor, Watermark
 from runnel.storage.memory_budget import Memory
-from runnel.testing.bench import Bench, Conditions, Limits
+from runnel.testing.bench import Bench, BenchLimits, Conditions
 from runnel.testing.rows import assert_rows, rows_of
 
 Expected = Any
@@ -49,7 +49,7 @@ class Verification:
     accumulation_limit: int = 0
     is_unbounded: bool = False
     memory: Memory | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: BenchLimits = field(default_factory=BenchLimits)
 
 
 def verify_processor(

@@ -15,7 +15,7 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.bind.convert import renamed
 from runnel.planner.bind.scalars.expression import ExpressionBinder
-from runnel.planner.bind.scope import Bound, Scope, ScopeColumn, scope_of
+from runnel.planner.bind.scope import BoundRelation, Scope, ScopeColumn, scope_of
 from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.planner.parse.query.table_arguments import WINDOW_FUNCTIONS
 from runnel.relation.nodes import (
@@ -62,16 +62,16 @@ class FromBinder:
         self.binder = binder
         self.outer = outer
 
-    def bind(self, source: Any, joins: list[Any]) -> Bound:
+    def bind(self, source: Any, joins: list[Any]) -> BoundRelation:
         """The relation and the scope of `FROM source joins…`; without FROM, one row without
         columns."""
         if source is None:
-            return Bound(ONE_ROW, Scope((), self.outer, has_tables=False))
+            return BoundRelation(ONE_ROW, Scope((), self.outer, has_tables=False))
         return self._joined(
             self.item(source.this), [*(source.this.args.get("joins") or []), *joins]
         )
 
-    def _joined(self, bound: Bound, joins: list[Any]) -> Bound:
+    def _joined(self, bound: BoundRelation, joins: list[Any]) -> BoundRelation:
         if joins:
             # Loaded on first use, so that a process whose queries have no join starts sooner.
             from runnel.planner.bind.joins import bind_join
@@ -84,7 +84,7 @@ class FromBinder:
         """The position of a tree in the statement."""
         return position_of(tree, self.binder.sql)
 
-    def item(self, tree: Any, left: Bound | None = None) -> Bound:
+    def item(self, tree: Any, left: BoundRelation | None = None) -> BoundRelation:
         """The relation and the scope of one table, query or table function.
 
         `left`: the items before it, which UNNEST may read.
@@ -95,7 +95,9 @@ class FromBinder:
 
             tree = without_lateral(tree)
         if isinstance(tree, exp.Unnest):
-            return self.unnest(tree, left or Bound(ONE_ROW, Scope((), self.outer)), is_left=False)
+            return self.unnest(
+                tree, left or BoundRelation(ONE_ROW, Scope((), self.outer)), is_left=False
+            )
         alias, names = _alias(tree)
         relation: Relation
         if isinstance(tree, exp.Table):
@@ -128,13 +130,13 @@ class FromBinder:
                 f"{tree.key.upper()} is not supported in FROM", position=self.at(tree)
             )
         relation = renamed(relation, names, f'"{alias or name}"', self.at(tree))
-        return Bound(relation, scope_of(relation.fields, alias or name or None, self.outer))
+        return BoundRelation(relation, scope_of(relation.fields, alias or name or None, self.outer))
 
     def inside(self, outer: Scope) -> FromBinder:
         """A binder of items that may refer to `outer`."""
         return FromBinder(self.binder, outer)
 
-    def _windows(self, tree: Any, alias: str | None, names: tuple[str, ...]) -> Bound:
+    def _windows(self, tree: Any, alias: str | None, names: tuple[str, ...]) -> BoundRelation:
         # Loaded on first use: few statements have windows over time.
         from runnel.planner.bind.streams.time_windows import WindowBinder
 
@@ -160,9 +162,9 @@ class FromBinder:
             )
             for column in bound.scope.columns
         )
-        return Bound(bound.relation, Scope(columns, self.outer))
+        return BoundRelation(bound.relation, Scope(columns, self.outer))
 
-    def _parenthesised(self, tree: Any, alias: str | None) -> Bound:
+    def _parenthesised(self, tree: Any, alias: str | None) -> BoundRelation:
         inner = tree.this
         bound = self._joined(
             self.item(inner),
@@ -173,9 +175,9 @@ class FromBinder:
         columns = tuple(
             replace(c, qualifier=alias, qualified_only=False) for c in bound.scope.columns
         )
-        return Bound(bound.relation, Scope(columns, self.outer))
+        return BoundRelation(bound.relation, Scope(columns, self.outer))
 
-    def _table(self, tree: Any, alias: str | None, names: tuple[str, ...]) -> Bound:
+    def _table(self, tree: Any, alias: str | None, names: tuple[str, ...]) -> BoundRelation:
         position = self.at(tree)
         if tree.args.get("version") is not None:
             raise NotSupportedError(
@@ -197,27 +199,29 @@ class FromBinder:
             columns = tuple(
                 replace(column, schema=INFORMATION_SCHEMA) for column in bound.scope.columns
             )
-            return Bound(bound.relation, Scope(columns, self.outer))
+            return BoundRelation(bound.relation, Scope(columns, self.outer))
         name = self.binder.unqualified(tree)
         common = None if tree.text("db") else self.binder.common_table(name, self.outer)
         if common is not None:
             relation = renamed(common, names, f'"{alias or name}"', position)
-            return Bound(relation, scope_of(relation.fields, alias or name, self.outer))
+            return BoundRelation(relation, scope_of(relation.fields, alias or name, self.outer))
         found = self.binder.lookup(name, position)
         if isinstance(found, View):
             relation = renamed(self._view(found, position), names, f'"{alias or name}"', position)
-            return Bound(relation, scope_of(relation.fields, alias or found.name, self.outer))
+            return BoundRelation(
+                relation, scope_of(relation.fields, alias or found.name, self.outer)
+            )
         return self._scan(found.table, alias or found.name, names, position)
 
     def _scan(
         self, table: Table, qualifier: str, names: tuple[str, ...], position: Position | None
-    ) -> Bound:
+    ) -> BoundRelation:
         """All columns of a table; `names` are new names for the columns that are not hidden."""
         divert = None
         if isinstance(table, ReadableTable) and table.divert_to is not None:
-            from runnel.planner.bind.streams.malformed_records import divert_of
+            from runnel.planner.bind.streams.malformed_records import malformed_output_of
 
-            divert = divert_of(self.binder, table, position)
+            divert = malformed_output_of(self.binder, table, position)
         scan: Relation = Scan(
             table=table, columns=tuple(range(len(table.columns))), divert=divert, position=position
         )
@@ -240,7 +244,7 @@ class FromBinder:
             )
             for i, column in enumerate(table.columns)
         )
-        return Bound(scan, Scope(columns, self.outer))
+        return BoundRelation(scan, Scope(columns, self.outer))
 
     def _view(self, view: View, position: Position | None) -> Relation:
         try:
@@ -318,7 +322,7 @@ class FromBinder:
             raise
         return Scan(table=table, columns=tuple(range(len(table.columns))), position=position)
 
-    def unnest(self, tree: Any, left: Bound, is_left: bool) -> Bound:
+    def unnest(self, tree: Any, left: BoundRelation, is_left: bool) -> BoundRelation:
         """The items before UNNEST with the elements as further columns; `is_left`: of LEFT JOIN."""
         position = self.at(tree)
         binder = ExpressionBinder(self.binder, left.scope, "UNNEST")
@@ -371,7 +375,7 @@ class FromBinder:
             ScopeColumn(f.name, f.type, width + i, alias)
             for i, f in enumerate(relation.fields[width:])
         ]
-        return Bound(relation, Scope((*left.scope.columns, *added), self.outer))
+        return BoundRelation(relation, Scope((*left.scope.columns, *added), self.outer))
 
     def _fields_of(
         self,

@@ -26,7 +26,7 @@ from runnel.connector import (
 )
 from runnel.errors import DatabaseError, ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions.kernels.values import array_of
-from runnel.planner.explain.redaction import shown_options
+from runnel.planner.explain.redaction import redacted_options
 from runnel.processor import JobContext
 from runnel.relation.nodes import Field
 from runnel.sqltypes import BOOLEAN, INTEGER, JSON, VARCHAR, SqlType
@@ -58,7 +58,7 @@ _TYPES: dict[str, SqlType] = {"shared": BOOLEAN, "options": JSON, "mapping_optio
 
 def _mappings(binder: StatementBinder) -> list[Row]:
     return [
-        (*_place(item), item.external_name, item.connector, shown_options(item.options))
+        (*_position(item), item.external_name, item.connector, redacted_options(item.options))
         for item in binder.snapshot
         if isinstance(item, Mapping)
     ]
@@ -66,7 +66,7 @@ def _mappings(binder: StatementBinder) -> list[Row]:
 
 def _columns(binder: StatementBinder) -> list[Row]:
     return [
-        (*_place(item), name, external_name, number, "true", str(sql_type))
+        (*_position(item), name, external_name, number, "true", str(sql_type))
         for item in binder.snapshot
         for number, (name, external_name, sql_type) in enumerate(_columns_of(binder, item), 1)
     ]
@@ -91,7 +91,7 @@ def view_fields(binder: StatementBinder, view: View) -> tuple[Field, ...]:
 def _tables(binder: StatementBinder) -> list[Row]:
     return [
         (
-            *_place(item),
+            *_position(item),
             "VIEW" if isinstance(item, View) else "BASE TABLE",
             *(None,) * 5,
             "YES" if _is_insertable(item) else "NO",
@@ -112,7 +112,7 @@ def _is_insertable(item: CatalogObject) -> bool:
 
 def _views(binder: StatementBinder) -> list[Row]:
     return [
-        (*_place(item), item.sql, "NONE", "NO", "NO")
+        (*_position(item), item.sql, "NONE", "NO", "NO")
         for item in binder.snapshot
         if isinstance(item, View)
     ]
@@ -120,12 +120,12 @@ def _views(binder: StatementBinder) -> list[Row]:
 
 def _data_connections(binder: StatementBinder) -> list[Row]:
     return [
-        (*_place(item), item.connector, item.is_shared, shown_options(item.options), "SQL")
+        (*_position(item), item.connector, item.is_shared, redacted_options(item.options), "SQL")
         for item in sorted(binder.snapshot.connections.values(), key=lambda item: item.name.lower())
     ]
 
 
-def _place(item: Any) -> tuple[str, str, str]:
+def _position(item: Any) -> tuple[str, str, str]:
     return CATALOG, SCHEMA, item.name
 
 

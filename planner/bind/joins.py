@@ -13,7 +13,7 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, transform
 from runnel.planner.bind.convert import exact_cast
 from runnel.planner.bind.scalars.expression import ExpressionBinder
-from runnel.planner.bind.scope import Bound, Scope, ScopeColumn
+from runnel.planner.bind.scope import BoundRelation, Scope, ScopeColumn
 from runnel.planner.parse.query.allow_list import function_call
 from runnel.relation.nodes import Join, JoinKind, Project, Relation, references
 from runnel.relation.subqueries import DependentJoin, deepened, outer_columns
@@ -34,10 +34,10 @@ class FromItems(Protocol):
     def at(self, tree: Any) -> Position | None:
         """The position of a tree in the statement."""
 
-    def item(self, tree: Any, left: Bound | None = None) -> Bound:
+    def item(self, tree: Any, left: BoundRelation | None = None) -> BoundRelation:
         """The relation and the scope of one item; `left`: the items before it."""
 
-    def unnest(self, tree: Any, left: Bound, is_left: bool) -> Bound:
+    def unnest(self, tree: Any, left: BoundRelation, is_left: bool) -> BoundRelation:
         """The items before UNNEST with the elements as further columns."""
 
     def inside(self, outer: Scope) -> FromItems:
@@ -45,11 +45,11 @@ class FromItems(Protocol):
 
 
 @frozen
-class LateralBound(Bound):
+class LateralBound(BoundRelation):
     """A relation that reads columns of the items before it in FROM."""
 
 
-def bind_join(items: FromItems, left: Bound, join: Any) -> Bound:
+def bind_join(items: FromItems, left: BoundRelation, join: Any) -> BoundRelation:
     """The relation and the scope of `left` joined with the item of a sqlglot join."""
     tree, side = join.this, (join.args.get("side") or "").upper()
     position = items.at(tree)
@@ -82,12 +82,14 @@ def bind_join(items: FromItems, left: Bound, join: Any) -> Bound:
             raise ProgrammingError(
                 "this JOIN needs ON or USING", hint="or write CROSS JOIN", position=position
             )
-        return Bound(_joined(JoinKind.CROSS, left, right, None, position), scope)
+        return BoundRelation(_joined(JoinKind.CROSS, left, right, None, position), scope)
     condition = ExpressionBinder(items.binder, scope, "ON").condition(on)
-    return Bound(_joined(_SIDES[side], left, right, condition, position), scope)
+    return BoundRelation(_joined(_SIDES[side], left, right, condition, position), scope)
 
 
-def _join_as_of(items: FromItems, left: Bound, right: Bound, join: Any, version: Any) -> Bound:
+def _join_as_of(
+    items: FromItems, left: BoundRelation, right: BoundRelation, join: Any, version: Any
+) -> BoundRelation:
     # Loaded on first use: few statements have an as-of join.
     from runnel.planner.bind.streams.as_of import as_of, at_version, version_of
 
@@ -128,13 +130,13 @@ def _join_as_of(items: FromItems, left: Bound, right: Bound, join: Any, version:
             version_of(version, position)
         )
         condition = at_version(left.relation, right.relation, instant, condition, position)
-    return Bound(
+    return BoundRelation(
         as_of(kind, left.relation, right.relation, condition, position, version is not None),
         scope,
     )
 
 
-def _independent(items: FromItems, tree: Any, left: Bound) -> Bound:
+def _independent(items: FromItems, tree: Any, left: BoundRelation) -> BoundRelation:
     """An item that knows nothing of the columns left of it."""
     try:
         return items.item(tree, left)
@@ -146,14 +148,14 @@ def _independent(items: FromItems, tree: Any, left: Bound) -> Bound:
         raise
 
 
-def _lateral(items: FromItems, tree: Any, left: Bound, kind: JoinKind) -> Bound:
+def _lateral(items: FromItems, tree: Any, left: BoundRelation, kind: JoinKind) -> BoundRelation:
     """An item that may refer to the columns left of it; a `LateralBound` where it does."""
     around = Scope(left.scope.columns, items.outer)
     bound = items.inside(around).item(tree)
     scope = Scope(bound.scope.columns, items.outer)
     used = [column for column in outer_columns(bound.relation) if column.depth == 1]
     if not used:
-        return Bound(deepened(bound.relation, -1), scope)
+        return BoundRelation(deepened(bound.relation, -1), scope)
     if kind in (JoinKind.RIGHT, JoinKind.FULL):
         raise ProgrammingError(
             f'the right side of a {kind.name} JOIN can\'t refer to column "{used[0].name}" of '
@@ -164,7 +166,7 @@ def _lateral(items: FromItems, tree: Any, left: Bound, kind: JoinKind) -> Bound:
     return LateralBound(bound.relation, scope)
 
 
-def _join_unnest(items: FromItems, left: Bound, join: Any, side: str) -> Bound:
+def _join_unnest(items: FromItems, left: BoundRelation, join: Any, side: str) -> BoundRelation:
     on = join.args.get("on")
     if side not in ("", "LEFT"):
         raise NotSupportedError(
@@ -175,10 +177,12 @@ def _join_unnest(items: FromItems, left: Bound, join: Any, side: str) -> Bound:
     right = _lateral(items, join.this, left, _SIDES[side])
     scope = left.scope.joined_with(right.scope, len(left.relation.fields), items.at(join.this))
     condition = ExpressionBinder(items.binder, scope, "ON").condition(on)
-    return Bound(_joined(_SIDES[side], left, right, condition, items.at(join.this)), scope)
+    return BoundRelation(_joined(_SIDES[side], left, right, condition, items.at(join.this)), scope)
 
 
-def _join_using(items: FromItems, left: Bound, right: Bound, join: Any, kind: JoinKind) -> Bound:
+def _join_using(
+    items: FromItems, left: BoundRelation, right: BoundRelation, join: Any, kind: JoinKind
+) -> BoundRelation:
     position = items.at(join.this)
     if join.args.get("using"):
         named = [(item.name, items.at(item)) for item in join.args["using"]]
@@ -211,7 +215,7 @@ def _merged(
     names: list[str],
     pairs: list[tuple[Expression, Expression]],
     kind: JoinKind,
-) -> Bound:
+) -> BoundRelation:
     merged = []
     for name, (first, second) in zip(names, pairs, strict=True):
         shared = common_type(first.type, second.type)
@@ -237,13 +241,13 @@ def _merged(
     for column in scope.columns:
         only = column.qualified_only or column.name.lower() in used
         columns.append(replace(column, index=column.index + count, qualified_only=only))
-    return Bound(project, Scope(tuple(columns), scope.outer))
+    return BoundRelation(project, Scope(tuple(columns), scope.outer))
 
 
 def _joined(
     kind: JoinKind,
-    left: Bound,
-    right: Bound,
+    left: BoundRelation,
+    right: BoundRelation,
     condition: Expression | None,
     position: Position | None,
 ) -> Relation:

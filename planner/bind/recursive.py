@@ -97,7 +97,7 @@ def recursion(
         if distinct:
             anchor = unrounded(anchor, types, step, position)
         anchor = converted(anchor, types)
-    if not list(_places(step, inner)):
+    if not list(_reference_contexts(step, inner)):
         return union(anchor, step, distinct, position)
     types = tuple(field.type for field in anchor.fields)
     if distinct:
@@ -120,7 +120,7 @@ def _reference(tree: Any, name: str, binder: StatementBinder) -> Position | None
 
 
 def _check_step(step: Relation, name: str, inner: str, position: Position | None) -> None:
-    found = list(_places(step, inner))
+    found = list(_reference_contexts(step, inner))
     for context in found:
         if context:
             raise ProgrammingError(
@@ -135,7 +135,7 @@ def _check_step(step: Relation, name: str, inner: str, position: Position | None
         )
 
 
-def _places(node: Relation, name: str) -> Iterator[str]:
+def _reference_contexts(node: Relation, name: str) -> Iterator[str]:
     """Yields for each reference to the working table why it is refused; "" if it is allowed."""
     if isinstance(node, WorkingTable) and node.name == name:
         yield ""
@@ -144,7 +144,7 @@ def _places(node: Relation, name: str) -> Iterator[str]:
             if isinstance(part, SUBQUERIES) and _reads(part.relation, name):
                 yield "within a subquery"
     for side, item in enumerate(node.inputs):
-        for context in _places(item, name):
+        for context in _reference_contexts(item, name):
             yield context or _forbidden(node, side)
 
 

@@ -220,7 +220,7 @@ class CommonTable:
 
 
 @frozen
-class Bound:
+class BoundRelation:
     """A relation, and the scope in which its columns have names."""
 
     relation: Relation

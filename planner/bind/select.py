@@ -14,7 +14,7 @@ from sqlglot import exp
 from runnel.base.frozen import frozen
 from runnel.catalog import check_schema
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Change, Column, Expression, SortKey, transform
 from runnel.planner.bind.convert import distinct_rows
 from runnel.planner.bind.from_clause import FromBinder
@@ -27,7 +27,7 @@ from runnel.relation.nodes import Aggregate, Filter, Project, Relation, Sort, re
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
-    from runnel.planner.bind.grouping.over import Windows
+    from runnel.planner.bind.grouping.over import WindowCalls
     from runnel.planner.bind.set_returning.select_list import SetCall
     from runnel.relation.over import WindowCall
 
@@ -94,7 +94,7 @@ class SelectBinder:
         self._outer = outer
         self._aggregates = Aggregates()
         self._scope = Scope()
-        self._windows: Windows | None = None
+        self._windows: WindowCalls | None = None
         self._sets: tuple[tuple[int, ...], ...] | None = None
         self._set_calls: list[SetCall] = []
         self._named: _Named | None = None
@@ -176,14 +176,14 @@ class SelectBinder:
             error.hint = alias_hint(error, tree) or error.hint
             raise
 
-    def _new_windows(self, tree: Any) -> Windows:
+    def _new_windows(self, tree: Any) -> WindowCalls:
         # Loaded on first use: most statements have no OVER.
-        from runnel.planner.bind.grouping.over import Windows
+        from runnel.planner.bind.grouping.over import WindowCalls
 
         def make(scope: Scope, clause: str, aggregates: Aggregates | None) -> ExpressionBinder:
             return ExpressionBinder(self._binder, scope, clause, aggregates)
 
-        windows = Windows(self._binder, self._scope, self._aggregates, make)
+        windows = WindowCalls(self._binder, self._scope, self._aggregates, make)
         windows.define(tree.args.get("windows") or ())
         return windows
 
@@ -191,7 +191,7 @@ class SelectBinder:
         return position_of(tree, self._binder.sql)
 
     def _row_binder(
-        self, clause: str, aggregates: Aggregates | None, windows: Windows | None
+        self, clause: str, aggregates: Aggregates | None, windows: WindowCalls | None
     ) -> ExpressionBinder:
         """A binder for a clause that may have set-returning functions."""
         if not self._binder.may_have_sets:
@@ -486,7 +486,7 @@ class _AliasBinder(ExpressionBinder):
     list."""
 
     def __init__(
-        self, select: SelectBinder, items: list[Item], clause: str, windows: Windows | None
+        self, select: SelectBinder, items: list[Item], clause: str, windows: WindowCalls | None
     ) -> None:
         super().__init__(select._binder, select._scope, clause, select._aggregates, windows)
         self._select = select

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from runnel.base.frozen import frozen
-from runnel.expressions.nodes import Aggregate, Expression
+from runnel.expressions.nodes import AggregateCall, Expression
 from runnel.relation.subqueries import OuterValue
 
 
@@ -32,7 +32,7 @@ class GroupingValue(Expression):
 
 
 @frozen(kw_only=True)
-class OuterCollected(OuterValue):
+class OuterSelectContext(OuterValue):
     """In a subquery, an aggregate or a GROUPING that belongs to an enclosing query.
 
     value: its placeholder in that query.
@@ -45,11 +45,11 @@ class OuterCollected(OuterValue):
 class Aggregates:
     """The distinct aggregates of one SELECT in order of appearance, and its calls of GROUPING."""
 
-    calls: list[Aggregate] = field(default_factory=list)
+    calls: list[AggregateCall] = field(default_factory=list)
     groupings: list[GroupingValue] = field(default_factory=list)
-    _numbers: dict[Aggregate, int] = field(default_factory=dict)
+    _numbers: dict[AggregateCall, int] = field(default_factory=dict)
 
-    def add(self, call: Aggregate) -> AggregateValue:
+    def add(self, call: AggregateCall) -> AggregateValue:
         number = self._numbers.setdefault(call, len(self.calls))
         if number == len(self.calls):
             self.calls.append(call)

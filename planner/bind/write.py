@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @frozen
-class Write:
+class BoundWrite:
     """A bound DML statement.
 
     mode: how the rows are written.
@@ -42,7 +42,7 @@ class Write:
     assignments: tuple[tuple[int, Expression], ...] = ()
 
 
-def bind_insert(binder: StatementBinder, statement: Insert) -> Write:
+def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
     """Binds INSERT INTO and SINK INTO."""
     table = writable(binder, statement.table, statement.mode)
     columns = _target_columns(table, statement.table, statement.columns)
@@ -51,7 +51,7 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> Write:
     if source is None:
         rows = _value_rows(binder, table, columns, tree)
         fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in columns)
-        return Write(table, statement.mode, columns, Values(rows=rows, columns=fields), rows)
+        return BoundWrite(table, statement.mode, columns, Values(rows=rows, columns=fields), rows)
     if source.is_unbounded and not binder.environment.in_job:
         raise NotSupportedError(
             f"{statement.mode.name} from a source without an end must run as a job",
@@ -69,12 +69,12 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> Write:
         for column, i in zip(references(source.fields), columns, strict=True)
     )
     names = tuple(table.columns[i].name for i in columns)
-    return Write(
+    return BoundWrite(
         table, statement.mode, columns, Project(input=source, expressions=expressions, names=names)
     )
 
 
-def bind_update(binder: StatementBinder, statement: Update) -> Write:
+def bind_update(binder: StatementBinder, statement: Update) -> BoundWrite:
     """Binds UPDATE: the relation has all columns of the rows that match, with the new values."""
     table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.UPDATE)
     assigned = _assigned(binder, table, scope, statement)
@@ -88,7 +88,7 @@ def bind_update(binder: StatementBinder, statement: Update) -> Write:
     relation = Project(input=source, expressions=expressions, names=names)
     simple = all(not _has_subquery(value) for value in assigned.values())
     key = equated_key(table, conjuncts(condition)) if simple else None
-    return Write(
+    return BoundWrite(
         table,
         WriteMode.UPDATE,
         tuple(range(len(names))),
@@ -127,7 +127,7 @@ def _assigned(
 
 def _addressed(
     table: RowAddressedTable, source: Relation, assigned: dict[int, Expression]
-) -> Write:
+) -> BoundWrite:
     """The rows to change, or to delete if nothing is assigned, by their addresses."""
     columns = (table.row_id, *assigned)
     relation = Project(
@@ -135,14 +135,14 @@ def _addressed(
         expressions=(references(source.fields)[table.row_id], *assigned.values()),
         names=tuple(table.columns[i].name for i in columns),
     )
-    return Write(table, WriteMode.UPDATE if assigned else WriteMode.DELETE, columns, relation)
+    return BoundWrite(table, WriteMode.UPDATE if assigned else WriteMode.DELETE, columns, relation)
 
 
-def bind_delete(binder: StatementBinder, statement: Delete) -> Write:
+def bind_delete(binder: StatementBinder, statement: Delete) -> BoundWrite:
     """Binds DELETE: the relation has the keys of the rows that match."""
     table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.DELETE)
     if statement.where is None:
-        return Write(table, WriteMode.DELETE, table.key_columns, None)
+        return BoundWrite(table, WriteMode.DELETE, table.key_columns, None)
     source, condition = _source(binder, table, scope, statement.where)
     if isinstance(table, RowAddressedTable):
         return _addressed(table, source, {})
@@ -152,7 +152,7 @@ def bind_delete(binder: StatementBinder, statement: Delete) -> Write:
         expressions=tuple(columns[i] for i in table.key_columns),
         names=tuple(table.columns[i].name for i in table.key_columns),
     )
-    return Write(
+    return BoundWrite(
         table,
         WriteMode.DELETE,
         table.key_columns,

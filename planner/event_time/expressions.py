@@ -33,9 +33,9 @@ def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
     step = _exact_step(expression)
     if step is None:
         # Loaded on first use: few keys are computed so.
-        from runnel.planner.event_time.truncation import rounded
+        from runnel.planner.event_time.truncation import truncated
 
-        step = rounded(expression)
+        step = truncated(expression)
     bound = None if step is None else bound_of(step[0], bounds)
     return None if step is None or bound is None else bound.moved(step[1])
 

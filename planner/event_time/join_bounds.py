@@ -20,7 +20,12 @@ from runnel.expressions.nodes import Call, Cast, Column, Expression, conjuncts
 from runnel.planner.event_time.expressions import Bounds, constant_of
 from runnel.planner.rewriting import conjunction
 from runnel.relation.nodes import Join, JoinKind
-from runnel.relation.stream_joins import IntervalShape, TimedShape, TimeLink, WaitingSide
+from runnel.relation.stream_joins import (
+    BufferedSide,
+    IntervalShape,
+    JoinTimeBounds,
+    WindowJoinShape,
+)
 from runnel.sqltypes import Kind, SqlType
 
 MOST = 1 << 61
@@ -86,7 +91,7 @@ def _family(kind: SqlType) -> str:
     return "instant" if kind.kind is Kind.TIMESTAMP_TZ else "other"
 
 
-def link_of(conjunct: Expression, width: int) -> TimeLink | None:
+def bounds_of(conjunct: Expression, width: int) -> JoinTimeBounds | None:
     """The bounds that a conjunct puts on two columns; columns from `width` on are the right side's.
     None for any other conjunct."""
     if (
@@ -121,7 +126,7 @@ def _differs(pair: tuple[Expression, ...]) -> bool:
     return _family(pair[0].type) != _family(pair[1].type)
 
 
-def _compared(function: str, one: Sum, other: Sum, width: int) -> TimeLink | None:
+def _compared(function: str, one: Sum, other: Sum, width: int) -> JoinTimeBounds | None:
     """The bounds from comparing `one` with `other`; None if both are of the same side."""
     if (one.column < width) == (other.column < width):
         return None
@@ -133,28 +138,28 @@ def _compared(function: str, one: Sum, other: Sum, width: int) -> TimeLink | Non
         return None
     low = {"ge": apart, "gt": apart + 1, "eq": apart}.get(function)
     high = {"le": apart, "lt": apart - 1, "eq": apart}.get(function)
-    return TimeLink(other.column, one.column - width, low, high)
+    return JoinTimeBounds(other.column, one.column - width, low, high)
 
 
-def links_of(node: Join) -> dict[TimeLink, Expression | None]:
+def all_bounds(node: Join) -> dict[JoinTimeBounds, Expression | None]:
     """All time bounds of a join, each with its conjunct (None: a pair of keys)."""
     width = len(node.left.fields)
-    found: dict[TimeLink, Expression | None] = {}
+    found: dict[JoinTimeBounds, Expression | None] = {}
     for number, (left, right) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
         first, second = sum_of(left), sum_of(right)
         if first is not None and second is not None and number not in node.null_safe:
             apart = first.plus - second.plus
-            found.setdefault(TimeLink(first.column, second.column, apart, apart), None)
+            found.setdefault(JoinTimeBounds(first.column, second.column, apart, apart), None)
     for conjunct in conjuncts(node.condition):
-        link = link_of(conjunct, width)
+        link = bounds_of(conjunct, width)
         if link is not None:
             found.setdefault(link, conjunct)
     return found
 
 
-def waiting_sides(
-    links: Iterable[TimeLink], left: Bounds, right: Bounds
-) -> tuple[WaitingSide, WaitingSide]:
+def buffered_sides(
+    links: Iterable[JoinTimeBounds], left: Bounds, right: Bounds
+) -> tuple[BufferedSide, BufferedSide]:
     """How long the rows of either side wait, given the join's time bounds and the bounds of both
     sides' columns.
 
@@ -181,7 +186,7 @@ def waiting_sides(
             sorted({(column, offset) for column, offset, number in ends if number == watermark})
         )
         sides.append(
-            WaitingSide(watermark=watermark, expiry=expiry, bounds=tuple(sorted(bounds.items())))
+            BufferedSide(watermark=watermark, expiry=expiry, bounds=tuple(sorted(bounds.items())))
         )
     return sides[0], sides[1]
 
@@ -191,10 +196,10 @@ def interval_shape(
 ) -> tuple[IntervalShape, Expression | None]:
     """How long the rows of a join of streams wait, and the rest of its condition when matches are
     searched by time."""
-    links = links_of(node)
-    left, right = waiting_sides(links, *bounds)
+    links = all_bounds(node)
+    left, right = buffered_sides(links, *bounds)
     tie = tied(node, *bounds)
-    pairs: dict[tuple[int, int], TimeLink] = {}
+    pairs: dict[tuple[int, int], JoinTimeBounds] = {}
     for link in links:
         if link.left not in bounds[0] or link.right not in bounds[1]:
             continue
@@ -225,7 +230,7 @@ def tied(node: Join, left: Bounds, right: Bounds) -> tuple[int, int] | None:
     two time columns, or of COALESCE of both, the smaller watermark counts. None for other joins."""
     if node.kind is not JoinKind.FULL:
         return None
-    for link in links_of(node):
+    for link in all_bounds(node):
         if (
             link.low is not None
             and link.low == link.high
@@ -238,11 +243,11 @@ def tied(node: Join, left: Bounds, right: Bounds) -> tuple[int, int] | None:
     return None
 
 
-def timed_shape(node: Join, bounds: tuple[Bounds, Bounds]) -> TimedShape | None:
+def window_join_shape(node: Join, bounds: tuple[Bounds, Bounds]) -> WindowJoinShape | None:
     """The bounded time that the condition of a join requires to be equal on both sides; None if
     there is none."""
     left, right = bounds
-    for link, part in links_of(node).items():
+    for link, part in all_bounds(node).items():
         if part is None and node.kind in (JoinKind.MARK, JoinKind.NULL_ANTI):
             # The two sides of IN: a NULL among them counts for all rows.
             continue
@@ -252,13 +257,13 @@ def timed_shape(node: Join, bounds: tuple[Bounds, Bounds]) -> TimedShape | None:
             and link.left in left
             and link.right in right
         ):
-            return TimedShape(
+            return WindowJoinShape(
                 time_bounds=link, bounds=(tuple(sorted(left.items())), tuple(sorted(right.items())))
             )
     return None
 
 
-def _narrower(one: TimeLink, other: TimeLink) -> TimeLink:
+def _narrower(one: JoinTimeBounds, other: JoinTimeBounds) -> JoinTimeBounds:
     """The intersection of two bounds of the same columns."""
     return replace(one, low=_limit(max, one.low, other.low), high=_limit(min, one.high, other.high))
 
@@ -269,7 +274,7 @@ def _limit(choose: Callable[[int, int], int], one: int | None, other: int | None
     return choose(one, other)
 
 
-def _width(link: TimeLink) -> tuple[int, int]:
+def _width(link: JoinTimeBounds) -> tuple[int, int]:
     """The sort key of a bound to search by: the narrowest first, then bounds with one limit."""
     if link.low is None or link.high is None:
         return (1, 0)

@@ -19,7 +19,7 @@ from runnel.foreign.fragment import Fragment
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time.bounds import side_bounds, time_bounds
 from runnel.planner.event_time.expressions import Bounds, bound_of
-from runnel.planner.event_time.join_bounds import interval_shape, timed_shape
+from runnel.planner.event_time.join_bounds import interval_shape, window_join_shape
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
@@ -79,7 +79,7 @@ _NAMES = {
 
 
 def _check_two_streams(node: Join, unbounded_state: bool) -> None:
-    if node.kind in _NULL_AWARE and timed_shape(node, side_bounds(node)) is None:
+    if node.kind in _NULL_AWARE and window_join_shape(node, side_bounds(node)) is None:
         raise NotSupportedError(
             "NOT IN and IN as a value need windows that are equal on both sides, "
             "where both are streams",
@@ -169,7 +169,7 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
     if not node.right.never_ends:
         return _look_up(node, choose)
     if node.kind in _NULL_AWARE:
-        return _timed_join(node, choose)
+        return _window_join(node, choose)
     shape, rest = interval_shape(node, side_bounds(node))
     late = _late(node)
     return physical_streams.IntervalJoin(
@@ -182,20 +182,20 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
         right_keys=node.right_keys,
         condition=rest,
         null_safe=node.null_safe,
-        times=replace(shape, emits_late=_told(late)),
+        times=replace(shape, emits_late=_with_late_output(late)),
         late=late,
     )
 
 
-def _told(
-    late: tuple[physical_streams.LateRows | None, physical_streams.LateRows | None],
+def _with_late_output(
+    late: tuple[physical_streams.LateOutput | None, physical_streams.LateOutput | None],
 ) -> tuple[bool, bool]:
     return late[0] is not None, late[1] is not None
 
 
 def _late(
     node: Join | AsOfJoin,
-) -> tuple[physical_streams.LateRows | None, physical_streams.LateRows | None]:
+) -> tuple[physical_streams.LateOutput | None, physical_streams.LateOutput | None]:
     """The late outputs of the two sides."""
     if node.late is None:
         return None, None
@@ -209,10 +209,10 @@ def _late(
     return left, right
 
 
-def _timed_join(node: Join, choose: Choose) -> Physical:
-    times = timed_shape(node, side_bounds(node))
+def _window_join(node: Join, choose: Choose) -> Physical:
+    times = window_join_shape(node, side_bounds(node))
     assert times is not None
-    return physical_streams.TimedJoin(
+    return physical_streams.WindowJoin(
         fields=node.fields,
         rows=estimate(node),
         kind=node.kind,
@@ -275,7 +275,7 @@ def refreshed(chosen: physical.HashJoin, node: Join) -> physical.HashJoin:
     source = chosen.build
     while isinstance(source, physical.Calc):
         source = source.input
-    if type(source) not in (physical.SourceScan, physical.Fragment):
+    if type(source) not in (physical.SourceScan, physical.PhysicalFragment):
         return chosen
     return replace(chosen, refresh=min(known), is_partitioned=False)
 
@@ -351,9 +351,9 @@ def choose_as_of_join(node: AsOfJoin, choose: Choose) -> Physical:
         # All versions of a table are retained, so no row is too late for them.
         due=None if version is None else bound_of(node.left_time, left),
         bounds=tuple(sorted(left.items())),
-        emits_late=_told(late),
+        emits_late=_with_late_output(late),
     )
-    return physical_streams.AsOfJoin(
+    return physical_streams.PhysicalAsOfJoin(
         fields=node.fields,
         rows=estimate(node.left),
         left=choose(node.left),

@@ -7,7 +7,7 @@ from runnel.base.frozen import frozen
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.event_time.expressions import constant_of
-from runnel.relation.over import Bound, BoundKind, Exclusion, FrameUnit, WindowCall
+from runnel.relation.over import BoundKind, Exclusion, FrameBound, FrameUnit, WindowCall
 from runnel.relation.window_reach import Reach
 from runnel.sqltypes import Kind
 
@@ -19,7 +19,7 @@ _WHOLE = frozenset(("percent_rank", "cume_dist", "ntile"))
 
 
 @frozen
-class Refusal:
+class OrderedWindowRefusal:
     """Why a call can't be computed in order of event time.
 
     detail: the reason.
@@ -30,7 +30,7 @@ class Refusal:
     hint: str
 
 
-def reach_of(call: WindowCall) -> Reach | Refusal:
+def reach_of(call: WindowCall) -> Reach | OrderedWindowRefusal:
     """The rows on which a call that is ordered by a bounded column depends, or why it can't be
     computed."""
     function = call.call.function
@@ -38,7 +38,7 @@ def reach_of(call: WindowCall) -> Reach | Refusal:
     if function in NUMBERINGS:
         return Reach(is_running=True)
     if function in _WHOLE:
-        return Refusal(
+        return OrderedWindowRefusal(
             f"{name} depends on the last row of its partition",
             "PARTITION BY window_end of TABLE(TUMBLE(…)) too",
         )
@@ -49,28 +49,28 @@ def reach_of(call: WindowCall) -> Reach | Refusal:
     return _framed(call)
 
 
-def _shift(call: WindowCall, function: str, name: str) -> Reach | Refusal:
+def _shift(call: WindowCall, function: str, name: str) -> Reach | OrderedWindowRefusal:
     if call.ignore_nulls:
-        return Refusal(
+        return OrderedWindowRefusal(
             f"{name} IGNORE NULLS may reach back without bound", "use LAST_VALUE IGNORE NULLS"
         )
     arguments = call.call.arguments
     steps = _whole(arguments[1]) if len(arguments) > 1 else 1
     if steps is None:
-        return Refusal(
+        return OrderedWindowRefusal(
             f"how far {name} reaches must be known in advance",
             "use a literal number as its second argument",
         )
     back = steps if function == "lag" else -steps
     if back < 0:
-        return Refusal(
+        return OrderedWindowRefusal(
             f"{name} depends on rows that may be far away in time",
             "use an aggregate over RANGE BETWEEN CURRENT ROW AND INTERVAL … FOLLOWING, or LAG",
         )
     return Reach(rows=back)
 
 
-def _running(call: WindowCall, function: str, name: str) -> Reach | Refusal:
+def _running(call: WindowCall, function: str, name: str) -> Reach | OrderedWindowRefusal:
     frame = call.frame
     if frame.end.kind is not BoundKind.CURRENT_ROW:
         what = (
@@ -78,46 +78,46 @@ def _running(call: WindowCall, function: str, name: str) -> Reach | Refusal:
             if frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING
             else "needs all rows"
         )
-        return Refusal(
+        return OrderedWindowRefusal(
             f"{frame} {what}", "end the frame at CURRENT ROW, or begin it at an offset PRECEDING"
         )
     if frame.exclusion is not Exclusion.NO_OTHERS:
-        return Refusal(
+        return OrderedWindowRefusal(
             f"EXCLUDE needs all rows of {frame}", "begin the frame at an offset PRECEDING"
         )
     if function in ("first_value", "last_value"):
         return Reach(is_running=True)
     if function in WINDOW_FUNCTIONS or function not in RUNNING_AGGREGATES or call.call.distinct:
         what = f"{name}(DISTINCT …)" if call.call.distinct else name
-        return Refusal(
+        return OrderedWindowRefusal(
             f"{what} over all earlier rows would need all of them as state",
             "begin the frame at an offset PRECEDING",
         )
     return Reach(is_running=True)
 
 
-def _framed(call: WindowCall) -> Reach | Refusal:
+def _framed(call: WindowCall) -> Reach | OrderedWindowRefusal:
     frame = call.frame
     if BoundKind.UNBOUNDED_FOLLOWING in (frame.start.kind, frame.end.kind):
-        return Refusal(
+        return OrderedWindowRefusal(
             f"{frame} is known only at the end of the input", "end the frame at CURRENT ROW"
         )
     if frame.unit is FrameUnit.RANGE:
         return _range(call)
     if BoundKind.FOLLOWING in (frame.start.kind, frame.end.kind):
-        return Refusal(
+        return OrderedWindowRefusal(
             f"{frame} depends on rows that may be far away in time",
             "use RANGE BETWEEN … AND INTERVAL … FOLLOWING instead",
         )
     back = 0 if frame.start.offset is None else _whole(frame.start.offset)
     if back is None:
-        return Refusal(
+        return OrderedWindowRefusal(
             "the frame's reach must be known in advance", "write the offset as a literal number"
         )
     return Reach(rows=back) if frame.unit is FrameUnit.ROWS else Reach(groups=back)
 
 
-def _range(call: WindowCall) -> Reach | Refusal:
+def _range(call: WindowCall) -> Reach | OrderedWindowRefusal:
     key = call.order[0].expression
     spans = [_span(bound, key) for bound in (call.frame.start, call.frame.end)]
     if None in spans:
@@ -125,12 +125,14 @@ def _range(call: WindowCall) -> Reach | Refusal:
             "write the offset as a literal "
             f"{'INTERVAL of days or less' if key.type.is_temporal else 'whole number'}"
         )
-        return Refusal("the frame's reach in event time must be known in advance", hint)
+        return OrderedWindowRefusal(
+            "the frame's reach in event time must be known in advance", hint
+        )
     start, end = (span for span in spans if span is not None)
     return Reach(span=max(0, -start), lead=max(0, end))
 
 
-def _span(bound: Bound, key: Expression) -> int | None:
+def _span(bound: FrameBound, key: Expression) -> int | None:
     """The distance of a frame bound from the row, in event time; None if it is unknown."""
     if bound.offset is None:
         return 0

@@ -20,12 +20,12 @@ from runnel.relation.over import Window, WindowCall
 from runnel.relation.streams import AssignWindows, ImposeOrder, TimeBound, WindowKind
 from runnel.relation.window_reach import Reach
 
-Held = tuple[tuple[Expression, TimeBound], ...]
+BoundedExpressions = tuple[tuple[Expression, TimeBound], ...]
 """The bounded expressions by which rows wait, each with its bound."""
 
 
 @frozen
-class Stage:
+class WindowStage:
     """Calls that are computed together.
 
     calls: their positions in the window.
@@ -35,7 +35,7 @@ class Stage:
     """
 
     calls: tuple[int, ...]
-    held: Held
+    held: BoundedExpressions
     reaches: tuple[Reach, ...] = ()
 
     @property
@@ -43,12 +43,12 @@ class Stage:
         """The additional time for which rows wait, in event time."""
         return max((reach.lead for reach in self.reaches), default=0)
 
-    def after(self) -> Held:
+    def after(self) -> BoundedExpressions:
         """The bounds of the expressions after this stage."""
         return tuple((item, bound.moved(-self.lead)) for item, bound in self.held)
 
 
-def stages_of(node: Window, bounds: Bounds) -> list[Stage] | None:
+def stages_of(node: Window, bounds: Bounds) -> list[WindowStage] | None:
     """The stages in which the calls of a window can be computed on a stream; None if one of the
     calls can't be computed."""
     found = []
@@ -59,15 +59,15 @@ def stages_of(node: Window, bounds: Bounds) -> list[Stage] | None:
         )
         if not bounded:
             return None
-        found.append(Stage(stage.calls, bounded, stage.reaches))
-        bounds = _kept(node.input, bounds, found[-1].after())
+        found.append(WindowStage(stage.calls, bounded, stage.reaches))
+        bounds = _bounds_after(node.input, bounds, found[-1].after())
     return found or None
 
 
-def _together(node: Window, bounds: Bounds) -> list[Stage] | None:
+def _together(node: Window, bounds: Bounds) -> list[WindowStage] | None:
     """Groups the calls that can be computed together; None if one of them can't be computed."""
-    whole: list[Stage] = []
-    ordered: dict[object, Stage] = {}
+    whole: list[WindowStage] = []
+    ordered: dict[object, WindowStage] = {}
     for position, call in enumerate(node.calls):
         bounded = _partition_bounds(call, bounds)
         if bounded:
@@ -79,37 +79,37 @@ def _together(node: Window, bounds: Bounds) -> list[Stage] | None:
         key = (call.partition, call.order)
         earlier = ordered.get(key)
         if earlier is not None:
-            stage = Stage(
+            stage = WindowStage(
                 (*earlier.calls, position), stage.held, (*earlier.reaches, *stage.reaches)
             )
         ordered[key] = stage
     return [*ordered.values(), *whole]
 
 
-def _partition_bounds(call: WindowCall, bounds: Bounds) -> Held:
+def _partition_bounds(call: WindowCall, bounds: Bounds) -> BoundedExpressions:
     found = ((item, bound_of(item, bounds)) for item in call.partition)
     return tuple((item, bound) for item, bound in found if bound is not None)
 
 
-def _join_stage(stages: list[Stage], position: int, bounded: Held) -> None:
+def _join_stage(stages: list[WindowStage], position: int, bounded: BoundedExpressions) -> None:
     """Adds a call to the first stage with which it shares a bounded expression, or to a new
     stage."""
     for number, stage in enumerate(stages):
         shared = tuple(item for item in stage.held if item in bounded)
         if shared:
-            stages[number] = Stage((*stage.calls, position), shared)
+            stages[number] = WindowStage((*stage.calls, position), shared)
             return
-    stages.append(Stage((position,), bounded))
+    stages.append(WindowStage((position,), bounded))
 
 
-def _in_order(position: int, call: WindowCall, bounds: Bounds) -> Stage | None:
+def _in_order(position: int, call: WindowCall, bounds: Bounds) -> WindowStage | None:
     if not call.order or call.order[0].descending:
         return None
     key = call.order[0].expression
     bound = bound_of(key, bounds)
     reach = None if bound is None else reach_of(call)
     return (
-        Stage((position,), ((key, bound),), (reach,))
+        WindowStage((position,), ((key, bound),), (reach,))
         if bound is not None and isinstance(reach, Reach)
         else None
     )
@@ -121,7 +121,7 @@ def bounds_above(node: Window, below: Bounds) -> Bounds:
     a constant."""
     bounds = below
     for stage in stages_of(node, below) or ():
-        bounds = _kept(node.input, bounds, stage.after())
+        bounds = _bounds_after(node.input, bounds, stage.after())
     return bounds
 
 
@@ -134,10 +134,14 @@ def sort_bound(node: Sort, below: Bounds) -> TimeBound | None:
 def bounds_above_sort(node: Sort, below: Bounds) -> Bounds:
     """The bounds of the columns above an ORDER BY on a stream."""
     bound = sort_bound(node, below)
-    return {} if bound is None else _kept(node.input, below, ((node.keys[0].expression, bound),))
+    return (
+        {}
+        if bound is None
+        else _bounds_after(node.input, below, ((node.keys[0].expression, bound),))
+    )
 
 
-def _kept(relation: Relation, bounds: Bounds, bounded: Held) -> Bounds:
+def _bounds_after(relation: Relation, bounds: Bounds, bounded: BoundedExpressions) -> Bounds:
     """The bounds above an operator whose rows wait by `bounded`.
 
     A column keeps a bound if it comes from the same node as such an expression and is at least the
@@ -260,7 +264,7 @@ def _window_distances(node: AssignWindows) -> Mapping[tuple[int, int], int]:
     return {**least, **ends, **below}
 
 
-def places_of(stages: Sequence[Stage]) -> list[int]:
+def call_positions(stages: Sequence[WindowStage]) -> list[int]:
     """For each call, by its position in the window, its position among the calls of all stages."""
     order = [position for stage in stages for position in stage.calls]
     return [order.index(position) for position in range(len(order))]

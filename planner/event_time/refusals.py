@@ -5,7 +5,7 @@ from __future__ import annotations
 from runnel.errors import NotSupportedError
 from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.event_time.expressions import Bounds, bound_of
-from runnel.planner.event_time.ordered_windows import Refusal, reach_of
+from runnel.planner.event_time.ordered_windows import OrderedWindowRefusal, reach_of
 from runnel.planner.event_time.over_streams import stages_of
 from runnel.relation.nodes import walk
 from runnel.relation.over import Window, WindowCall
@@ -16,7 +16,7 @@ _ORDER = (
     "or ORDER BY the event time, ascending"
 )
 
-_DIFFERENT = Refusal(
+_DIFFERENT = OrderedWindowRefusal(
     "its calls wait for different watermarks, and rows that wait for one are late by the other",
     "use one of the times in the PARTITION BY, or first in the ORDER BY, of all calls",
 )
@@ -53,30 +53,32 @@ def check_window(node: Window, unbounded_state: bool = False) -> None:
             )
 
 
-def _refusal(call: WindowCall, bounds: Bounds, has_event_time: bool) -> Refusal | None:
+def _refusal(call: WindowCall, bounds: Bounds, has_event_time: bool) -> OrderedWindowRefusal | None:
     """Why a call can't be computed; None if it can. `has_event_time`: whether there is a watermark,
     perhaps of a column that was projected away."""
     if any(bound_of(item, bounds) is not None for item in call.partition):
         return None
     if not bounds and not has_event_time:
-        return Refusal(
+        return OrderedWindowRefusal(
             "an input of this query has no end and no watermark, "
             "so no row's value would ever be known",
             "add WATERMARK FOR to the mapping, or read TABLE(IMPOSE_ORDER(TABLE t, "
             "DESCRIPTOR(time), lag))",
         )
     if not call.order or bound_of(call.order[0].expression, bounds) is None:
-        return Refusal(
+        return OrderedWindowRefusal(
             "no watermark shows when a partition is complete, or orders its rows",
             _ORDER,
         )
     if call.order[0].descending:
-        return Refusal("the first row in descending order of event time arrives last", _ORDER)
+        return OrderedWindowRefusal(
+            "the first row in descending order of event time arrives last", _ORDER
+        )
     reach = reach_of(call)
-    return reach if isinstance(reach, Refusal) else None
+    return reach if isinstance(reach, OrderedWindowRefusal) else None
 
 
-def _refused(node: Window, refusal: Refusal) -> NotSupportedError:
+def _refused(node: Window, refusal: OrderedWindowRefusal) -> NotSupportedError:
     return NotSupportedError(
         "OVER and DISTINCT ON over a stream need partitions or an order that a watermark completes",
         detail=refusal.detail,

@@ -35,7 +35,7 @@ _UNITS = {
 _MOST_OF_MONTH, _LEAST_OF_MONTH = 31 * DAY_US, 28 * DAY_US
 
 
-def rounded(expression: Expression) -> tuple[Expression, int] | None:
+def truncated(expression: Expression) -> tuple[Expression, int] | None:
     """The operand of a monotone expression, and the smallest difference expression − operand in
     event time, which is negative for truncation; None for any other expression.
 

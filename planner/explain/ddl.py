@@ -59,10 +59,10 @@ def mapping_ddl(mapping: Mapping) -> str:
 
 def _watermark(clause: WatermarkClause) -> str:
     name = quoted(clause.column)
-    return f"WATERMARK FOR {name} AS {_behind(name, clause.lag, clause.is_interval)}"
+    return f"WATERMARK FOR {name} AS {_lag(name, clause.lag, clause.is_interval)}"
 
 
-def _behind(name: str, lag: int, is_interval: bool) -> str:
+def _lag(name: str, lag: int, is_interval: bool) -> str:
     if not lag:
         return name
     whole, fraction = divmod(lag, 1_000_000)
@@ -81,7 +81,7 @@ def watermark_of(table: Table, column: int) -> str | None:
 
     time = table.columns[column]
     idle = IDLE_TIMEOUT if times.idle_timeout is None else times.idle_timeout
-    return f"{_behind(time.name, times.lag, time.type.is_temporal)}, " + (
+    return f"{_lag(time.name, times.lag, time.type.is_temporal)}, " + (
         f"idle after {idle} ms" if idle else "never idle"
     )
 

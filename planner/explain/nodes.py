@@ -90,7 +90,7 @@ def _values(node: logical.Values) -> Description:
     return f"Values, {_rows_text(len(node.rows))}", {"columns": ", ".join(field_names(node.fields))}
 
 
-def _generate(node: logical.Generate | physical.Generate) -> Description:
+def _generate(node: logical.Generate | physical.PhysicalGenerate) -> Description:
     return node.function.capitalize(), {"arguments": listed(node.arguments)}
 
 
@@ -129,7 +129,7 @@ def refreshed_every(node: physical.HashJoin) -> str:
     return f", refreshed every {time}"
 
 
-def _limit(node: logical.Limit | physical.Limit) -> Description:
+def _limit(node: logical.Limit | physical.PhysicalLimit) -> Description:
     return "Limit", {"count": optional(node.count), "offset": optional(node.offset)}
 
 
@@ -137,20 +137,22 @@ def _shared(node: physical.Shared) -> Description:
     return f"Shared {node.number}" + ("" if node.is_first else ", as before"), {}
 
 
-def _hold(node: physical.Hold) -> Description:
+def _spool(node: physical.Spool) -> Description:
     return "Hold", {}
 
 
-def _union(node: logical.Union | physical.Union) -> Description:
+def _union(node: logical.Union | physical.PhysicalUnion) -> Description:
     return "Union all", {}
 
 
-def _set_operation(node: logical.SetOperation | physical.SetOperation) -> Description:
+def _set_operation(node: logical.SetOperation | physical.PhysicalSetOperation) -> Description:
     return node.operation.capitalize() + (" all" if node.all else ""), {}
 
 
-def _unnest(node: logical.Unnest | physical.Unnest) -> Description:
-    arrays = (node.array, *node.more) if isinstance(node, physical.Unnest) else (node.array,)
+def _unnest(node: logical.Unnest | physical.PhysicalUnnest) -> Description:
+    arrays = (
+        (node.array, *node.more) if isinstance(node, physical.PhysicalUnnest) else (node.array,)
+    )
     return "Unnest", {"array": listed(arrays), "outer": "yes" if node.outer else ""}
 
 
@@ -158,7 +160,7 @@ def _unnest_together(node: UnnestTogether) -> Description:
     return "Unnest", {"arrays": listed(node.arrays), "outer": "yes" if node.outer else ""}
 
 
-def _expand(node: logical.Expand | physical.Expand) -> Description:
+def _expand(node: logical.Expand | physical.PhysicalExpand) -> Description:
     """Of each list only what isn't the same in all of them."""
     differing = [
         i for i, items in enumerate(zip(*node.projections, strict=True)) if len(set(items)) > 1
@@ -168,22 +170,22 @@ def _expand(node: logical.Expand | physical.Expand) -> Description:
     return f"Expand, {len(node.projections)} times", {"columns": columns, "lists": lists}
 
 
-def _series(node: Series | physical.Series) -> Description:
+def _series(node: Series | physical.PhysicalSeries) -> Description:
     return "Generate_series per row", {
         "arguments": listed(node.arguments),
         "outer": "yes" if node.outer else "",
     }
 
 
-def _recursion(node: Recursion | physical.Recursion) -> Description:
+def _recursion(node: Recursion | physical.PhysicalRecursion) -> Description:
     return "Recursion", {"rows": "each once" if node.distinct else ""}
 
 
-def _working_table(node: WorkingTable | physical.WorkingTable) -> Description:
+def _working_table(node: WorkingTable | physical.PhysicalWorkingTable) -> Description:
     return f"Rows of the round before of {node.name}", {}
 
 
-def _group_limit(node: GroupLimit | physical.GroupLimit) -> Description:
+def _group_limit(node: GroupLimit | physical.PhysicalGroupLimit) -> Description:
     return "Limit per group", {
         "of": listed(node.keys),
         "by": sort_keys(node.order),
@@ -231,7 +233,7 @@ def _lookup(table: Table, lookup: IndexLookup) -> str:
     return text
 
 
-def _fragment(node: physical.Fragment) -> Description:
+def _fragment(node: physical.PhysicalFragment) -> Description:
     return f"Fragment on {node.source.engine}", {
         "chosen for": node.source.reason,
         "differs": node.source.differs,
@@ -250,7 +252,7 @@ def _narrowed(node: physical.NarrowedFragment) -> Description:
     return title, {"only": "; ".join(narrowing), **properties}
 
 
-def _physical_values(node: physical.Values) -> Description:
+def _physical_values(node: physical.PhysicalValues) -> Description:
     return "Values", {"columns": ", ".join(field_names(node.fields))}
 
 
@@ -288,37 +290,37 @@ _RULES: dict[type[Any], Callable[[Any], Description]] = {
     logical.Sort: sort,
     logical.Limit: _limit,
     physical.Shared: _shared,
-    physical.Hold: _hold,
+    physical.Spool: _spool,
     logical.Union: _union,
     logical.SetOperation: _set_operation,
     logical.Unnest: _unnest,
     Recursion: _recursion,
-    physical.Recursion: _recursion,
+    physical.PhysicalRecursion: _recursion,
     WorkingTable: _working_table,
-    physical.WorkingTable: _working_table,
+    physical.PhysicalWorkingTable: _working_table,
     Series: _series,
     UnnestTogether: _unnest_together,
     GroupLimit: _group_limit,
     physical.SourceScan: _source_scan,
     physical.IndexScan: _index_scan,
-    physical.Fragment: _fragment,
+    physical.PhysicalFragment: _fragment,
     physical.NarrowedFragment: _narrowed,
-    physical.Values: _physical_values,
-    physical.Generate: _generate,
+    physical.PhysicalValues: _physical_values,
+    physical.PhysicalGenerate: _generate,
     physical.Calc: _calc,
     physical.HashAggregate: aggregate,
     physical.HashJoin: _hash_join,
-    physical.Sort: sort,
+    physical.PhysicalSort: sort,
     physical.TopN: _top,
-    physical.Limit: _limit,
-    physical.Union: _union,
-    physical.SetOperation: _set_operation,
-    physical.Unnest: _unnest,
+    physical.PhysicalLimit: _limit,
+    physical.PhysicalUnion: _union,
+    physical.PhysicalSetOperation: _set_operation,
+    physical.PhysicalUnnest: _unnest,
     logical.Expand: _expand,
-    physical.Expand: _expand,
+    physical.PhysicalExpand: _expand,
     Window: window,
-    physical.Window: window,
-    physical.Series: _series,
-    physical.GroupLimit: _group_limit,
+    physical.PhysicalWindow: window,
+    physical.PhysicalSeries: _series,
+    physical.PhysicalGroupLimit: _group_limit,
     physical.Write: _write,
 }

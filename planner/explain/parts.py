@@ -16,7 +16,7 @@ from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
     from runnel.processors.sources.partition_watermarks import TimeRule
-    from runnel.relation.stream_joins import TimeLink
+    from runnel.relation.stream_joins import JoinTimeBounds
 
 Properties = dict[str, str]
 Description = tuple[str, Properties]
@@ -81,7 +81,7 @@ def time_span(units: int, time: SqlType) -> str:
     return str(units) if time.is_integer else str(timedelta(microseconds=units))
 
 
-def time_link(link: TimeLink, left: Sequence[Field], right: Sequence[Field]) -> str:
+def time_bounds(link: JoinTimeBounds, left: Sequence[Field], right: Sequence[Field]) -> str:
     """How far apart the times of both sides may be."""
     first, second = left[link.left], right[link.right]
     low = "" if link.low is None else f"{_moved(link.low, first.type)} <= "
@@ -105,17 +105,17 @@ def aggregate(node: logical.Aggregate | physical.HashAggregate) -> Description:
     return title, properties
 
 
-def sort(node: logical.Sort | physical.Sort) -> Description:
+def sort(node: logical.Sort | physical.PhysicalSort) -> Description:
     return "Sort", {"by": sort_keys(node.keys)}
 
 
-def window(node: Window | physical.Window) -> Description:
+def window(node: Window | physical.PhysicalWindow) -> Description:
     names = field_names(node.fields)[-len(node.calls) :]
     properties = {
         "compute": ", ".join(
             f"{call} AS {name}" for call, name in zip(node.calls, names, strict=True)
         )
     }
-    if isinstance(node, physical.Window) and node.most is not None:
+    if isinstance(node, physical.PhysicalWindow) and node.most is not None:
         properties["keep"] = f"{names[node.most.call]} <= {node.most.number}"
     return "Window", properties

@@ -32,7 +32,7 @@ _HARMLESS = frozenset(
 module doesn't know."""
 
 
-def is_shown(name: str) -> bool:
+def is_public(name: str) -> bool:
     """Whether the value of an option may be shown."""
     return not _SECRET.search(name) and ("." not in name or name.lower() in _HARMLESS)
 
@@ -40,11 +40,11 @@ def is_shown(name: str) -> bool:
 def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
     """The options with their values as they may be shown."""
     return {
-        name: without_password(value) if is_shown(name) else HIDDEN
+        name: without_password(value) if is_public(name) else HIDDEN
         for name, value in options.items()
     }
 
 
-def shown_options(options: Mapping[str, str]) -> str:
+def redacted_options(options: Mapping[str, str]) -> str:
     """The same in JSON."""
     return json.dumps(without_secrets(options), ensure_ascii=False)

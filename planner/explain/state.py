@@ -12,7 +12,7 @@ from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Field
-from runnel.relation.stream_joins import WaitingSide
+from runnel.relation.stream_joins import BufferedSide
 from runnel.relation.window_reach import furthest
 from runnel.sqltypes import SqlType
 
@@ -25,7 +25,7 @@ def describe_state(plan: Physical) -> Node:
     node = describe(plan)
     rule = _RULES.get(type(plan))
     properties = {"keeps": NOTHING if rule is None else rule(plan)}
-    held = _held_in_memory(plan)
+    held = _buffered_in_memory(plan)
     if held is not None:
         properties["must fit in memory"] = held
     return replace(
@@ -36,16 +36,16 @@ def describe_state(plan: Physical) -> Node:
     )
 
 
-def _held_in_memory(node: Physical) -> str | None:
+def _buffered_in_memory(node: Physical) -> str | None:
     """What of an operator on a stream stays in memory, where memory_limit has no room for it; all
     else goes to files."""
     if (
-        isinstance(node, physical_streams.TimedAggregate)
+        isinstance(node, physical_streams.EventTimeAggregate)
         and node.lateness
         and any(call.distinct for call in node.aggregates)
     ):
         return "all, since what was given may change"
-    if isinstance(node, physical_streams.TimedWindow) and node.reaches:
+    if isinstance(node, physical_streams.EventTimeWindow) and node.reaches:
         return "rows behind the watermark"
     return None
 
@@ -60,7 +60,7 @@ def _grouped(node: physical.HashAggregate) -> str:
     return "a row for each group, until the input ends" if node.keys else "one row"
 
 
-def _timed_aggregate(node: physical_streams.TimedAggregate) -> str:
+def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> str:
     bounds = ", ".join(str(node.keys[number]) for number, _ in node.bounds)
     until = f"until the watermark completes its {bounds}"
     if node.lateness:
@@ -87,7 +87,7 @@ def _session_rows(node: physical_streams.SessionRows) -> str:
     return f"the rows of each session, until {until}"
 
 
-def _timed_window(node: physical_streams.TimedWindow) -> str:
+def _event_time_window(node: physical_streams.EventTimeWindow) -> str:
     if not node.reaches:
         return "the rows of each partition, until the watermark completes it"
     reach, time = furthest(node.reaches), node.held[0][0].type
@@ -114,7 +114,7 @@ def _interval_join(node: physical_streams.IntervalJoin) -> str:
     return f"{left}; {_waiting('right', node.times.right, node.right.fields, node.left.fields)}"
 
 
-def _waiting(name: str, side: WaitingSide, own: Sequence[Field], other: Sequence[Field]) -> str:
+def _waiting(name: str, side: BufferedSide, own: Sequence[Field], other: Sequence[Field]) -> str:
     if side.watermark is None:
         return f"{name} rows {FOR_EVER}"
     ends = [
@@ -127,7 +127,7 @@ def _moved(units: int, time: SqlType) -> str:
     return "" if not units else f" {'+' if units > 0 else '-'} {time_span(abs(units), time)}"
 
 
-def _timed_join(node: physical_streams.TimedJoin) -> str:
+def _window_join(node: physical_streams.WindowJoin) -> str:
     link = node.times.time_bounds
     left, right = node.left.fields[link.left].name, node.right.fields[link.right].name
     return (
@@ -136,7 +136,7 @@ def _timed_join(node: physical_streams.TimedJoin) -> str:
     )
 
 
-def _as_of_join(node: physical_streams.AsOfJoin) -> str:
+def _as_of_join(node: physical_streams.PhysicalAsOfJoin) -> str:
     if node.shape.version is None:
         return "all rows of the right side"
     versions = "the versions of each key from the last one before the left watermark on"
@@ -156,20 +156,22 @@ def _hash_join(node: physical.HashJoin) -> str:
 
 _RULES: dict[type[Physical], Callable[[Any], str]] = {
     physical.HashAggregate: _grouped,
-    physical_streams.TimedAggregate: _timed_aggregate,
+    physical_streams.EventTimeAggregate: _event_time_aggregate,
     physical_streams.FramedAggregate: _framed_aggregate,
     physical_streams.SessionAggregate: _session_aggregate,
     physical_streams.SessionRows: _session_rows,
     physical.HashJoin: _hash_join,
     physical_streams.IntervalJoin: _interval_join,
-    physical_streams.TimedJoin: _timed_join,
-    physical_streams.AsOfJoin: _as_of_join,
-    physical.Sort: lambda node: "all rows",
-    physical_streams.TimedSort: lambda node: "rows until the watermark",
+    physical_streams.WindowJoin: _window_join,
+    physical_streams.PhysicalAsOfJoin: _as_of_join,
+    physical.PhysicalSort: lambda node: "all rows",
+    physical_streams.EventTimeSort: lambda node: "rows until the watermark",
     physical.TopN: lambda node: f"the first {node.count} rows",
-    physical.SetOperation: lambda node: "all rows of both inputs",
-    physical.Window: lambda node: "all rows of a partition" if node.keys else "all rows",
-    physical_streams.TimedWindow: _timed_window,
-    physical.GroupLimit: lambda node: f"the first rows of each group of {listed(node.keys)}",
-    physical.Recursion: lambda node: "all rows" if node.distinct else "the rows of a round",
+    physical.PhysicalSetOperation: lambda node: "all rows of both inputs",
+    physical.PhysicalWindow: lambda node: "all rows of a partition" if node.keys else "all rows",
+    physical_streams.EventTimeWindow: _event_time_window,
+    physical.PhysicalGroupLimit: lambda node: (
+        f"the first rows of each group of {listed(node.keys)}"
+    ),
+    physical.PhysicalRecursion: lambda node: "all rows" if node.distinct else "the rows of a round",
 }

@@ -16,7 +16,7 @@ from runnel.planner.explain.parts import (
     optional,
     pairs,
     sort,
-    time_link,
+    time_bounds,
     time_span,
     watermark_of,
     window,
@@ -25,7 +25,7 @@ from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 
 
-def _timed_aggregate(node: physical_streams.TimedAggregate) -> Description:
+def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> Description:
     title, properties = aggregate(node)
     first = node.bounds[0][0]
     properties["until"] = listed(node.keys[number] for number, _ in node.bounds)
@@ -50,11 +50,11 @@ def _session_aggregate(node: physical_streams.SessionAggregate) -> Description:
     return "Aggregate by sessions", properties | _late(node.late)
 
 
-def _late(late: physical_streams.LateRows | None) -> Properties:
+def _late(late: physical_streams.LateOutput | None) -> Properties:
     return {} if late is None else {"late rows": late.table.name}
 
 
-def _stream_join(node: physical_streams.IntervalJoin | physical_streams.TimedJoin) -> Description:
+def _stream_join(node: physical_streams.IntervalJoin | physical_streams.WindowJoin) -> Description:
     link = node.times.time_bounds
     how = (
         " of streams"
@@ -63,14 +63,14 @@ def _stream_join(node: physical_streams.IntervalJoin | physical_streams.TimedJoi
     )
     return join_title(node.kind, how), {
         "on": pairs(node.left_keys, node.right_keys, node.null_safe),
-        "times": "" if link is None else time_link(link, node.left.fields, node.right.fields),
+        "times": "" if link is None else time_bounds(link, node.left.fields, node.right.fields),
         "where": optional(node.condition),
         "columns": "" if node.columns is None else ", ".join(field_names(node.fields)) or "none",
     } | _late_sides(node.late)
 
 
 def _late_sides(
-    late: tuple[physical_streams.LateRows | None, physical_streams.LateRows | None],
+    late: tuple[physical_streams.LateOutput | None, physical_streams.LateOutput | None],
 ) -> Properties:
     return _late(late[0] or late[1])
 
@@ -88,7 +88,7 @@ def _lookup_join(node: physical_streams.LookupJoin) -> Description:
     }
 
 
-def _as_of_join(node: AsOfJoin | physical_streams.AsOfJoin) -> Description:
+def _as_of_join(node: AsOfJoin | physical_streams.PhysicalAsOfJoin) -> Description:
     shape = node if isinstance(node, AsOfJoin) else node.shape
     sign = ("<" if shape.forward else ">") + ("" if shape.strict else "=")
     columns = (
@@ -103,7 +103,7 @@ def _as_of_join(node: AsOfJoin | physical_streams.AsOfJoin) -> Description:
     } | ({} if isinstance(node, AsOfJoin) else _late_sides(node.late))
 
 
-def _timed_sort(node: physical_streams.TimedSort) -> Description:
+def _event_time_sort(node: physical_streams.EventTimeSort) -> Description:
     title, properties = sort(node)
     return title, {**properties, "complete": "by the watermark"} | _late(node.late)
 
@@ -113,7 +113,7 @@ def _impose_order(node: ImposeOrder) -> Description:
     return "Impose order", {"watermark": f"{column.name} - {time_span(node.lag, column.type)}"}
 
 
-def _assign_windows(node: AssignWindows | physical_streams.AssignWindows) -> Description:
+def _assign_windows(node: AssignWindows | physical_streams.PhysicalAssignWindows) -> Description:
     shape, time = node.shape, node.time.type
     spans = {"step": shape.step, "offset": shape.offset}
     properties = {
@@ -165,11 +165,11 @@ def _late_filter(node: physical_streams.LateFilter) -> Description:
     return "Late filter", properties | _late(node.late)
 
 
-def _physical_impose_order(node: physical_streams.ImposeOrder) -> Description:
+def _physical_impose_order(node: physical_streams.PhysicalImposeOrder) -> Description:
     return "Impose order", {"watermark": watermark_of(node.time)}
 
 
-def _timed_window(node: physical_streams.TimedWindow) -> Description:
+def _event_time_window(node: physical_streams.EventTimeWindow) -> Description:
     title, properties = window(node)
     lead = max((reach.lead for reach in node.reaches), default=0)
     order = {"in order of" if node.reaches else "until": listed(item for item, _ in node.held)}
@@ -179,19 +179,19 @@ def _timed_window(node: physical_streams.TimedWindow) -> Description:
 
 STREAM_RULES: dict[type[Any], Callable[[Any], Description]] = {
     ImposeOrder: _impose_order,
-    physical_streams.ImposeOrder: _physical_impose_order,
+    physical_streams.PhysicalImposeOrder: _physical_impose_order,
     AssignWindows: _assign_windows,
-    physical_streams.AssignWindows: _assign_windows,
+    physical_streams.PhysicalAssignWindows: _assign_windows,
     physical_streams.SessionRows: _session_rows,
-    physical_streams.TimedAggregate: _timed_aggregate,
+    physical_streams.EventTimeAggregate: _event_time_aggregate,
     physical_streams.FramedAggregate: _framed_aggregate,
     physical_streams.SessionAggregate: _session_aggregate,
     physical_streams.IntervalJoin: _stream_join,
-    physical_streams.TimedJoin: _stream_join,
+    physical_streams.WindowJoin: _stream_join,
     AsOfJoin: _as_of_join,
-    physical_streams.AsOfJoin: _as_of_join,
+    physical_streams.PhysicalAsOfJoin: _as_of_join,
     physical_streams.LookupJoin: _lookup_join,
-    physical_streams.TimedSort: _timed_sort,
+    physical_streams.EventTimeSort: _event_time_sort,
     physical_streams.LateFilter: _late_filter,
-    physical_streams.TimedWindow: _timed_window,
+    physical_streams.EventTimeWindow: _event_time_window,
 }

@@ -15,7 +15,7 @@ from typing import Any
 from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
 from runnel.expressions.nodes import (
-    Aggregate,
+    AggregateCall,
     Call,
     Case,
     Cast,
@@ -29,12 +29,12 @@ from runnel.expressions.nodes import (
 from runnel.relation.over import (
     UP_TO_PEERS,
     WHOLE_PARTITION,
-    Bound,
     BoundKind,
     Exclusion,
-    Frame,
+    FrameBound,
     FrameUnit,
     WindowCall,
+    WindowFrame,
 )
 from runnel.sqltypes import Kind, SqlType
 
@@ -167,7 +167,7 @@ def _sort_key(key: SortKey) -> str:
     return f"{text(key.expression)}{' DESC' if key.descending else ''}{nulls}"
 
 
-def _aggregate(call: Aggregate) -> str:
+def _aggregate(call: AggregateCall) -> str:
     is_count = call.function == "count_star"
     inner = "*" if is_count else texts(call.arguments)
     order = f" ORDER BY {texts(call.order)}" if call.order else ""
@@ -186,13 +186,13 @@ def _window_call(item: WindowCall) -> str:
     return f"{_aggregate(item.call)}{nulls} OVER ({' '.join(parts)})"
 
 
-def _frame(frame: Frame) -> str:
+def _frame(frame: WindowFrame) -> str:
     found = f"{_FRAME_UNITS[frame.unit]} BETWEEN {_bound(frame.start)} AND {_bound(frame.end)}"
     exclusion = _EXCLUSIONS.get(frame.exclusion)
     return found if exclusion is None else f"{found} EXCLUDE {exclusion}"
 
 
-def _bound(bound: Bound) -> str:
+def _bound(bound: FrameBound) -> str:
     kind = _BOUNDS[bound.kind]
     return kind if bound.offset is None else f"{text(bound.offset)} {kind}"
 
@@ -207,6 +207,6 @@ _RULES: dict[type, Callable[[Any], str]] = {
     InList: lambda node: f"({text(node.operand)} IN ({texts(node.values)}))",
     PythonCall: lambda node: f"{node.function.name}({texts(node.arguments)})",
     SortKey: _sort_key,
-    Aggregate: _aggregate,
+    AggregateCall: _aggregate,
     WindowCall: _window_call,
 }

@@ -30,7 +30,7 @@ from runnel.relation.streams import WindowKind
 
 if TYPE_CHECKING:
     from runnel.processors.sources.partition_watermarks import TimeRule
-    from runnel.relation.stream_joins import TimeLink
+    from runnel.relation.stream_joins import JoinTimeBounds
     from runnel.sqltypes import SqlType
 
 Properties = dict[str, str]
@@ -69,21 +69,21 @@ _KEEPING = frozenset(
     {
         physical.HashAggregate,
         physical.HashJoin,
-        physical.Sort,
+        physical.PhysicalSort,
         physical.TopN,
-        physical.SetOperation,
-        physical.Window,
-        physical.GroupLimit,
-        physical.Recursion,
-        physical_streams.TimedAggregate,
+        physical.PhysicalSetOperation,
+        physical.PhysicalWindow,
+        physical.PhysicalGroupLimit,
+        physical.PhysicalRecursion,
+        physical_streams.EventTimeAggregate,
         physical_streams.FramedAggregate,
         physical_streams.SessionAggregate,
         physical_streams.SessionRows,
         physical_streams.IntervalJoin,
-        physical_streams.TimedJoin,
-        physical_streams.AsOfJoin,
-        physical_streams.TimedSort,
-        physical_streams.TimedWindow,
+        physical_streams.WindowJoin,
+        physical_streams.PhysicalAsOfJoin,
+        physical_streams.EventTimeSort,
+        physical_streams.EventTimeWindow,
     }
 )
 
@@ -137,7 +137,7 @@ def _pairs(
     )
 
 
-def _link(link: TimeLink, left: Sequence[Field], right: Sequence[Field]) -> str:
+def _link(link: JoinTimeBounds, left: Sequence[Field], right: Sequence[Field]) -> str:
     first, second = left[link.left], right[link.right]
     low = "" if link.low is None else f"{_signed(link.low, first.type)} <= "
     high = "" if link.high is None else f" <= {_signed(link.high, first.type)}"
@@ -152,7 +152,7 @@ def _watermark(rule: TimeRule) -> str:
     return f"{outer_text(rule.time)} - {span_text(rule.lag, rule.time.type)}"
 
 
-def _late(*sides: physical_streams.LateRows | None) -> Properties:
+def _late(*sides: physical_streams.LateOutput | None) -> Properties:
     return next(({LATE: side.table.name} for side in sides if side is not None), {})
 
 
@@ -174,7 +174,7 @@ def _aggregate(node: physical.HashAggregate) -> Identity:
     return "Aggregate" if node.aggregates else "Distinct", properties
 
 
-def _event_time_aggregate(node: physical_streams.TimedAggregate) -> Identity:
+def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> Identity:
     title, properties = _aggregate(node)
     until = {"until": outer_texts(node.keys[number] for number, _ in node.bounds)}
     emission = _emission(node.every, node.lateness, node.keys[node.bounds[0][0]].type)
@@ -220,7 +220,7 @@ def _session_rows(node: physical_streams.SessionRows) -> Identity:
     }
 
 
-def _assign_windows(node: physical_streams.AssignWindows) -> Identity:
+def _assign_windows(node: physical_streams.PhysicalAssignWindows) -> Identity:
     shape, time = node.shape, node.time.type
     return _WINDOWS[shape.kind], {
         "time": text(node.time),
@@ -231,7 +231,7 @@ def _assign_windows(node: physical_streams.AssignWindows) -> Identity:
     }
 
 
-def _stream_join(node: physical_streams.IntervalJoin | physical_streams.TimedJoin) -> Identity:
+def _stream_join(node: physical_streams.IntervalJoin | physical_streams.WindowJoin) -> Identity:
     link = node.times.time_bounds
     complete = "" if isinstance(node, physical_streams.IntervalJoin) else ", when complete"
     return f"{_JOINS[node.kind]} of streams{complete}", {
@@ -242,7 +242,7 @@ def _stream_join(node: physical_streams.IntervalJoin | physical_streams.TimedJoi
     } | _late(*node.late)
 
 
-def _as_of_join(node: physical_streams.AsOfJoin) -> Identity:
+def _as_of_join(node: physical_streams.PhysicalAsOfJoin) -> Identity:
     sign = ("<" if node.shape.forward else ">") + ("" if node.shape.strict else "=")
     return "Left as-of join" if node.shape.outer else "As-of join", {
         "on": _pairs(node.left_keys, node.right_keys),
@@ -284,7 +284,7 @@ def _refreshed(millis: int | None) -> str:
     return f", refreshed every {f'{millis} ms' if millis % 1000 else f'{millis // 1000} s'}"
 
 
-def _window(node: physical.Window) -> Identity:
+def _window(node: physical.PhysicalWindow) -> Identity:
     names = [field.name for field in node.fields[-len(node.calls) :]]
     computed = ", ".join(
         f"{text(call)} AS {name}" for call, name in zip(node.calls, names, strict=True)
@@ -293,7 +293,7 @@ def _window(node: physical.Window) -> Identity:
     return "Window", {"compute": computed, "keep": most}
 
 
-def _event_time_window(node: physical_streams.TimedWindow) -> Identity:
+def _event_time_window(node: physical_streams.EventTimeWindow) -> Identity:
     title, properties = _window(node)
     lead = max((reach.lead for reach in node.reaches), default=0)
     order = {"in order of" if node.reaches else "until": outer_texts(item for item, _ in node.held)}
@@ -316,7 +316,7 @@ def _calc(node: physical.Calc) -> Identity:
     return "Calc", {"where": _optional(node.condition), "columns": columns}
 
 
-def _expand(node: physical.Expand) -> Identity:
+def _expand(node: physical.PhysicalExpand) -> Identity:
     differing = [
         place
         for place, items in enumerate(zip(*node.projections, strict=True))
@@ -329,7 +329,7 @@ def _expand(node: physical.Expand) -> Identity:
     return f"Expand, {len(node.projections)} times", {"columns": columns, "lists": lists}
 
 
-def _fragment(node: physical.Fragment) -> Identity:
+def _fragment(node: physical.PhysicalFragment) -> Identity:
     source = node.source
     told = {"chosen for": source.reason, "differs": source.differs, "stopped by": node.stopped}
     return f"Fragment on {source.engine}", {**told, "sql": source.text}
@@ -355,13 +355,13 @@ def _yes(value: bool) -> str:
 
 RULES: dict[type[Physical], Callable[[Any], Identity]] = {
     physical.Calc: _calc,
-    physical.Expand: _expand,
-    physical.Fragment: _fragment,
-    physical.Generate: lambda node: (
+    physical.PhysicalExpand: _expand,
+    physical.PhysicalFragment: _fragment,
+    physical.PhysicalGenerate: lambda node: (
         node.function.capitalize(),
         {"arguments": outer_texts(node.arguments)},
     ),
-    physical.GroupLimit: lambda node: (
+    physical.PhysicalGroupLimit: lambda node: (
         "Limit per group",
         {
             "of": outer_texts(node.keys),
@@ -372,22 +372,25 @@ RULES: dict[type[Physical], Callable[[Any], Identity]] = {
     ),
     physical.HashAggregate: _aggregate,
     physical.HashJoin: _hash_join,
-    physical.Hold: lambda node: ("Hold", {}),
-    physical.Limit: lambda node: (
+    physical.Spool: lambda node: ("Hold", {}),
+    physical.PhysicalLimit: lambda node: (
         "Limit",
         {"count": _optional(node.count), "offset": _optional(node.offset)},
     ),
     physical.NarrowedFragment: _narrowed,
-    physical.Recursion: lambda node: ("Recursion", {"rows": "each once" if node.distinct else ""}),
-    physical.Series: lambda node: (
+    physical.PhysicalRecursion: lambda node: (
+        "Recursion",
+        {"rows": "each once" if node.distinct else ""},
+    ),
+    physical.PhysicalSeries: lambda node: (
         "Generate_series per row",
         {"arguments": outer_texts(node.arguments), "outer": _yes(node.outer)},
     ),
-    physical.SetOperation: lambda node: (
+    physical.PhysicalSetOperation: lambda node: (
         node.operation.capitalize() + (" all" if node.all else ""),
         {},
     ),
-    physical.Sort: lambda node: ("Sort", {"by": outer_texts(node.keys)}),
+    physical.PhysicalSort: lambda node: ("Sort", {"by": outer_texts(node.keys)}),
     physical.TopN: lambda node: (
         "Top",
         {
@@ -396,17 +399,17 @@ RULES: dict[type[Physical], Callable[[Any], Identity]] = {
             "by": outer_texts(node.keys),
         },
     ),
-    physical.Union: lambda node: ("Union all", {}),
-    physical.Unnest: lambda node: (
+    physical.PhysicalUnion: lambda node: ("Union all", {}),
+    physical.PhysicalUnnest: lambda node: (
         "Unnest",
         {"array": outer_texts((node.array, *node.more)), "outer": _yes(node.outer)},
     ),
-    physical.Values: lambda node: ("Values", {"columns": _names(node.fields)}),
-    physical.Window: _window,
-    physical_streams.AsOfJoin: _as_of_join,
-    physical_streams.AssignWindows: _assign_windows,
+    physical.PhysicalValues: lambda node: ("Values", {"columns": _names(node.fields)}),
+    physical.PhysicalWindow: _window,
+    physical_streams.PhysicalAsOfJoin: _as_of_join,
+    physical_streams.PhysicalAssignWindows: _assign_windows,
     physical_streams.FramedAggregate: _framed_aggregate,
-    physical_streams.ImposeOrder: lambda node: (
+    physical_streams.PhysicalImposeOrder: lambda node: (
         "Impose order",
         {"watermark": _watermark(node.time)},
     ),
@@ -415,11 +418,11 @@ RULES: dict[type[Physical], Callable[[Any], Identity]] = {
     physical_streams.LookupJoin: _lookup_join,
     physical_streams.SessionAggregate: _session_aggregate,
     physical_streams.SessionRows: _session_rows,
-    physical_streams.TimedAggregate: _event_time_aggregate,
-    physical_streams.TimedJoin: _stream_join,
-    physical_streams.TimedSort: lambda node: (
+    physical_streams.EventTimeAggregate: _event_time_aggregate,
+    physical_streams.WindowJoin: _stream_join,
+    physical_streams.EventTimeSort: lambda node: (
         "Sort",
         {"by": outer_texts(node.keys), "complete": "by the watermark"} | _late(node.late),
     ),
-    physical_streams.TimedWindow: _event_time_window,
+    physical_streams.EventTimeWindow: _event_time_window,
 }

@@ -43,7 +43,11 @@ def _below(node: Physical, place: int) -> tuple[str, Physical, int] | None:
     """Where a column of a node comes from: the name of the side, the input and the column there;
     None where it is made here."""
     match node:
-        case physical_streams.ImposeOrder() | physical_streams.TimedSort() | physical.Hold():
+        case (
+            physical_streams.PhysicalImposeOrder()
+            | physical_streams.EventTimeSort()
+            | physical.Spool()
+        ):
             return "", node.input, place
         case physical.Calc():
             item = None if node.projections is None else node.projections[place]
@@ -51,7 +55,7 @@ def _below(node: Physical, place: int) -> tuple[str, Physical, int] | None:
             return ("", node.input, index) if item is None or isinstance(item, Column) else None
         case physical.Shared():
             return "", node.shared, place
-        case physical_streams.StreamJoin() | physical_streams.AsOfJoin():
+        case physical_streams.StreamJoin() | physical_streams.PhysicalAsOfJoin():
             return _of_join(("left.", node.left), ("right.", node.right), node.columns, place)
         case physical.HashJoin():
             return _of_join(("", node.probe), ("table.", node.build), node.columns, place)

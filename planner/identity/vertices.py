@@ -9,31 +9,31 @@ from runnel.columns.type_records import type_spelling
 from runnel.connector import WritableTable
 from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import WINDOW_FINAL, Expression
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.planner.identity.expressions import outer_text, outer_texts, text
 from runnel.planner.identity.nodes import EMISSION, LATE, columns_text, keeps, node_text, types_text
 from runnel.planner.identity.state_columns import state_columns
-from runnel.planner.lower.dag_builder import WRITE, Lowering, Output
+from runnel.planner.lower.dag_builder import WRITE, Lowering, VertexOutput
 from runnel.planner.lower.lower import RULES
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, column_names
 from runnel.relation.nodes import JoinKind
-from runnel.relation.state_identity import Form, Meaning, Windows
+from runnel.relation.state_identity import Form, StateSignature, StateWindows
 from runnel.relation.streams import WindowKind, WindowShape
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 
-_HOLDING_ROWS = (
+_BUFFERING_ROWS = (
     physical_streams.IntervalJoin,
-    physical_streams.TimedJoin,
-    physical_streams.AsOfJoin,
-    physical_streams.TimedWindow,
-    physical_streams.TimedSort,
+    physical_streams.WindowJoin,
+    physical_streams.PhysicalAsOfJoin,
+    physical_streams.EventTimeWindow,
+    physical_streams.EventTimeSort,
 )
 """What keeps rows of its inputs as they are."""
 
 
-def vertex_meanings(plan: Physical, parallelism: int) -> dict[str, Meaning]:
+def state_signatures(plan: Physical, parallelism: int) -> dict[str, StateSignature]:
     """The meanings of the vertices of a plan, by name."""
     recording = _Recording(parallelism, RULES)
     recording.lower(plan)
@@ -45,10 +45,10 @@ class _Recording(Lowering):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        self.meanings: dict[str, Meaning] = {}
+        self.meanings: dict[str, StateSignature] = {}
         self._nodes: list[Physical] = []
 
-    def lower(self, node: Physical) -> Output:
+    def lower(self, node: Physical) -> VertexOutput:
         self._nodes.append(node)
         try:
             return super().lower(node)
@@ -57,10 +57,12 @@ class _Recording(Lowering):
 
     def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
         made = super().vertex(name, supplier, parallelism)
-        self.meanings[made.name] = _meaning(self._nodes[-1])
+        self.meanings[made.name] = _signature(self._nodes[-1])
         return made
 
-    def with_late(self, rows: Output, *sides: physical_streams.LateRows | None) -> Output:
+    def with_late(
+        self, rows: VertexOutput, *sides: physical_streams.LateOutput | None
+    ) -> VertexOutput:
         """What is beside a node keeps nothing of the node's."""
         before = set(self.meanings)
         made = super().with_late(rows, *sides)
@@ -70,16 +72,16 @@ class _Recording(Lowering):
             self.meanings[vertex] = (
                 _written(tables[0])
                 if is_sink
-                else Meaning(text="late rows", same={"": "late rows"})
+                else StateSignature(text="late rows", same={"": "late rows"})
             )
         return made
 
 
-def _meaning(node: Physical) -> Meaning:
+def _signature(node: Physical) -> StateSignature:
     """Of a scan only its table counts, and of a sink: their state are places in these."""
     if isinstance(node, physical.SourceScan):
         text = f"read {node.table.name} of connector {node.table.connector}"
-        return Meaning(
+        return StateSignature(
             text=text,
             keeps=True,
             same={"": text},
@@ -89,8 +91,8 @@ def _meaning(node: Physical) -> Meaning:
     if isinstance(node, physical.Write):
         return _written(node.table, _watermarks(node))
     form, windows, same = _state_of(node)
-    holds_rows = isinstance(node, (*_HOLDING_ROWS, physical_streams.SessionRows))
-    return Meaning(
+    holds_rows = isinstance(node, (*_BUFFERING_ROWS, physical_streams.SessionRows))
+    return StateSignature(
         text=_whole_text(node),
         name=node.state_name or "",
         form=form,
@@ -101,13 +103,13 @@ def _meaning(node: Physical) -> Meaning:
         windows=windows,
         columns=state_columns(node) if holds_rows else (),
         column_names=tuple(column_names(item.fields) for item in node.inputs) if holds_rows else (),
-        holds=_endless(_kept_input(node)) if keeps(node) else (),
+        holds=_endless(_retained_input(node)) if keeps(node) else (),
     )
 
 
-def _written(table: WritableTable, watermarks: Mapping[int, str] | None = None) -> Meaning:
+def _written(table: WritableTable, watermarks: Mapping[int, str] | None = None) -> StateSignature:
     text = f"write {table.name} of connector {table.connector}"
-    return Meaning(text=text, keeps=True, same={"": text}, watermarks=watermarks or {})
+    return StateSignature(text=text, keeps=True, same={"": text}, watermarks=watermarks or {})
 
 
 def _whole_text(node: Physical) -> str:
@@ -115,12 +117,12 @@ def _whole_text(node: Physical) -> str:
     over = "".join(
         f" over {node_text(item)}"
         for item in _below(node)
-        if isinstance(item, physical_streams.AssignWindows)
+        if isinstance(item, physical_streams.PhysicalAssignWindows)
     )
     return f"{node_text(node)} of {types_text(node.fields)}{over}"
 
 
-def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
+def _state_of(node: Physical) -> tuple[Form, StateWindows | None, dict[str, str]]:
     """The form of a node's state, its windows, and what may not change, part by part."""
     if isinstance(node, physical_streams.SessionAggregate):
         partition = outer_texts(node.keys[place] for place in node.partition)
@@ -136,10 +138,10 @@ def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
     if isinstance(node, physical_streams.FramedAggregate):
         same = _grouped((), node.aggregates, node.time)
         return Form.FRAMES, _windows(node, node.columns), same
-    if isinstance(node, physical_streams.TimedAggregate) and node.windowed is None:
+    if isinstance(node, physical_streams.EventTimeAggregate) and node.windowed is None:
         bounded = node.keys[node.bounds[0][0]]
         return Form.GROUPS, _without_windows(node), _grouped(node.keys, node.aggregates, bounded)
-    if isinstance(node, physical_streams.TimedAggregate):
+    if isinstance(node, physical_streams.EventTimeAggregate):
         assert node.windowed is not None
         found = node.windowed
         is_overlapping = (
@@ -151,7 +153,7 @@ def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
             windows,
             _grouped((), found.aggregates, found.time),
         )
-    if isinstance(node, _HOLDING_ROWS):
+    if isinstance(node, _BUFFERING_ROWS):
         return Form.ROWS, None, {"": _rows_text(node)}
     if isinstance(node, physical_streams.LateFilter):
         return (
@@ -169,7 +171,7 @@ def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
 def _rows_text(node: Physical) -> str:
     """What may not change where rows of inputs are kept: all that the operator does with them, but
     for which of their columns come out, and under what names."""
-    if not isinstance(node, physical_streams.TimedWindow):
+    if not isinstance(node, physical_streams.EventTimeWindow):
         is_inner = isinstance(node, physical_streams.StreamJoin) and node.kind is JoinKind.INNER
         # A condition on pairs is a filter where no row comes out without a pair.
         return node_text(node, (LATE, *EMISSION, "columns", *(["where"] if is_inner else [])))
@@ -180,7 +182,7 @@ def _rows_text(node: Physical) -> str:
     )
 
 
-def _kept_input(node: Physical) -> Physical:
+def _retained_input(node: Physical) -> Physical:
     """What an operator keeps rows of, or groups of: of a join with a table only that."""
     return node.build if isinstance(node, physical.HashJoin) else node
 
@@ -197,9 +199,9 @@ def _windows(
     places: tuple[int, ...],
     every: int | None = None,
     lateness: int = 0,
-) -> Windows:
+) -> StateWindows:
     time = found.time.type
-    return Windows(
+    return StateWindows(
         shape=_plain_shape(found.shape),
         is_integer=time.is_integer,
         keys=tuple(_typed(key) for key in found.keys),
@@ -210,10 +212,10 @@ def _windows(
     )
 
 
-def _without_windows(node: physical_streams.TimedAggregate) -> Windows:
+def _without_windows(node: physical_streams.EventTimeAggregate) -> StateWindows:
     """Of groups by times as they are, or by windows further down: of these there are no others."""
     keys = tuple(_typed(key) for key in node.keys)
-    return Windows(
+    return StateWindows(
         shape=WindowShape(WindowKind.TUMBLE, 1),
         is_integer=node.keys[node.bounds[0][0]].type.is_integer,
         keys=keys,
@@ -229,9 +231,9 @@ def _plain_shape(shape: WindowShape) -> WindowShape:
     return WindowShape(shape.kind, shape.size, shape.step, shape.offset % period)
 
 
-def _sessions(gap: int, time: SqlType, every: int | None = None, lateness: int = 0) -> Windows:
+def _sessions(gap: int, time: SqlType, every: int | None = None, lateness: int = 0) -> StateWindows:
     shape = WindowShape(WindowKind.SESSION, gap)
-    return Windows(shape=shape, is_integer=time.is_integer, every=every, lateness=lateness)
+    return StateWindows(shape=shape, is_integer=time.is_integer, every=every, lateness=lateness)
 
 
 def _grouped(
@@ -269,7 +271,7 @@ def _watermarks(node: Physical) -> dict[int, str]:
     found = {number: name for item in _inputs(node) for number, name in _watermarks(item).items()}
     if isinstance(node, physical.SourceScan) and node.time is not None:
         found[node.time.watermark] = node.table.name
-    elif isinstance(node, physical_streams.ImposeOrder):
+    elif isinstance(node, physical_streams.PhysicalImposeOrder):
         found[node.time.watermark] = ", ".join(_reads(node))
     elif isinstance(node, physical.Shared):
         found = {now: found[number] for number, now in node.watermarks if number in found}

@@ -12,16 +12,16 @@ from runnel.planner.lower.dag_builder import (
     AGGREGATE,
     COMBINE,
     Lowering,
-    Output,
+    VertexOutput,
     key_names,
 )
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import column_names
-from runnel.processors.grouping.aggregation import Stage
+from runnel.processors.grouping.aggregation import AggregationStage
 
 StreamAggregate = (
-    physical_streams.TimedAggregate
+    physical_streams.EventTimeAggregate
     | physical_streams.FramedAggregate
     | physical_streams.SessionAggregate
 )
@@ -32,30 +32,38 @@ class _Stages:
     """The processors of an aggregation. In one stage its rows are divided by `divided_by`, in two
     its states by the columns `state_keys`; `state_names` are all key columns of the states."""
 
-    make: Callable[[Stage], Supplier]
+    make: Callable[[AggregationStage], Supplier]
     divided_by: tuple[Expression, ...]
     two_stage: bool = False
     state_names: tuple[str, ...] = ()
     state_keys: tuple[str, ...] = ()
 
 
-def lower_stream_aggregate(to: Lowering, node: StreamAggregate, rows: Output) -> Output:
+def lower_stream_aggregate(to: Lowering, node: StreamAggregate, rows: VertexOutput) -> VertexOutput:
     """The vertices of the stages; beside them the way of late rows, where they are to be
     written."""
     names = column_names(node.fields)
     stages = _STAGES[type(node)](node, names)
     if rows.is_parallel and stages.two_stage:
         partial = to.follow(
-            rows, ACCUMULATE, stages.make(Stage.ACCUMULATE), to.parallelism, stages.state_names
+            rows,
+            ACCUMULATE,
+            stages.make(AggregationStage.ACCUMULATE),
+            to.parallelism,
+            stages.state_names,
         )
-        return to.by_key(partial, COMBINE, stages.make(Stage.COMBINE), stages.state_keys, names)
+        return to.by_key(
+            partial, COMBINE, stages.make(AggregationStage.COMBINE), stages.state_keys, names
+        )
     keys = key_names(stages.divided_by, rows.names)
     return to.with_late(
-        to.by_key(rows, AGGREGATE, stages.make(Stage.SINGLE), keys, names), node.late
+        to.by_key(rows, AGGREGATE, stages.make(AggregationStage.SINGLE), keys, names), node.late
     )
 
 
-def _timed(node: physical_streams.TimedAggregate, names: tuple[str, ...]) -> _Stages:
+def _event_time_aggregate(
+    node: physical_streams.EventTimeAggregate, names: tuple[str, ...]
+) -> _Stages:
     """Groups that differ by their times alone meet in one processor, so that they come out in the
     order of these."""
     from runnel.processors.time_windows.timed_aggregate import Timing, timed_aggregate
@@ -65,7 +73,7 @@ def _timed(node: physical_streams.TimedAggregate, names: tuple[str, ...]) -> _St
     lasting = [i for i in range(len(node.keys)) if i not in bounded]
     keys = tuple(f"k{i}" for i in range(len(node.keys)))
 
-    def make(stage: Stage) -> Supplier:
+    def make(stage: AggregationStage) -> Supplier:
         return timed_aggregate(node.keys, node.aggregates, names, stage, timing)
 
     return _Stages(
@@ -86,7 +94,7 @@ def _framed(node: physical_streams.FramedAggregate, names: tuple[str, ...]) -> _
     )
     keys = tuple(f"k{i}" for i in range(1 + len(node.keys)))
 
-    def make(stage: Stage) -> Supplier:
+    def make(stage: AggregationStage) -> Supplier:
         return framed_aggregate(framed, node.aggregates, names, stage, node.late is not None)
 
     return _Stages(make, node.keys, node.two_stage, keys, keys[1:])
@@ -111,14 +119,14 @@ def _sessions(node: physical_streams.SessionAggregate, names: tuple[str, ...]) -
         every=node.every, lateness=node.lateness, diverts=node.late is not None
     )
 
-    def make(stage: Stage) -> Supplier:
+    def make(stage: AggregationStage) -> Supplier:
         return session_aggregate(keys, node.aggregates, names, emission)
 
     return _Stages(make, tuple(node.keys[i] for i in node.partition))
 
 
 _STAGES: dict[type[physical.Physical], Callable[..., _Stages]] = {
-    physical_streams.TimedAggregate: _timed,
+    physical_streams.EventTimeAggregate: _event_time_aggregate,
     physical_streams.FramedAggregate: _framed,
     physical_streams.SessionAggregate: _sessions,
 }

@@ -12,7 +12,7 @@ from runnel.errors import internal
 from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import is_slow
 from runnel.planner.physical.nodes import Physical, Shared, SourceScan
-from runnel.planner.physical.stream_nodes import LateRows
+from runnel.planner.physical.stream_nodes import LateOutput
 
 HOLD = "hold"
 IMPOSE_ORDER = "impose order"
@@ -50,7 +50,7 @@ _NAMED_BY_TABLE = (SCAN, WRITE)
 
 
 @frozen
-class Output:
+class VertexOutput:
     """What comes out of a vertex: whether more than one processor gives it, and how its columns are
     called."""
 
@@ -59,14 +59,14 @@ class Output:
     names: tuple[str, ...]
 
 
-Rule: TypeAlias = "Callable[[Lowering, Any], Output]"
+Rule: TypeAlias = "Callable[[Lowering, Any], VertexOutput]"
 """Makes the vertices of a node, and of those below it."""
 
 
 class SharedOutputs(Protocol):
     """The vertices that several others read."""
 
-    def use(self, to: Lowering, node: Shared) -> Output:
+    def use(self, to: Lowering, node: Shared) -> VertexOutput:
         """The rows of what `node` shares, for one more reader."""
 
     def connect(self, dag: DAG) -> None:
@@ -81,12 +81,12 @@ class Lowering:
         self.dag = DAG()
         self.parallelism = parallelism
         self.shared: SharedOutputs | None = None
-        self.late_filters: list[tuple[Output, LateRows]] = []
+        self.late_filters: list[tuple[VertexOutput, LateOutput]] = []
         """Filters whose late rows the operator above writes together with its own."""
         self._used: dict[str, int] = {}
         self._state_names: list[str | None] = []
 
-    def lower(self, node: Physical) -> Output:
+    def lower(self, node: Physical) -> VertexOutput:
         rule = self._rules.get(type(node))
         if rule is None:
             raise internal(f"no vertex for {type(node).__name__}")
@@ -112,45 +112,45 @@ class Lowering:
 
     def source(
         self, name: str, supplier: Supplier, names: tuple[str, ...], is_parallel: bool = False
-    ) -> Output:
+    ) -> VertexOutput:
         """A vertex without inputs; a parallel one runs as many processors as its supplier
         prefers."""
         may_split = is_parallel and self.parallelism > 1
-        return Output(self.vertex(name, supplier, None if may_split else 1), may_split, names)
+        return VertexOutput(self.vertex(name, supplier, None if may_split else 1), may_split, names)
 
     def follow(
         self,
-        rows: Output,
+        rows: VertexOutput,
         name: str,
         supplier: Supplier,
         parallelism: int,
         names: tuple[str, ...] | None = None,
-    ) -> Output:
+    ) -> VertexOutput:
         """A vertex behind `rows`: processor by processor if it is parallel too, else all into
         one."""
         vertex = self.vertex(name, supplier, parallelism)
         self.connect(rows, vertex, parallelism)
-        return Output(vertex, parallelism > 1, rows.names if names is None else names)
+        return VertexOutput(vertex, parallelism > 1, rows.names if names is None else names)
 
     def by_key(
         self,
-        rows: Output,
+        rows: VertexOutput,
         name: str,
         supplier: Supplier,
         keys: tuple[str, ...],
         names: tuple[str, ...] | None = None,
-    ) -> Output:
+    ) -> VertexOutput:
         """A vertex behind `rows` in which those of equal keys meet in one processor: several where
         `rows` are parallel and have keys, else one."""
         if not rows.is_parallel or not keys:
             return self.follow(rows, name, supplier, 1, names)
         vertex = self.vertex(name, supplier, self.parallelism)
         self.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
-        return Output(vertex, True, rows.names if names is None else names)
+        return VertexOutput(vertex, True, rows.names if names is None else names)
 
     def connect(
         self,
-        rows: Output,
+        rows: VertexOutput,
         target: Vertex,
         parallelism: int,
         ordinal: int = 0,
@@ -166,7 +166,7 @@ class Lowering:
         self.dag.edge(edge)
         return edge
 
-    def with_late(self, rows: Output, *sides: LateRows | None) -> Output:
+    def with_late(self, rows: VertexOutput, *sides: LateOutput | None) -> VertexOutput:
         """`rows`, beside which the late rows of its vertex go where they are to, those of each side
         by an output of its own, and those of a late filter below."""
         if any(sides):
@@ -174,25 +174,25 @@ class Lowering:
             _write_late_rows(self, sides, rows, filters)
         return rows
 
-    def in_pieces(self, rows: Output, expressions: Iterable[Expression]) -> Output:
+    def in_pieces(self, rows: VertexOutput, expressions: Iterable[Expression]) -> VertexOutput:
         """The rows, in batches small enough for an operator that works out `expressions` over
         each."""
         if not any(map(is_slow, expressions)):
             return rows
-        from runnel.processors.calc import in_pieces
+        from runnel.processors.calc import chunking
 
-        return self.follow(rows, PIECES, in_pieces(), self.beside(rows))
+        return self.follow(rows, PIECES, chunking(), self.beside(rows))
 
-    def beside(self, rows: Output) -> int:
+    def beside(self, rows: VertexOutput) -> int:
         """The parallelism of a vertex that works on each row by itself."""
         return self.parallelism if rows.is_parallel else 1
 
 
 def _write_late_rows(
     to: Lowering,
-    sides: Sequence[LateRows | None],
-    rows: Output,
-    filters: Sequence[tuple[Output, LateRows]],
+    sides: Sequence[LateOutput | None],
+    rows: VertexOutput,
+    filters: Sequence[tuple[VertexOutput, LateOutput]],
 ) -> None:
     """Makes the vertices behind the outputs of an operator from 1 on, one for each of the sides
     whose late rows go to the mapping, which is the same for all; and those behind output 1 of late
@@ -211,7 +211,7 @@ def _write_late_rows(
         to.dag.edge(between(assign, target).to_input(number))
 
 
-def _assigned(to: Lowering, rows: Output, output: int, side: LateRows) -> Vertex:
+def _assigned(to: Lowering, rows: VertexOutput, output: int, side: LateOutput) -> Vertex:
     """The vertex that makes rows of the mapping of those that come by an output."""
     from runnel.processors.calc import calc
 
@@ -234,6 +234,6 @@ def source_of(node: SourceScan, place: str = "") -> Source:
     source = node.table.scan(node.request)
     if node.divert is None:
         return source
-    from runnel.processors.sources.malformed_records import DivertingSource
+    from runnel.processors.sources.malformed_records import MalformedRecordSource
 
-    return DivertingSource(source, node.divert, place)
+    return MalformedRecordSource(source, node.divert, place)

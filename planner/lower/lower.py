@@ -45,8 +45,8 @@ from runnel.planner.lower.dag_builder import (
     WINDOW,
     WRITE,
     Lowering,
-    Output,
     Rule,
+    VertexOutput,
     key_names,
     source_of,
 )
@@ -74,7 +74,7 @@ def lower(plan: Physical, parallelism: int) -> DAG:
     return lowering.dag
 
 
-def _scan(to: Lowering, node: physical.SourceScan) -> Output:
+def _scan(to: Lowering, node: physical.SourceScan) -> VertexOutput:
     from runnel.processors.sources.scan import scan
 
     names = column_names(node.fields)
@@ -90,7 +90,7 @@ def _scan(to: Lowering, node: physical.SourceScan) -> Output:
     return to.source(name, supplier, names, is_parallel=True)
 
 
-def _shared(to: Lowering, node: physical.Shared) -> Output:
+def _shared(to: Lowering, node: physical.Shared) -> VertexOutput:
     if to.shared is None:
         # Loaded on first use: few queries read a stream twice.
         from runnel.planner.lower.shared import SharedVertices
@@ -99,21 +99,21 @@ def _shared(to: Lowering, node: physical.Shared) -> Output:
     return to.shared.use(to, node)
 
 
-def _hold(to: Lowering, node: physical.Hold) -> Output:
-    from runnel.processors.spool import hold
+def _spool(to: Lowering, node: physical.Spool) -> VertexOutput:
+    from runnel.processors.spool import spool
 
     rows = to.lower(node.input)
-    return to.follow(rows, HOLD, hold(), to.beside(rows))
+    return to.follow(rows, HOLD, spool(), to.beside(rows))
 
 
-def _impose_order(to: Lowering, node: physical_streams.ImposeOrder) -> Output:
+def _impose_order(to: Lowering, node: physical_streams.PhysicalImposeOrder) -> VertexOutput:
     from runnel.processors.sources.impose_order import impose_order
 
     rows = to.lower(node.input)
     return to.follow(rows, IMPOSE_ORDER, impose_order(node.time), to.beside(rows))
 
 
-def _assign_windows(to: Lowering, node: physical_streams.AssignWindows) -> Output:
+def _assign_windows(to: Lowering, node: physical_streams.PhysicalAssignWindows) -> VertexOutput:
     from runnel.processors.time_windows.assign_windows import assign_windows
 
     rows = to.lower(node.input)
@@ -122,7 +122,7 @@ def _assign_windows(to: Lowering, node: physical_streams.AssignWindows) -> Outpu
     return to.follow(rows, node.shape.kind.value, supplier, to.beside(rows), names)
 
 
-def _session_rows(to: Lowering, node: physical_streams.SessionRows) -> Output:
+def _session_rows(to: Lowering, node: physical_streams.SessionRows) -> VertexOutput:
     from runnel.processors.sessions.session_rows import session_rows
 
     rows = to.lower(node.input)
@@ -133,7 +133,7 @@ def _session_rows(to: Lowering, node: physical_streams.SessionRows) -> Output:
     return to.by_key(rows, SESSION, supplier, tuple(rows.names[key] for key in keys), names)
 
 
-def _index_scan(to: Lowering, node: physical.IndexScan) -> Output:
+def _index_scan(to: Lowering, node: physical.IndexScan) -> VertexOutput:
     from runnel.processors.sources.scan import scan
 
     names = column_names(node.fields)
@@ -143,14 +143,14 @@ def _index_scan(to: Lowering, node: physical.IndexScan) -> Output:
     return to.source(name, supplier, names, is_parallel=not node.lookup.ordered)
 
 
-def _fragment(to: Lowering, node: physical.Fragment) -> Output:
+def _fragment(to: Lowering, node: physical.PhysicalFragment) -> VertexOutput:
     from runnel.processors.sources.scan import scan
 
     names = column_names(node.fields)
     return to.source(f"{FRAGMENT}{node.source.engine}", scan(node.source, None, None, names), names)
 
 
-def _narrowed(to: Lowering, node: physical.NarrowedFragment) -> Output:
+def _narrowed(to: Lowering, node: physical.NarrowedFragment) -> VertexOutput:
     from runnel.processors.sources.narrowed_scan import narrowed_scan
 
     inputs = [to.lower(feed) for feed in node.feeds]
@@ -160,24 +160,24 @@ def _narrowed(to: Lowering, node: physical.NarrowedFragment) -> Output:
     )
     for ordinal, rows in enumerate(inputs):
         to.connect(rows, vertex, 1, ordinal)
-    return Output(vertex, False, names)
+    return VertexOutput(vertex, False, names)
 
 
-def _values(to: Lowering, node: physical.Values) -> Output:
+def _values(to: Lowering, node: physical.PhysicalValues) -> VertexOutput:
     from runnel.processors.sources.values import values
 
     names = column_names(node.fields)
     return to.source(VALUES, values(node.values, names), names)
 
 
-def _generate(to: Lowering, node: physical.Generate) -> Output:
+def _generate(to: Lowering, node: physical.PhysicalGenerate) -> VertexOutput:
     from runnel.processors.sources.generate import generate
 
     names = column_names(node.fields)
     return to.source(node.function, generate(node.function, node.arguments, names), names)
 
 
-def _calc(to: Lowering, node: physical.Calc) -> Output:
+def _calc(to: Lowering, node: physical.Calc) -> VertexOutput:
     from runnel.processors.calc import calc
 
     rows = to.lower(node.input)
@@ -186,46 +186,46 @@ def _calc(to: Lowering, node: physical.Calc) -> Output:
     return to.follow(rows, CALC, supplier, to.beside(rows), names)
 
 
-def _aggregate(to: Lowering, node: physical.HashAggregate) -> Output:
+def _aggregate(to: Lowering, node: physical.HashAggregate) -> VertexOutput:
     from runnel.processors.grouping.aggregate import aggregate
-    from runnel.processors.grouping.aggregation import Stage
+    from runnel.processors.grouping.aggregation import AggregationStage
 
     expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
     rows = to.in_pieces(to.lower(node.input), expressions)
     names = column_names(node.fields)
     if not rows.is_parallel:
-        supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
+        supplier = aggregate(node.keys, node.aggregates, names, AggregationStage.SINGLE)
         return to.follow(rows, AGGREGATE, supplier, 1, names)
     if not node.two_stage:
         return _aggregate_by_key(to, node, rows, names)
-    first = aggregate(node.keys, node.aggregates, names, Stage.ACCUMULATE)
+    first = aggregate(node.keys, node.aggregates, names, AggregationStage.ACCUMULATE)
     keys = tuple(f"k{i}" for i in range(len(node.keys)))
     partial = to.follow(rows, ACCUMULATE, first, to.parallelism, keys)
-    last = aggregate(node.keys, node.aggregates, names, Stage.COMBINE)
+    last = aggregate(node.keys, node.aggregates, names, AggregationStage.COMBINE)
     if not keys:
         return to.follow(partial, COMBINE, last, 1, names)
     combine = to.vertex(COMBINE, last, to.parallelism)
     to.dag.edge(between(partial.vertex, combine).partitioned(*keys))
-    return Output(combine, True, names)
+    return VertexOutput(combine, True, names)
 
 
 def _aggregate_by_key(
-    to: Lowering, node: physical.HashAggregate, rows: Output, names: tuple[str, ...]
-) -> Output:
+    to: Lowering, node: physical.HashAggregate, rows: VertexOutput, names: tuple[str, ...]
+) -> VertexOutput:
     """One stage: the rows of a group meet in the processor that its keys' hash names."""
     from runnel.processors.grouping.aggregate import aggregate
-    from runnel.processors.grouping.aggregation import Stage
+    from runnel.processors.grouping.aggregation import AggregationStage
 
-    supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
+    supplier = aggregate(node.keys, node.aggregates, names, AggregationStage.SINGLE)
     return to.by_key(rows, AGGREGATE, supplier, key_names(node.keys, rows.names), names)
 
 
 def _stream_aggregate(
     to: Lowering,
-    node: physical_streams.TimedAggregate
+    node: physical_streams.EventTimeAggregate
     | physical_streams.FramedAggregate
     | physical_streams.SessionAggregate,
-) -> Output:
+) -> VertexOutput:
     from runnel.planner.lower.aggregates import lower_stream_aggregate
 
     expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
@@ -233,7 +233,7 @@ def _stream_aggregate(
     return lower_stream_aggregate(to, node, rows)
 
 
-def _join(to: Lowering, node: physical.HashJoin) -> Output:
+def _join(to: Lowering, node: physical.HashJoin) -> VertexOutput:
     if node.refresh is not None:
         from runnel.planner.lower.refreshed_joins import lower_refreshed_join
 
@@ -273,22 +273,22 @@ def _join(to: Lowering, node: physical.HashJoin) -> Output:
     elif is_parallel:
         build_edge, probe_edge = build_edge.broadcast(), probe_edge.isolated()
     to.dag.edge(build_edge).edge(probe_edge)
-    return Output(vertex, is_parallel, names)
+    return VertexOutput(vertex, is_parallel, names)
 
 
-def _interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Output:
+def _interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> VertexOutput:
     from runnel.planner.lower.streams import lower_interval_join
 
     return lower_interval_join(to, node)
 
 
-def _timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
-    from runnel.planner.lower.streams import lower_timed_join
+def _window_join(to: Lowering, node: physical_streams.WindowJoin) -> VertexOutput:
+    from runnel.planner.lower.streams import lower_window_join
 
-    return lower_timed_join(to, node)
+    return lower_window_join(to, node)
 
 
-def _lookup_join(to: Lowering, node: physical_streams.LookupJoin) -> Output:
+def _lookup_join(to: Lowering, node: physical_streams.LookupJoin) -> VertexOutput:
     from runnel.processors.joins.build_side import JoinShape
     from runnel.processors.joins.lookup import lookup_join
 
@@ -299,32 +299,34 @@ def _lookup_join(to: Lowering, node: physical_streams.LookupJoin) -> Output:
     return to.follow(rows, f"{LOOK_UP}{node.lookup.table.name}", supplier, to.beside(rows), names)
 
 
-def _as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
+def _as_of_join(to: Lowering, node: physical_streams.PhysicalAsOfJoin) -> VertexOutput:
     from runnel.planner.lower.streams import lower_as_of_join
 
     return lower_as_of_join(to, node)
 
 
-def _sort(to: Lowering, node: physical.Sort) -> Output:
+def _sort(to: Lowering, node: physical.PhysicalSort) -> VertexOutput:
     from runnel.processors.sorting.sort import sort
 
     rows = to.lower(node.input)
     return to.follow(rows, SORT, sort(node.keys, None, None), 1)
 
 
-def _late_filter(to: Lowering, node: physical_streams.LateFilter) -> Output:
+def _late_filter(to: Lowering, node: physical_streams.LateFilter) -> VertexOutput:
     from runnel.planner.lower.streams import lower_late_filter
 
     return lower_late_filter(to, node)
 
 
-def _timed_sort(to: Lowering, node: physical_streams.TimedSort) -> Output:
-    from runnel.planner.lower.streams import timed_sort_of
+def _event_time_sort(to: Lowering, node: physical_streams.EventTimeSort) -> VertexOutput:
+    from runnel.planner.lower.streams import event_time_sort_of
 
-    return to.with_late(to.follow(to.lower(node.input), SORT, timed_sort_of(node), 1), node.late)
+    return to.with_late(
+        to.follow(to.lower(node.input), SORT, event_time_sort_of(node), 1), node.late
+    )
 
 
-def _top(to: Lowering, node: physical.TopN) -> Output:
+def _top(to: Lowering, node: physical.TopN) -> VertexOutput:
     from runnel.processors.sorting.sort import sort
 
     rows = to.lower(node.input)
@@ -334,14 +336,14 @@ def _top(to: Lowering, node: physical.TopN) -> Output:
     return to.follow(rows, TOP, sort(node.keys, node.count, node.offset), 1)
 
 
-def _limit(to: Lowering, node: physical.Limit) -> Output:
+def _limit(to: Lowering, node: physical.PhysicalLimit) -> VertexOutput:
     from runnel.processors.limit import limit
 
     rows = to.lower(node.input)
     return to.follow(rows, LIMIT, limit(node.count, node.offset), 1)
 
 
-def _union(to: Lowering, node: physical.Union) -> Output:
+def _union(to: Lowering, node: physical.PhysicalUnion) -> VertexOutput:
     from runnel.processors.union import union
 
     parts = [to.lower(part) for part in node.parts]
@@ -357,10 +359,10 @@ def _union(to: Lowering, node: physical.Union) -> Output:
             ordinal,
             None if node.watermarks is None else node.watermarks[ordinal],
         )
-    return Output(vertex, is_parallel, names)
+    return VertexOutput(vertex, is_parallel, names)
 
 
-def _set_operation(to: Lowering, node: physical.SetOperation) -> Output:
+def _set_operation(to: Lowering, node: physical.PhysicalSetOperation) -> VertexOutput:
     from runnel.processors.grouping.set_operation import set_operation
 
     inputs = (to.lower(node.left), to.lower(node.right))
@@ -368,10 +370,10 @@ def _set_operation(to: Lowering, node: physical.SetOperation) -> Output:
     vertex = to.vertex(node.operation, set_operation(node.operation, node.all), 1)
     for ordinal, rows in enumerate(inputs):
         to.connect(rows, vertex, 1, ordinal)
-    return Output(vertex, False, names)
+    return VertexOutput(vertex, False, names)
 
 
-def _unnest(to: Lowering, node: physical.Unnest) -> Output:
+def _unnest(to: Lowering, node: physical.PhysicalUnnest) -> VertexOutput:
     from runnel.processors.unnest import unnest
 
     rows = to.lower(node.input)
@@ -380,7 +382,7 @@ def _unnest(to: Lowering, node: physical.Unnest) -> Output:
     return to.follow(rows, UNNEST, supplier, to.beside(rows), names)
 
 
-def _expand(to: Lowering, node: physical.Expand) -> Output:
+def _expand(to: Lowering, node: physical.PhysicalExpand) -> VertexOutput:
     from runnel.processors.expand import expand
 
     rows = to.lower(node.input)
@@ -388,7 +390,7 @@ def _expand(to: Lowering, node: physical.Expand) -> Output:
     return to.follow(rows, EXPAND, expand(node.projections, names), to.beside(rows), names)
 
 
-def _window(to: Lowering, node: physical.Window) -> Output:
+def _window(to: Lowering, node: physical.PhysicalWindow) -> VertexOutput:
     from runnel.processors.over.window import window
 
     rows = to.lower(node.input)
@@ -398,18 +400,18 @@ def _window(to: Lowering, node: physical.Window) -> Output:
     return to.by_key(rows, WINDOW, supplier, key_names(node.keys, rows.names), names)
 
 
-def _timed_window(to: Lowering, node: physical_streams.TimedWindow) -> Output:
-    from runnel.planner.lower.streams import timed_window_of
+def _event_time_window(to: Lowering, node: physical_streams.EventTimeWindow) -> VertexOutput:
+    from runnel.planner.lower.streams import event_time_window_of
 
     rows = to.lower(node.input)
     names = column_names(node.fields)
     window = to.by_key(
-        rows, WINDOW, timed_window_of(node, names), key_names(node.keys, rows.names), names
+        rows, WINDOW, event_time_window_of(node, names), key_names(node.keys, rows.names), names
     )
     return to.with_late(window, node.late)
 
 
-def _series(to: Lowering, node: physical.Series) -> Output:
+def _series(to: Lowering, node: physical.PhysicalSeries) -> VertexOutput:
     from runnel.processors.series import series
 
     rows = to.lower(node.input)
@@ -421,7 +423,7 @@ def _series(to: Lowering, node: physical.Series) -> Output:
     return to.follow(rows, SERIES, supplier, to.beside(rows), names)
 
 
-def _group_limit(to: Lowering, node: physical.GroupLimit) -> Output:
+def _group_limit(to: Lowering, node: physical.PhysicalGroupLimit) -> VertexOutput:
     from runnel.processors.grouping.group_limit import group_limit
 
     rows = to.lower(node.input)
@@ -429,7 +431,7 @@ def _group_limit(to: Lowering, node: physical.GroupLimit) -> Output:
     return to.by_key(rows, LIMIT_PER_GROUP, supplier, key_names(node.keys, rows.names))
 
 
-def _recursion(to: Lowering, node: physical.Recursion) -> Output:
+def _recursion(to: Lowering, node: physical.PhysicalRecursion) -> VertexOutput:
     from runnel.planner.physical.recursion import schema_of, stage_definitions
     from runnel.processors.recursion import recursion
 
@@ -439,10 +441,10 @@ def _recursion(to: Lowering, node: physical.Recursion) -> Output:
     for ordinal, rows in enumerate(inputs):
         priority = BUILD_PRIORITY if ordinal < len(node.sides) else PROBE_PRIORITY
         to.dag.edge(between(rows.vertex, vertex).to_input(ordinal).with_priority(priority))
-    return Output(vertex, False, tuple(schema.names))
+    return VertexOutput(vertex, False, tuple(schema.names))
 
 
-def _write(to: Lowering, node: physical.Write) -> Output:
+def _write(to: Lowering, node: physical.Write) -> VertexOutput:
     from runnel.processors.sinks.write import write
 
     rows = to.lower(node.input)
@@ -459,37 +461,37 @@ RULES: dict[type[Physical], Rule] = {
     physical.SourceScan: _scan,
     physical.IndexScan: _index_scan,
     physical.Shared: _shared,
-    physical.Hold: _hold,
-    physical.Fragment: _fragment,
+    physical.Spool: _spool,
+    physical.PhysicalFragment: _fragment,
     physical.NarrowedFragment: _narrowed,
-    physical_streams.ImposeOrder: _impose_order,
-    physical_streams.AssignWindows: _assign_windows,
+    physical_streams.PhysicalImposeOrder: _impose_order,
+    physical_streams.PhysicalAssignWindows: _assign_windows,
     physical_streams.SessionRows: _session_rows,
-    physical.Values: _values,
-    physical.Generate: _generate,
+    physical.PhysicalValues: _values,
+    physical.PhysicalGenerate: _generate,
     physical.Calc: _calc,
     physical.HashAggregate: _aggregate,
-    physical_streams.TimedAggregate: _stream_aggregate,
+    physical_streams.EventTimeAggregate: _stream_aggregate,
     physical_streams.FramedAggregate: _stream_aggregate,
     physical_streams.SessionAggregate: _stream_aggregate,
     physical.HashJoin: _join,
     physical_streams.IntervalJoin: _interval_join,
-    physical_streams.AsOfJoin: _as_of_join,
-    physical_streams.TimedJoin: _timed_join,
+    physical_streams.PhysicalAsOfJoin: _as_of_join,
+    physical_streams.WindowJoin: _window_join,
     physical_streams.LookupJoin: _lookup_join,
-    physical.Sort: _sort,
-    physical_streams.TimedSort: _timed_sort,
+    physical.PhysicalSort: _sort,
+    physical_streams.EventTimeSort: _event_time_sort,
     physical_streams.LateFilter: _late_filter,
     physical.TopN: _top,
-    physical.Limit: _limit,
-    physical.Union: _union,
-    physical.SetOperation: _set_operation,
-    physical.Unnest: _unnest,
-    physical.Expand: _expand,
-    physical.Window: _window,
-    physical_streams.TimedWindow: _timed_window,
-    physical.Series: _series,
-    physical.Recursion: _recursion,
-    physical.GroupLimit: _group_limit,
+    physical.PhysicalLimit: _limit,
+    physical.PhysicalUnion: _union,
+    physical.PhysicalSetOperation: _set_operation,
+    physical.PhysicalUnnest: _unnest,
+    physical.PhysicalExpand: _expand,
+    physical.PhysicalWindow: _window,
+    physical_streams.EventTimeWindow: _event_time_window,
+    physical.PhysicalSeries: _series,
+    physical.PhysicalRecursion: _recursion,
+    physical.PhysicalGroupLimit: _group_limit,
     physical.Write: _write,
 }

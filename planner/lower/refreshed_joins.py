@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from runnel.connector import Source
 from runnel.errors import internal
-from runnel.planner.lower.dag_builder import REFRESHED_JOIN, Lowering, Output, source_of
+from runnel.planner.lower.dag_builder import REFRESHED_JOIN, Lowering, VertexOutput, source_of
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical, column_names
 from runnel.processors.joins.build_side import JoinShape
 from runnel.processors.joins.refreshed import Calculation, RefreshedTable, refreshed_join
 
 
-def lower_refreshed_join(to: Lowering, node: physical.HashJoin) -> Output:
+def lower_refreshed_join(to: Lowering, node: physical.HashJoin) -> VertexOutput:
     """A vertex that reads the table itself, and stays with the rows of the stream."""
     assert node.refresh is not None
     source, calculations = _reading(node.build)
@@ -34,7 +34,7 @@ def _reading(node: Physical) -> tuple[Source, tuple[Calculation, ...]]:
     names = column_names(node.fields)
     if isinstance(node, physical.SourceScan):
         return source_of(node), (Calculation(node.condition, node.projections, names),)
-    if isinstance(node, physical.Fragment):
+    if isinstance(node, physical.PhysicalFragment):
         return node.source, (Calculation(None, None, names),)
     if isinstance(node, physical.Calc):
         source, calculations = _reading(node.input)

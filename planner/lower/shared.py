@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge, Vertex
-from runnel.planner.lower.dag_builder import Lowering, Output
+from runnel.planner.lower.dag_builder import Lowering, VertexOutput
 from runnel.planner.physical.nodes import Shared
 
 
@@ -28,10 +28,10 @@ class SharedVertices:
     """The shared vertices of a DAG under construction."""
 
     def __init__(self) -> None:
-        self._outputs: dict[int, Output] = {}
+        self._outputs: dict[int, VertexOutput] = {}
         self._uses: dict[str, _Use] = {}
 
-    def use(self, to: Lowering, node: Shared) -> Output:
+    def use(self, to: Lowering, node: Shared) -> VertexOutput:
         """One more reader of what `node` shares."""
         rows = self._outputs.get(node.number)
         if rows is None:

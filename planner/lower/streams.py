@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from runnel.dag import Supplier, between
-from runnel.planner.lower.dag_builder import AS_OF_JOIN, JOIN, LATE_FILTER, Lowering, Output
+from runnel.planner.lower.dag_builder import AS_OF_JOIN, JOIN, LATE_FILTER, Lowering, VertexOutput
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import column_names
-from runnel.relation.stream_joins import divided_by
+from runnel.relation.stream_joins import partition_columns
 
 LEFT, RIGHT = 0, 1
 
 
-def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Output:
+def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> VertexOutput:
     """The vertex of a join of two streams. Several processors run it where there are keys that are
     columns of both sides, by which the rows are divided."""
     from runnel.processors.joins.build_side import JoinShape
@@ -19,7 +19,7 @@ def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Ou
 
     left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
-    keys = divided_by(node.left_keys, node.right_keys)
+    keys = partition_columns(node.left_keys, node.right_keys)
     is_parallel = to.parallelism > 1 and bool(keys[LEFT])
     supplier = interval_join(
         (JoinShape(node.kind, node.condition, node.columns, node.null_safe), node.times),
@@ -39,14 +39,14 @@ def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Ou
             if is_parallel
             else edge
         )
-    return to.with_late(Output(vertex, is_parallel, names), *node.late)
+    return to.with_late(VertexOutput(vertex, is_parallel, names), *node.late)
 
 
-def lower_timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
+def lower_window_join(to: Lowering, node: physical_streams.WindowJoin) -> VertexOutput:
     """The vertex of a join by a time that both sides share, as with `lower_interval_join`; rows are
     divided by that time."""
     from runnel.processors.joins.build_side import JoinShape
-    from runnel.processors.stream_joins.window_join import timed_join
+    from runnel.processors.stream_joins.window_join import window_join
 
     left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
@@ -55,7 +55,7 @@ def lower_timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
         not link.low and node.left.fields[link.left].type == node.right.fields[link.right].type
     )
     is_parallel = to.parallelism > 1 and is_same
-    supplier = timed_join(
+    supplier = window_join(
         (JoinShape(node.kind, node.condition, node.columns, node.null_safe), node.times),
         (node.left_keys, node.right_keys),
         (node.left.fields, node.right.fields),
@@ -66,17 +66,17 @@ def lower_timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
         numbers = {bound.watermark: bound.watermark for _, bound in node.times.bounds[ordinal]}
         edge = between(rows.vertex, vertex).to_input(ordinal).with_watermarks(numbers)
         to.dag.edge(edge.partitioned(rows.names[column]) if is_parallel else edge)
-    return Output(vertex, is_parallel, names)
+    return VertexOutput(vertex, is_parallel, names)
 
 
-def lower_as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
+def lower_as_of_join(to: Lowering, node: physical_streams.PhysicalAsOfJoin) -> VertexOutput:
     """The vertex of an as-of join, as with `lower_interval_join`; without such keys several
     processors are given the whole right side each, if it ends."""
     from runnel.processors.stream_joins.as_of_join import as_of_join
 
     left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
-    keys = divided_by(node.left_keys, node.right_keys)
+    keys = partition_columns(node.left_keys, node.right_keys)
     version = node.shape.version
     is_divided = (
         to.parallelism > 1
@@ -112,31 +112,33 @@ def lower_as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
                 edges[ordinal].isolated() if ordinal == LEFT else edges[ordinal].broadcast()
             )
         to.dag.edge(edges[ordinal])
-    return to.with_late(Output(vertex, is_parallel, names), *node.late)
+    return to.with_late(VertexOutput(vertex, is_parallel, names), *node.late)
 
 
-def lower_late_filter(to: Lowering, node: physical_streams.LateFilter) -> Output:
+def lower_late_filter(to: Lowering, node: physical_streams.LateFilter) -> VertexOutput:
     """The vertex of a late filter, whose late rows the operator above writes. Several processors
     that aren't beside those of the input have the same watermark, which is that of all the
     input."""
     from runnel.processors.stateful.late_filter import late_filter
-    from runnel.processors.stateful.row_buffer import Holding
+    from runnel.processors.stateful.row_buffer import Buffering
 
     rows = to.lower(node.input)
-    supplier = late_filter(Holding(node.bounded), node.lateness)
+    supplier = late_filter(Buffering(node.bounded), node.lateness)
     if node.is_beside or not rows.is_parallel:
         made = to.follow(rows, LATE_FILTER, supplier, to.beside(rows))
     else:
         vertex = to.vertex(LATE_FILTER, supplier, to.parallelism)
         to.dag.edge(between(rows.vertex, vertex))
-        made = Output(vertex, True, rows.names)
+        made = VertexOutput(vertex, True, rows.names)
     to.late_filters.append((made, node.late))
     return made
 
 
-def timed_window_of(node: physical_streams.TimedWindow, names: tuple[str, ...]) -> Supplier:
+def event_time_window_of(
+    node: physical_streams.EventTimeWindow, names: tuple[str, ...]
+) -> Supplier:
     """The processors of OVER on a stream."""
-    from runnel.processors.stateful.row_buffer import Holding
+    from runnel.processors.stateful.row_buffer import Buffering
 
     diverts = node.late is not None
     if node.reaches:
@@ -145,22 +147,26 @@ def timed_window_of(node: physical_streams.TimedWindow, names: tuple[str, ...]) 
         first = node.calls[0]
         waits_for_end = all(reach.is_bounded_in_time for reach in node.reaches)
         lead = max(reach.lead for reach in node.reaches)
-        holding = Holding(node.held, lead, first.order[0].nulls_first and not waits_for_end)
+        holding = Buffering(node.held, lead, first.order[0].nulls_first and not waits_for_end)
         places = tuple((first.partition.index(key), key.index) for key in node.keys)
         return ordered_window(
             node.calls, node.reaches, (node.width, names), holding, places, diverts
         )
-    from runnel.processors.over.by_watermark import timed_window
+    from runnel.processors.over.by_watermark import event_time_window
 
     most = None if node.most is None else (node.most.call, node.most.number)
     keys = tuple(dict.fromkeys(key.index for key in node.keys))
-    return timed_window(node.calls, (node.width, names), Holding(node.held), most, keys, diverts)
+    return event_time_window(
+        node.calls, (node.width, names), Buffering(node.held), most, keys, diverts
+    )
 
 
-def timed_sort_of(node: physical_streams.TimedSort) -> Supplier:
+def event_time_sort_of(node: physical_streams.EventTimeSort) -> Supplier:
     """The processors of ORDER BY on a stream."""
-    from runnel.processors.sorting.timed_sort import timed_sort
-    from runnel.processors.stateful.row_buffer import Holding
+    from runnel.processors.sorting.timed_sort import event_time_sort
+    from runnel.processors.stateful.row_buffer import Buffering
 
     first = node.keys[0]
-    return timed_sort(node.keys, Holding(((first.expression, node.bound),)), node.late is not None)
+    return event_time_sort(
+        node.keys, Buffering(((first.expression, node.bound),)), node.late is not None
+    )

@@ -90,7 +90,7 @@ class MappingWatermark:
 
 
 @frozen
-class Option:
+class OptionClause:
     """One item `'name' = 'value'` of an OPTIONS list."""
 
     name: Name
@@ -109,7 +109,7 @@ class CreateMapping(Statement):
     columns: tuple[MappingColumn, ...]
     connector: Name | None
     data_connection: Name | None
-    options: tuple[Option, ...]
+    options: tuple[OptionClause, ...]
     external_name: Name | None
     object_type: Name | None
     or_replace: bool
@@ -123,7 +123,7 @@ class CreateDataConnection(Statement):
 
     name: Name
     connector: Name
-    options: tuple[Option, ...]
+    options: tuple[OptionClause, ...]
     is_shared: bool
     or_replace: bool
     if_not_exists: bool
@@ -253,7 +253,7 @@ class CreateJob(Statement):
     """
 
     name: Name
-    options: tuple[Option, ...]
+    options: tuple[OptionClause, ...]
     body: Insert
     text: str
     if_not_exists: bool
@@ -274,7 +274,7 @@ class AlterJob(Statement):
 
     name: Name
     action: str
-    options: tuple[Option, ...] = ()
+    options: tuple[OptionClause, ...] = ()
     body: Insert | None = None
     text: str = ""
 
@@ -301,7 +301,7 @@ class VerifyJob(Statement):
     """VERIFY JOB."""
 
     name: Name
-    options: tuple[Option, ...] = ()
+    options: tuple[OptionClause, ...] = ()
 
 
 @frozen(kw_only=True)

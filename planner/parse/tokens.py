@@ -19,7 +19,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import Position, ProgrammingError
-from runnel.planner.parse.syntax import Name, Option
+from runnel.planner.parse.syntax import Name, OptionClause
 
 
 class RunnelDialect(DuckDB):
@@ -262,10 +262,10 @@ class TokenReader:
         return ProgrammingError(found, detail=f"expected {quoted}", position=self.position)
 
 
-def read_options(reader: TokenReader) -> tuple[Option, ...]:
+def read_options(reader: TokenReader) -> tuple[OptionClause, ...]:
     """('name' = 'value', …), perhaps empty; no name twice."""
     reader.expect("(")
-    options: list[Option] = []
+    options: list[OptionClause] = []
     while not reader.accept(")"):
         if options:
             reader.expect(",")
@@ -273,5 +273,5 @@ def read_options(reader: TokenReader) -> tuple[Option, ...]:
             reader.string("an option's name in quotes"), [item.name for item in options], "option"
         )
         reader.expect("=")
-        options.append(Option(name, reader.string("an option's value in quotes").text))
+        options.append(OptionClause(name, reader.string("an option's value in quotes").text))
     return tuple(options)

@@ -29,7 +29,7 @@ from runnel.foreign.fragment import Fragment, FragmentSource
 from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
-from runnel.planner.physical.index_choice import OrderColumn, choose_index
+from runnel.planner.physical.index_choice import IndexOrderColumn, choose_index
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import conjunction, renumber, substitute
 from runnel.relation import nodes as logical
@@ -49,12 +49,12 @@ from runnel.sqltypes import BIGINT
 Narrowable: TypeAlias = (
     physical.HashJoin
     | physical_streams.IntervalJoin
-    | physical_streams.AsOfJoin
-    | physical_streams.TimedJoin
+    | physical_streams.PhysicalAsOfJoin
+    | physical_streams.WindowJoin
     | physical_streams.LookupJoin
-    | physical.Unnest
-    | physical.Series
-    | physical_streams.AssignWindows
+    | physical.PhysicalUnnest
+    | physical.PhysicalSeries
+    | physical_streams.PhysicalAssignWindows
 )
 """The operators that can drop columns from their output."""
 
@@ -92,7 +92,7 @@ def choose_write(
     if isinstance(relation, Fragment):
         source = table.written_by(relation.source, request)
         if isinstance(source, FragmentSource):
-            return physical.Fragment(fields=count, rows=1, source=source, stopped="")
+            return physical.PhysicalFragment(fields=count, rows=1, source=source, stopped="")
     return physical.Write(
         fields=count, rows=1, input=choose(relation, snapshot), table=table, request=request
     )
@@ -154,7 +154,7 @@ def _calc(node: Relation, snapshot: Snapshot) -> Physical:
         parts = conjuncts(below.condition) + parts
         below = below.input
     chosen = choose(below, snapshot)
-    if isinstance(below, Window) and isinstance(chosen, physical.Window) and parts:
+    if isinstance(below, Window) and isinstance(chosen, physical.PhysicalWindow) and parts:
         from runnel.planner.physical.rank_limits import most_rows
 
         chosen = replace(chosen, most=most_rows(parts, below))
@@ -254,7 +254,7 @@ def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
         from runnel.planner.physical.sessions import choose_session_rows
 
         return choose_session_rows(node, lambda below: choose(below, snapshot))
-    return physical_streams.AssignWindows(
+    return physical_streams.PhysicalAssignWindows(
         fields=node.fields,
         rows=estimate(node),
         input=choose(node.input, snapshot),
@@ -264,17 +264,17 @@ def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
 
 
 def _values(node: logical.Values, snapshot: Snapshot) -> Physical:
-    return physical.Values(fields=node.fields, rows=len(node.rows), values=node.rows)
+    return physical.PhysicalValues(fields=node.fields, rows=len(node.rows), values=node.rows)
 
 
 def _fragment(node: Fragment, snapshot: Snapshot) -> Physical:
-    return physical.Fragment(
+    return physical.PhysicalFragment(
         fields=node.fields, rows=estimate(node.relation), source=node.source, stopped=node.stopped
     )
 
 
 def _generate(node: logical.Generate, snapshot: Snapshot) -> Physical:
-    return physical.Generate(
+    return physical.PhysicalGenerate(
         fields=node.fields, rows=estimate(node), function=node.function, arguments=node.arguments
     )
 
@@ -282,9 +282,9 @@ def _generate(node: logical.Generate, snapshot: Snapshot) -> Physical:
 def _aggregate(node: logical.Aggregate, snapshot: Snapshot) -> Physical:
     if node.input.is_unbounded:
         # Loaded on first use: few statements read streams.
-        from runnel.planner.physical.stream_aggregates import choose_timed_aggregate
+        from runnel.planner.physical.stream_aggregates import choose_stream_aggregate
 
-        timed = choose_timed_aggregate(node, lambda below: choose(below, snapshot))
+        timed = choose_stream_aggregate(node, lambda below: choose(below, snapshot))
         if timed is not None:
             return timed
     return physical.HashAggregate(
@@ -340,13 +340,13 @@ def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
 def _sort(node: logical.Sort, snapshot: Snapshot) -> Physical:
     if node.input.is_unbounded and node.input.never_ends:
         # Loaded on first use: few statements read streams.
-        from runnel.planner.physical.stream_windows import choose_timed_sort
+        from runnel.planner.physical.stream_windows import choose_event_time_sort
 
-        return choose_timed_sort(node, choose(node.input, snapshot))
+        return choose_event_time_sort(node, choose(node.input, snapshot))
     ordered = _ordered(node, snapshot)
     if ordered is not None:
         return ordered
-    return physical.Sort(
+    return physical.PhysicalSort(
         fields=node.fields, rows=estimate(node), input=choose(node.input, snapshot), keys=node.keys
     )
 
@@ -373,7 +373,7 @@ def _limit(node: logical.Limit, snapshot: Snapshot) -> Physical:
 
 
 def _limited(node: logical.Limit, below: Physical) -> Physical:
-    return physical.Limit(
+    return physical.PhysicalLimit(
         fields=node.fields, rows=estimate(node), input=below, count=node.count, offset=node.offset
     )
 
@@ -409,11 +409,11 @@ def _ordered(node: logical.Sort, snapshot: Snapshot) -> physical.SourceScan | No
 
 def _order_column(
     key: SortKey, projections: tuple[Expression, ...] | None, scan: logical.Scan
-) -> OrderColumn | None:
+) -> IndexOrderColumn | None:
     expression = key.expression if projections is None else substitute(key.expression, projections)
     if not isinstance(expression, Column) or key.nulls_first is key.descending:
         return None
-    return OrderColumn(scan.columns[expression.index], key.descending)
+    return IndexOrderColumn(scan.columns[expression.index], key.descending)
 
 
 def _union(node: logical.Union, snapshot: Snapshot) -> Physical:
@@ -423,13 +423,13 @@ def _union(node: logical.Union, snapshot: Snapshot) -> Physical:
         from runnel.planner.event_time.bounds import union_watermarks
 
         watermarks = union_watermarks(node)[1]
-    return physical.Union(
+    return physical.PhysicalUnion(
         fields=node.fields, rows=estimate(node), parts=branches, watermarks=watermarks
     )
 
 
 def _set_operation(node: logical.SetOperation, snapshot: Snapshot) -> Physical:
-    return physical.SetOperation(
+    return physical.PhysicalSetOperation(
         fields=node.fields,
         rows=estimate(node),
         operation=node.operation,
@@ -440,7 +440,7 @@ def _set_operation(node: logical.SetOperation, snapshot: Snapshot) -> Physical:
 
 
 def _unnest(node: logical.Unnest, snapshot: Snapshot) -> Physical:
-    return physical.Unnest(
+    return physical.PhysicalUnnest(
         fields=node.fields,
         rows=estimate(node),
         input=choose(node.input, snapshot),
@@ -452,7 +452,7 @@ def _unnest(node: logical.Unnest, snapshot: Snapshot) -> Physical:
 
 def _expand(node: logical.Expand, snapshot: Snapshot) -> Physical:
     fields, rows, below = node.fields, estimate(node), choose(node.input, snapshot)
-    return physical.Expand(
+    return physical.PhysicalExpand(
         fields=fields, rows=rows, input=below, projections=node.projections, of_sets=node.of_sets
     )
 
@@ -460,13 +460,17 @@ def _expand(node: logical.Expand, snapshot: Snapshot) -> Physical:
 def _window(node: Window, snapshot: Snapshot) -> Physical:
     if node.input.is_unbounded and node.input.never_ends:
         # Loaded on first use: few statements read streams.
-        from runnel.planner.physical.stream_windows import choose_timed_window
+        from runnel.planner.physical.stream_windows import choose_event_time_window
 
-        return choose_timed_window(node, lambda item, below: _one_window(item, below, snapshot))
+        return choose_event_time_window(
+            node, lambda item, below: _one_window(item, below, snapshot)
+        )
     return _one_window(node, None, snapshot)
 
 
-def _one_window(node: Window, chosen: Physical | None, snapshot: Snapshot) -> physical.Window:
+def _one_window(
+    node: Window, chosen: Physical | None, snapshot: Snapshot
+) -> physical.PhysicalWindow:
     """The window over `chosen`, or over the operator chosen for its input."""
     shared = [
         key for key in node.calls[0].partition if all(key in call.partition for call in node.calls)
@@ -485,7 +489,7 @@ def _one_window(node: Window, chosen: Physical | None, snapshot: Snapshot) -> ph
         keys = (Column(index=width, name="$partition", type=shared[0].type),)
         calls = tuple(_partitioned(call, shared[0], keys[0]) for call in calls)
     chosen = choose(below, snapshot) if chosen is None else chosen
-    return physical.Window(
+    return physical.PhysicalWindow(
         fields=node.fields, rows=estimate(node), input=chosen, calls=calls, width=width, keys=keys
     )
 
@@ -497,7 +501,7 @@ def _partitioned(call: WindowCall, key: Expression, column: Column) -> WindowCal
 
 
 def _unnest_together(node: UnnestTogether, snapshot: Snapshot) -> Physical:
-    return physical.Unnest(
+    return physical.PhysicalUnnest(
         fields=node.fields,
         rows=estimate(node),
         input=choose(node.input, snapshot),
@@ -509,7 +513,7 @@ def _unnest_together(node: UnnestTogether, snapshot: Snapshot) -> Physical:
 
 
 def _series(node: Series, snapshot: Snapshot) -> Physical:
-    return physical.Series(
+    return physical.PhysicalSeries(
         fields=node.fields,
         rows=estimate(node),
         input=choose(node.input, snapshot),
@@ -527,7 +531,7 @@ def _recursion(node: Recursion, snapshot: Snapshot) -> Physical:
 
 
 def _group_limit(node: GroupLimit, snapshot: Snapshot) -> Physical:
-    return physical.GroupLimit(
+    return physical.PhysicalGroupLimit(
         fields=node.fields,
         rows=estimate(node),
         input=choose(node.input, snapshot),
@@ -564,8 +568,8 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     logical.Expand: _expand,
     Window: _window,
     Recursion: _recursion,
-    WorkingTable: lambda node, _: physical.WorkingTable(fields=node.fields, name=node.name),
-    CommonRows: lambda node, _: physical.CommonRows(
+    WorkingTable: lambda node, _: physical.PhysicalWorkingTable(fields=node.fields, name=node.name),
+    CommonRows: lambda node, _: physical.PhysicalCommonRows(
         fields=node.fields, rows=node.rows, number=node.number
     ),
     Series: _series,

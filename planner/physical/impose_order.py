@@ -21,7 +21,9 @@ def choose_impose_order(node: ImposeOrder, below: Physical) -> Physical:
     if type(below) is physical.SourceScan and below.time is None:
         return replace(below, time=_rule(node, _expressions(below)[node.time], below.condition))
     rule = _rule(node, references(below.fields)[node.time], None)
-    return physical_streams.ImposeOrder(fields=node.fields, rows=below.rows, input=below, time=rule)
+    return physical_streams.PhysicalImposeOrder(
+        fields=node.fields, rows=below.rows, input=below, time=rule
+    )
 
 
 def _rule(node: ImposeOrder, time: Expression, condition: Expression | None) -> TimeRule:

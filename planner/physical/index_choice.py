@@ -29,7 +29,7 @@ from runnel.relation.nodes import Scan
 from runnel.sqltypes import SqlType
 
 
-class OrderColumn(NamedTuple):
+class IndexOrderColumn(NamedTuple):
     """A column of the table in a required order, in which NULL is the smallest value."""
 
     column: int
@@ -37,7 +37,7 @@ class OrderColumn(NamedTuple):
 
 
 @frozen
-class _Bounds:
+class _ColumnBounds:
     """The constraints that a predicate puts on one column.
 
     points: the values of which the column must equal one; None if there is no such list.
@@ -50,7 +50,7 @@ class _Bounds:
 
 
 def choose_index(
-    scan: Scan, snapshot: Snapshot, order: Sequence[OrderColumn] = ()
+    scan: Scan, snapshot: Snapshot, order: Sequence[IndexOrderColumn] = ()
 ) -> IndexLookup | None:
     """The best look-up for a scan, or None; its `ordered` says whether it also returns the required
     order."""
@@ -64,7 +64,9 @@ def choose_index(
     return max(found, key=lambda ranked: ranked[0])[1] if found else None
 
 
-def _rank(scan: Scan, index: Index, order: Sequence[OrderColumn]) -> tuple[int, IndexLookup] | None:
+def _rank(
+    scan: Scan, index: Index, order: Sequence[IndexOrderColumn]
+) -> tuple[int, IndexLookup] | None:
     columns = _column_numbers(scan, index)
     if columns is None:
         return None
@@ -98,7 +100,7 @@ def _column_numbers(scan: Scan, index: Index) -> list[int] | None:
     )
 
 
-def _gives_order(columns: Sequence[int], order: Sequence[OrderColumn]) -> bool:
+def _gives_order(columns: Sequence[int], order: Sequence[IndexOrderColumn]) -> bool:
     required = [item.column for item in order]
     return (
         bool(order)
@@ -107,8 +109,8 @@ def _gives_order(columns: Sequence[int], order: Sequence[OrderColumn]) -> bool:
     )
 
 
-def _bounds(scan: Scan, column: int) -> _Bounds:
-    bounds = _Bounds()
+def _bounds(scan: Scan, column: int) -> _ColumnBounds:
+    bounds = _ColumnBounds()
     for conjunct in conjuncts(scan.predicate):
         points = _points(conjunct, column)
         if points is not None:

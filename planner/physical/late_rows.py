@@ -31,7 +31,7 @@ Bounded = tuple[tuple[Expression, TimeBound], ...]
 
 
 def with_late_filter(
-    rows: Physical, bounded: Bounded, late: physical_streams.LateRows, lateness: int = 0
+    rows: Physical, bounded: Bounded, late: physical_streams.LateOutput, lateness: int = 0
 ) -> Physical:
     """The input of an operator, with a filter for its late rows if it needs one; else the input
     itself."""
@@ -43,13 +43,13 @@ def with_late_filter(
 
 
 def _below_sets(
-    rows: Physical, bounded: Bounded, late: physical_streams.LateRows, lateness: int
+    rows: Physical, bounded: Bounded, late: physical_streams.LateOutput, lateness: int
 ) -> Physical | None:
     """The input with a filter below its grouping sets; None if it has none. A column that all sets
     have is the same in the lists of all sets."""
     if isinstance(rows, physical.Calc):
         columns, below = rows.projections, rows.input
-    elif isinstance(rows, physical.Expand) and rows.of_sets:
+    elif isinstance(rows, physical.PhysicalExpand) and rows.of_sets:
         columns, below = rows.projections[0], rows.input
     else:
         return None
@@ -58,14 +58,14 @@ def _below_sets(
         late = replace(
             late, expressions=tuple(substitute(item, columns) for item in late.expressions)
         )
-    if isinstance(rows, physical.Expand):
+    if isinstance(rows, physical.PhysicalExpand):
         return replace(rows, input=_filter(passing_late(below), bounded, late, lateness))
     made = _below_sets(below, bounded, late, lateness)
     return None if made is None else replace(rows, input=made)
 
 
 def _filter(
-    rows: Physical, bounded: Bounded, late: physical_streams.LateRows, lateness: int
+    rows: Physical, bounded: Bounded, late: physical_streams.LateOutput, lateness: int
 ) -> physical_streams.LateFilter:
     return physical_streams.LateFilter(
         fields=rows.fields,
@@ -90,7 +90,7 @@ def passing_late(rows: Physical) -> Physical:
     Joins with tables and UNION ALL pass such rows on."""
     if isinstance(rows, physical_streams.SessionRows):
         return rows if rows.bound is None else replace(rows, passes_late=True)
-    if isinstance(rows, physical.Union):
+    if isinstance(rows, physical.PhysicalUnion):
         branches = tuple(map(passing_late, rows.parts))
         return (
             rows
@@ -101,7 +101,11 @@ def passing_late(rows: Physical) -> Physical:
         probe = passing_late(rows.probe)
         return rows if probe is rows.probe else replace(rows, probe=probe)
     if isinstance(
-        rows, physical.Calc | physical.Expand | physical.Unnest | physical_streams.LookupJoin
+        rows,
+        physical.Calc
+        | physical.PhysicalExpand
+        | physical.PhysicalUnnest
+        | physical_streams.LookupJoin,
     ):
         below = passing_late(rows.input)
         return rows if below is rows.input else replace(rows, input=below)
@@ -114,7 +118,7 @@ def set_number(rows: Physical, keys: tuple[Expression, ...]) -> int | None:
         if rows.projections is not None:
             keys = tuple(substitute(key, rows.projections) for key in keys)
         rows = rows.input
-    if not isinstance(rows, physical.Expand) or not rows.of_sets:
+    if not isinstance(rows, physical.PhysicalExpand) or not rows.of_sets:
         return None
     for number, key in enumerate(keys):
         if isinstance(key, Column):

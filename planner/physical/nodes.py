@@ -22,7 +22,7 @@ from runnel.connector import (
     WritableTable,
 )
 from runnel.errors import Position
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Column, Expression, SortKey
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.over import WindowCall
@@ -30,7 +30,7 @@ from runnel.relation.over import WindowCall
 if TYPE_CHECKING:
     from runnel.foreign.fragment import FragmentSource
     from runnel.processors.sources.partition_watermarks import TimeRule
-    from runnel.relation.nodes import Divert
+    from runnel.relation.nodes import MalformedOutput
 
 
 @frozen(kw_only=True)
@@ -89,7 +89,7 @@ class SourceScan(Physical):
     condition: Expression | None = None
     projections: tuple[Expression, ...] | None = None
     time: TimeRule | None = None
-    divert: Divert | None = None
+    divert: MalformedOutput | None = None
 
 
 @frozen(kw_only=True)
@@ -112,7 +112,7 @@ class Shared(Physical):
 
 
 @frozen(kw_only=True)
-class CommonRows(Physical):
+class PhysicalCommonRows(Physical):
     """The rows of a common table that runs once: a leaf until `share_tables` replaces it by the
     plan with that number."""
 
@@ -120,7 +120,7 @@ class CommonRows(Physical):
 
 
 @frozen(kw_only=True)
-class Hold(SingleInput):
+class Spool(SingleInput):
     """Spools its input: it reads all rows before it emits any. So a `Shared` below it never waits
     for its reader."""
 
@@ -139,7 +139,7 @@ class IndexScan(SourceScan):
 
 
 @frozen(kw_only=True)
-class Fragment(Physical):
+class PhysicalFragment(Physical):
     """The rows of a subplan that another engine runs; `stopped` is the reason why the operators
     above are not part of it."""
 
@@ -148,7 +148,7 @@ class Fragment(Physical):
 
 
 @frozen(kw_only=True)
-class NarrowedFragment(Fragment):
+class NarrowedFragment(PhysicalFragment):
     """A fragment that is filtered by the keys of joins above it: rows whose `keys[i]` are not in
     `feeds[i]` are not needed.
 
@@ -165,14 +165,14 @@ class NarrowedFragment(Fragment):
 
 
 @frozen(kw_only=True)
-class Values(Physical):
+class PhysicalValues(Physical):
     """Literal rows."""
 
     values: tuple[tuple[Expression, ...], ...]
 
 
 @frozen(kw_only=True)
-class Generate(Physical):
+class PhysicalGenerate(Physical):
     """The rows of a table function without an input."""
 
     function: str
@@ -233,7 +233,7 @@ class HashJoin(Physical):
 
 
 @frozen(kw_only=True)
-class Sort(SingleInput):
+class PhysicalSort(SingleInput):
     """All rows in order."""
 
     keys: tuple[SortKey, ...]
@@ -249,7 +249,7 @@ class TopN(SingleInput):
 
 
 @frozen(kw_only=True)
-class Limit(SingleInput):
+class PhysicalLimit(SingleInput):
     """Skips `offset` rows, then returns at most `count` rows (None: all)."""
 
     count: Expression | None
@@ -257,7 +257,7 @@ class Limit(SingleInput):
 
 
 @frozen(kw_only=True)
-class Union(Physical):
+class PhysicalUnion(Physical):
     """The rows of all branches.
 
     watermarks: for each branch, its watermarks and their numbers in the result; None: there are
@@ -273,7 +273,7 @@ class Union(Physical):
 
 
 @frozen(kw_only=True)
-class SetOperation(TwoInputs):
+class PhysicalSetOperation(TwoInputs):
     """INTERSECT or EXCEPT, with ALL or without."""
 
     operation: str
@@ -281,7 +281,7 @@ class SetOperation(TwoInputs):
 
 
 @frozen(kw_only=True)
-class Unnest(SingleInput):
+class PhysicalUnnest(SingleInput):
     """Each row, repeated for every element of `array`.
 
     outer: whether a row without elements is retained.
@@ -298,7 +298,7 @@ class Unnest(SingleInput):
 
 
 @frozen(kw_only=True)
-class Expand(SingleInput):
+class PhysicalExpand(SingleInput):
     """Each row, repeated for each list of `projections`; `of_sets` is as in the relational node."""
 
     projections: tuple[tuple[Expression, ...], ...]
@@ -314,7 +314,7 @@ class MostRows(NamedTuple):
 
 
 @frozen(kw_only=True)
-class Window(SingleInput):
+class PhysicalWindow(SingleInput):
     """The first `width` columns of the input, followed by the value of each call.
 
     keys: columns by which all calls partition, and by whose hash rows are distributed among
@@ -329,7 +329,7 @@ class Window(SingleInput):
 
 
 @frozen(kw_only=True)
-class Series(SingleInput):
+class PhysicalSeries(SingleInput):
     """Each row, repeated for every value of the series (start, stop, step) in `arguments`. The
     columns of the result are as in Unnest."""
 
@@ -340,7 +340,7 @@ class Series(SingleInput):
 
 
 @frozen(kw_only=True)
-class GroupLimit(SingleInput):
+class PhysicalGroupLimit(SingleInput):
     """Of the rows with the same `keys`, in order, `count` rows (None: all) after `offset`."""
 
     keys: tuple[Expression, ...]
@@ -350,14 +350,14 @@ class GroupLimit(SingleInput):
 
 
 @frozen(kw_only=True)
-class WorkingTable(Physical):
+class PhysicalWorkingTable(Physical):
     """Inside the step of a recursion: the rows of the previous round."""
 
     name: str
 
 
 @frozen(kw_only=True)
-class Recursion(Physical):
+class PhysicalRecursion(Physical):
     """The anchor's rows, followed by the rows that the stages compute from each round.
 
     sides: the other sides of the stages that are joins, in order.

@@ -38,7 +38,7 @@ def choose_recursion(node: Recursion, choose: Callable[[Relation], Physical]) ->
             below = below.input
         else:
             raise _unsupported(node.name, node.position)
-    return physical.Recursion(
+    return physical.PhysicalRecursion(
         fields=node.fields,
         rows=estimate(node),
         anchor=choose(node.anchor),
@@ -50,7 +50,7 @@ def choose_recursion(node: Recursion, choose: Callable[[Relation], Physical]) ->
 
 
 def _is_working_table(node: Physical, name: str) -> bool:
-    return isinstance(node, physical.WorkingTable) and node.name == name
+    return isinstance(node, physical.PhysicalWorkingTable) and node.name == name
 
 
 def _reads(node: Physical, name: str) -> bool:
@@ -69,7 +69,7 @@ def _unsupported(name: str, position: Position | None) -> NotSupportedError:
     )
 
 
-def stage_definitions(node: physical.Recursion) -> list[StageDefinition]:
+def stage_definitions(node: physical.PhysicalRecursion) -> list[StageDefinition]:
     """The processors of the stages."""
     definitions = []
     side = 0
@@ -82,7 +82,7 @@ def stage_definitions(node: physical.Recursion) -> list[StageDefinition]:
     return definitions
 
 
-def schema_of(node: physical.Recursion) -> pa.Schema:
+def schema_of(node: physical.PhysicalRecursion) -> pa.Schema:
     names = column_names(node.fields)
     return pa.schema(
         [pa.field(name, to_arrow(item.type)) for name, item in zip(names, node.fields, strict=True)]
@@ -110,7 +110,7 @@ def _join(node: physical.HashJoin) -> StageDefinition:
     return StageDefinition(join(shape, keys, fields, column_names(node.fields)))
 
 
-def _unnest(node: physical.Unnest) -> StageDefinition:
+def _unnest(node: physical.PhysicalUnnest) -> StageDefinition:
     from runnel.processors.unnest import unnest
 
     names = column_names(node.fields)
@@ -119,7 +119,7 @@ def _unnest(node: physical.Unnest) -> StageDefinition:
     )
 
 
-def _series(node: physical.Series) -> StageDefinition:
+def _series(node: physical.PhysicalSeries) -> StageDefinition:
     from runnel.processors.series import series
 
     names, ordinality = column_names(node.fields), node.ordinality is not None
@@ -128,7 +128,7 @@ def _series(node: physical.Series) -> StageDefinition:
     )
 
 
-def _expand(node: physical.Expand) -> StageDefinition:
+def _expand(node: physical.PhysicalExpand) -> StageDefinition:
     from runnel.processors.expand import expand
 
     return StageDefinition(expand(node.projections, column_names(node.fields)))
@@ -136,13 +136,15 @@ def _expand(node: physical.Expand) -> StageDefinition:
 
 def _distinct(node: physical.HashAggregate) -> StageDefinition:
     from runnel.processors.grouping.aggregate import aggregate
-    from runnel.processors.grouping.aggregation import Stage
+    from runnel.processors.grouping.aggregation import AggregationStage
 
-    supplier = aggregate(node.keys, node.aggregates, column_names(node.fields), Stage.SINGLE)
+    supplier = aggregate(
+        node.keys, node.aggregates, column_names(node.fields), AggregationStage.SINGLE
+    )
     return StageDefinition(supplier, needs_all=True)
 
 
-def _sort(node: physical.Sort) -> StageDefinition:
+def _sort(node: physical.PhysicalSort) -> StageDefinition:
     from runnel.processors.sorting.sort import sort
 
     return StageDefinition(sort(node.keys, None, None), needs_all=True)
@@ -154,13 +156,13 @@ def _top(node: physical.TopN) -> StageDefinition:
     return StageDefinition(sort(node.keys, node.count, node.offset), needs_all=True)
 
 
-def _limit(node: physical.Limit) -> StageDefinition:
+def _limit(node: physical.PhysicalLimit) -> StageDefinition:
     from runnel.processors.limit import limit
 
     return StageDefinition(limit(node.count, node.offset), needs_all=True)
 
 
-def _group_limit(node: physical.GroupLimit) -> StageDefinition:
+def _group_limit(node: physical.PhysicalGroupLimit) -> StageDefinition:
     from runnel.processors.grouping.group_limit import group_limit
 
     return StageDefinition(
@@ -168,7 +170,7 @@ def _group_limit(node: physical.GroupLimit) -> StageDefinition:
     )
 
 
-def _assign_windows(node: physical_streams.AssignWindows) -> StageDefinition:
+def _assign_windows(node: physical_streams.PhysicalAssignWindows) -> StageDefinition:
     from runnel.processors.time_windows.assign_windows import assign_windows
 
     return StageDefinition(
@@ -185,7 +187,7 @@ def _session_rows(node: physical_streams.SessionRows) -> StageDefinition:
     return StageDefinition(supplier, needs_all=True)
 
 
-def _window(node: physical.Window) -> StageDefinition:
+def _window(node: physical.PhysicalWindow) -> StageDefinition:
     from runnel.processors.over.window import window
 
     return StageDefinition(
@@ -197,15 +199,15 @@ def _window(node: physical.Window) -> StageDefinition:
 _STAGES: dict[type[Physical], Callable[[Any], StageDefinition]] = {
     physical.Calc: _calc,
     physical.HashJoin: _join,
-    physical.Unnest: _unnest,
-    physical.Series: _series,
-    physical.Expand: _expand,
+    physical.PhysicalUnnest: _unnest,
+    physical.PhysicalSeries: _series,
+    physical.PhysicalExpand: _expand,
     physical.HashAggregate: _distinct,
-    physical.Sort: _sort,
+    physical.PhysicalSort: _sort,
     physical.TopN: _top,
-    physical.Limit: _limit,
-    physical.GroupLimit: _group_limit,
-    physical.Window: _window,
-    physical_streams.AssignWindows: _assign_windows,
+    physical.PhysicalLimit: _limit,
+    physical.PhysicalGroupLimit: _group_limit,
+    physical.PhysicalWindow: _window,
+    physical_streams.PhysicalAssignWindows: _assign_windows,
     physical_streams.SessionRows: _session_rows,
 }

@@ -24,7 +24,7 @@ from runnel.relation.streams import WindowKind
 Choose = Callable[[Relation], Physical]
 
 
-def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
+def choose_stream_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
     """The aggregation by keys that watermarks bound; None if the input ends or no key is
     bounded."""
     windowed = grouped_windows(node)
@@ -47,7 +47,7 @@ def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
     if _gives_again(node) and passing_late(rows) is not rows:
         raise _not_again(node)
     bounded = tuple((node.keys[number], bound) for number, bound in bounds)
-    return physical_streams.TimedAggregate(
+    return physical_streams.EventTimeAggregate(
         fields=node.fields,
         rows=estimate(node),
         input=rows if late is None else with_late_filter(rows, bounded, late, lateness),
@@ -121,7 +121,7 @@ def _lateness(node: Aggregate, key: int) -> int:
     return found
 
 
-def late_rows(emission: Emission | None) -> physical_streams.LateRows | None:
+def late_rows(emission: Emission | None) -> physical_streams.LateOutput | None:
     """The output for the late rows of an operator; None if they are dropped."""
     if emission is None or emission.late_table is None:
         return None
@@ -130,13 +130,13 @@ def late_rows(emission: Emission | None) -> physical_streams.LateRows | None:
 
 def late_rows_into(
     table: Table, columns: tuple[int, ...], values: tuple[Expression, ...]
-) -> physical_streams.LateRows | None:
+) -> physical_streams.LateOutput | None:
     """The output of late rows to columns of a table; None without values."""
     if not values:
         return None
     assert isinstance(table, WritableTable)
     mode = WriteMode.SINK if WriteMode.SINK in table.write_modes else WriteMode.INSERT
-    return physical_streams.LateRows(
+    return physical_streams.LateOutput(
         table=table, request=SinkRequest(mode, columns), expressions=values
     )
 

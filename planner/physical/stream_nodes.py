@@ -10,22 +10,28 @@ from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
 from runnel.connector import SinkRequest, WritableTable
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Column, Expression
-from runnel.planner.physical.nodes import HashAggregate, SingleInput, Sort, TwoInputs, Window
+from runnel.planner.physical.nodes import (
+    HashAggregate,
+    PhysicalSort,
+    PhysicalWindow,
+    SingleInput,
+    TwoInputs,
+)
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.streams import WindowShape
 
 if TYPE_CHECKING:
     from runnel.processors.joins.lookup import Lookup
     from runnel.processors.sources.partition_watermarks import TimeRule
-    from runnel.relation.stream_joins import AsOfShape, IntervalShape, TimedShape
+    from runnel.relation.stream_joins import AsOfShape, IntervalShape, WindowJoinShape
     from runnel.relation.streams import TimeBound
     from runnel.relation.window_reach import Reach
 
 
 @frozen(kw_only=True)
-class ImposeOrder(SingleInput):
+class PhysicalImposeOrder(SingleInput):
     """Generates watermarks from the times of its rows; used where the input is not a plain scan.
     `time.time` is over the input's columns."""
 
@@ -33,7 +39,7 @@ class ImposeOrder(SingleInput):
 
 
 @frozen(kw_only=True)
-class LateRows:
+class LateOutput:
     """The output for late rows: the values of `expressions`, over the operator's input, are
     written to `table`."""
 
@@ -56,7 +62,7 @@ class LateFilter(SingleInput):
 
     bounded: tuple[tuple[Expression, TimeBound], ...]
     lateness: int
-    late: LateRows
+    late: LateOutput
     is_beside: bool
 
 
@@ -76,7 +82,7 @@ class WindowedKeys:
 
 
 @frozen(kw_only=True)
-class TimedAggregate(HashAggregate):
+class EventTimeAggregate(HashAggregate):
     """A HashAggregate over an unbounded input: a group is emitted when the watermark passes one of
     its bounded keys.
 
@@ -92,7 +98,7 @@ class TimedAggregate(HashAggregate):
     bounds: tuple[tuple[int, TimeBound], ...]
     every: int | None = None
     lateness: int = 0
-    late: LateRows | None = None
+    late: LateOutput | None = None
     counted: int | None = None
     windowed: WindowedKeys | None = None
 
@@ -115,7 +121,7 @@ class FramedAggregate(SingleInput):
     aggregates: tuple[AggregateCall, ...]
     two_stage: bool
     bound: TimeBound | None
-    late: LateRows | None = None
+    late: LateOutput | None = None
 
 
 @frozen(kw_only=True)
@@ -135,7 +141,7 @@ class SessionAggregate(SingleInput):
     columns: tuple[int, ...]
     aggregates: tuple[AggregateCall, ...]
     bound: TimeBound
-    late: LateRows | None = None
+    late: LateOutput | None = None
     every: int | None = None
     lateness: int = 0
 
@@ -154,7 +160,7 @@ class StreamJoin(TwoInputs):
     condition: Expression | None = None
     columns: tuple[int, ...] | None = None
     null_safe: tuple[int, ...] = ()
-    late: tuple[LateRows | None, LateRows | None] = (None, None)
+    late: tuple[LateOutput | None, LateOutput | None] = (None, None)
 
 
 @frozen(kw_only=True)
@@ -166,10 +172,10 @@ class IntervalJoin(StreamJoin):
 
 
 @frozen(kw_only=True)
-class TimedJoin(StreamJoin):
+class WindowJoin(StreamJoin):
     """A join that runs value by value of a time that both sides share."""
 
-    times: TimedShape
+    times: WindowJoinShape
 
 
 @frozen(kw_only=True)
@@ -190,7 +196,7 @@ class LookupJoin(SingleInput):
 
 
 @frozen(kw_only=True)
-class AsOfJoin(TwoInputs):
+class PhysicalAsOfJoin(TwoInputs):
     """An as-of join.
 
     shape: how versions are selected, and how long rows wait.
@@ -203,20 +209,20 @@ class AsOfJoin(TwoInputs):
     right_time: Expression
     shape: AsOfShape
     columns: tuple[int, ...] | None = None
-    late: tuple[LateRows | None, LateRows | None] = (None, None)
+    late: tuple[LateOutput | None, LateOutput | None] = (None, None)
 
 
 @frozen(kw_only=True)
-class TimedSort(Sort):
+class EventTimeSort(PhysicalSort):
     """A Sort over an unbounded input: the first key ascends and has a `bound`, and rows wait for
     its watermark."""
 
     bound: TimeBound
-    late: LateRows | None = None
+    late: LateOutput | None = None
 
 
 @frozen(kw_only=True)
-class TimedWindow(Window):
+class EventTimeWindow(PhysicalWindow):
     """A Window over an unbounded input, whose rows wait until the watermark passes a bounded
     expression.
 
@@ -227,11 +233,11 @@ class TimedWindow(Window):
 
     held: tuple[tuple[Expression, TimeBound], ...]
     reaches: tuple[Reach, ...] = ()
-    late: LateRows | None = None
+    late: LateOutput | None = None
 
 
 @frozen(kw_only=True)
-class AssignWindows(SingleInput):
+class PhysicalAssignWindows(SingleInput):
     """Each row, repeated for every window that contains it; not for sessions (see SessionRows).
 
     columns: the indexes of the input's columns that are returned, before window_start, window_end

@@ -8,7 +8,12 @@ from typing import TypeVar
 
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time.bounds import time_bounds
-from runnel.planner.event_time.over_streams import Stage, places_of, sort_bound, stages_of
+from runnel.planner.event_time.over_streams import (
+    WindowStage,
+    call_positions,
+    sort_bound,
+    stages_of,
+)
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.late_rows import passing_late, with_late_filter
@@ -17,14 +22,14 @@ from runnel.planner.physical.stream_aggregates import late_rows
 from runnel.relation.nodes import Sort, references
 from runnel.relation.over import Window
 
-_Waiting = TypeVar("_Waiting", physical_streams.TimedWindow, physical_streams.TimedSort)
+_Waiting = TypeVar("_Waiting", physical_streams.EventTimeWindow, physical_streams.EventTimeSort)
 
-ChooseOne = Callable[[Window, Physical | None], physical.Window]
+ChooseOne = Callable[[Window, Physical | None], physical.PhysicalWindow]
 """Chooses the operator for a window over a table, given the operator of its input (None: it is
 still to be chosen)."""
 
 
-def choose_timed_window(node: Window, choose: ChooseOne) -> Physical:
+def choose_event_time_window(node: Window, choose: ChooseOne) -> Physical:
     """The operators for a window on a stream, which `event_time.refusals` has accepted."""
     stages = stages_of(node, time_bounds(node.input)) or []
     if len(stages) == 1:
@@ -44,17 +49,19 @@ def choose_timed_window(node: Window, choose: ChooseOne) -> Physical:
     assert below is not None
     width = len(node.input.fields)
     columns = references(made.fields)
-    order = [columns[index] for index in (*range(width), *(width + at for at in places_of(stages)))]
+    order = [
+        columns[index] for index in (*range(width), *(width + at for at in call_positions(stages)))
+    ]
     return physical.Calc(
         fields=node.fields, rows=estimate(node), input=below, projections=tuple(order)
     )
 
 
 def _stage(
-    node: Window, stage: Stage, choose: ChooseOne, below: Physical | None
-) -> physical_streams.TimedWindow:
+    node: Window, stage: WindowStage, choose: ChooseOne, below: Physical | None
+) -> physical_streams.EventTimeWindow:
     window = choose(node, below)
-    return physical_streams.TimedWindow(
+    return physical_streams.EventTimeWindow(
         fields=window.fields,
         rows=window.rows,
         input=window.input,
@@ -66,21 +73,21 @@ def _stage(
     )
 
 
-def choose_timed_sort(node: Sort, below: Physical) -> Physical:
+def choose_event_time_sort(node: Sort, below: Physical) -> Physical:
     """The operator for ORDER BY on a stream, which `event_time.check` has accepted."""
     bound = sort_bound(node, time_bounds(node.input))
     assert bound is not None
-    chosen = physical_streams.TimedSort(
+    chosen = physical_streams.EventTimeSort(
         fields=node.fields, rows=estimate(node), input=below, keys=node.keys, bound=bound
     )
     return _taking_late(chosen, late_rows(node.emission))
 
 
-def _taking_late(node: _Waiting, late: physical_streams.LateRows | None) -> _Waiting:
+def _taking_late(node: _Waiting, late: physical_streams.LateOutput | None) -> _Waiting:
     """The operator with an output for its late rows, and for late rows of a session below."""
     if late is None:
         return node
-    if isinstance(node, physical_streams.TimedSort):
+    if isinstance(node, physical_streams.EventTimeSort):
         bounded = ((node.keys[0].expression, node.bound),)
     elif node.reaches and node.calls[0].order[0].nulls_first:
         # Rows without a time may also be late: only the window finds them.

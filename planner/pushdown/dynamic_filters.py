@@ -16,7 +16,7 @@ from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression, columns_of
 from runnel.foreign.fragment import Unrenderable, engine_of
 from runnel.planner.physical import nodes as physical
-from runnel.planner.physical.nodes import Hold, Physical, Shared
+from runnel.planner.physical.nodes import Physical, Shared, Spool
 from runnel.planner.physical.sharing.tables import with_inputs
 from runnel.planner.rewriting import renumber, substitute
 from runnel.relation.nodes import MARKS, Field, JoinKind, Scan
@@ -26,7 +26,7 @@ FEWEST_ROWS = 10_000
 MOST_FED = 1_000_000
 """A side of more rows is no small one: the other side's engine would wait for it, and hardly leave
 out a row."""
-MOST_HELD = 100_000
+MOST_BUFFERED = 100_000
 """Where the small side has to be held meanwhile, it has no more rows than these."""
 
 _NARROWS_PROBE = (JoinKind.INNER, JoinKind.SEMI, JoinKind.RIGHT)
@@ -71,7 +71,7 @@ class _Filters:
         )
 
     def placed(self, node: Physical) -> Physical:
-        if isinstance(node, physical.Recursion | Shared):
+        if isinstance(node, physical.PhysicalRecursion | Shared):
             return node
         node = with_inputs(node, [self.placed(item) for item in node.inputs])
         return (
@@ -85,18 +85,18 @@ class _Filters:
         probe_keys = tuple(join.probe_keys[number] for number in numbers)
         build_keys = tuple(join.build_keys[number] for number in numbers)
         if join.kind in _NARROWS_PROBE and self._can_feed(join.build, build_keys):
-            feed = _Feed(join.build, build_keys, self._next)
+            feed = _SmallSide(join.build, build_keys, self._next)
             probe = _narrowed(join.probe, probe_keys, feed)
             if probe is not None:
                 self._next += 1
                 return replace(join, probe=probe, build=feed.shared())
         if join.kind in _NARROWS_BUILD and self._can_feed(join.probe, probe_keys):
             rows = join.probe.rows
-            feed = _Feed(join.probe, probe_keys, self._next)
-            held = Hold(fields=join.probe.fields, rows=rows, input=feed.shared())
+            feed = _SmallSide(join.probe, probe_keys, self._next)
+            held = Spool(fields=join.probe.fields, rows=rows, input=feed.shared())
             build = (
                 None
-                if rows is None or rows > MOST_HELD
+                if rows is None or rows > MOST_BUFFERED
                 else _narrowed(join.build, build_keys, feed)
             )
             if build is not None:
@@ -110,12 +110,12 @@ class _Filters:
         if (node.rows or 0) > MOST_FED or any(map(is_volatile, keys)):
             return False
         below = list(_all(node))
-        if node.rows is None and any(isinstance(item, physical.Fragment) for item in below):
+        if node.rows is None and any(isinstance(item, physical.PhysicalFragment) for item in below):
             return False
         return not any(isinstance(item, Shared) and item.number < self._first for item in below)
 
 
-class _Feed:
+class _SmallSide:
     """The small side of a join: its rows for the join, and their keys for fragments."""
 
     def __init__(self, node: Physical, keys: Keys, number: int) -> None:
@@ -149,7 +149,7 @@ def _all(node: Physical) -> list[Physical]:
     return [node, *(below for item in node.inputs for below in _all(item))]
 
 
-def _narrowed(node: Physical, keys: Keys, feed: _Feed) -> Physical | None:
+def _narrowed(node: Physical, keys: Keys, feed: _SmallSide) -> Physical | None:
     """The node over narrowed fragments; None where there are none that its `keys` can be followed
     to."""
     rule = _RULES.get(type(node))
@@ -160,7 +160,7 @@ def _narrowed(node: Physical, keys: Keys, feed: _Feed) -> Physical | None:
     )
 
 
-def _fragment(node: physical.Fragment, keys: Keys, feed: _Feed) -> Physical | None:
+def _fragment(node: physical.PhysicalFragment, keys: Keys, feed: _SmallSide) -> Physical | None:
     is_small = node.rows is not None and node.rows < max(FEWEST_ROWS, feed.rows or 0)
     if is_small or not node.source.can_narrow(keys):
         return None
@@ -178,7 +178,7 @@ def _fragment(node: physical.Fragment, keys: Keys, feed: _Feed) -> Physical | No
     )
 
 
-def _scan(node: physical.SourceScan, keys: Keys, feed: _Feed) -> Physical | None:
+def _scan(node: physical.SourceScan, keys: Keys, feed: _SmallSide) -> Physical | None:
     """A table whose rows come whole, or are filtered by what its engine can't: the scan itself as a
     fragment."""
     engine = engine_of(node.table)
@@ -193,7 +193,7 @@ def _scan(node: physical.SourceScan, keys: Keys, feed: _Feed) -> Physical | None
         source = engine.fragment(scan)
     except Unrenderable:
         return None
-    whole = physical.Fragment(fields=scan.fields, rows=node.rows, source=source)
+    whole = physical.PhysicalFragment(fields=scan.fields, rows=node.rows, source=source)
     narrowed = _narrowed(whole, keys, feed)
     if narrowed is None or (node.condition is None and node.projections is None):
         return narrowed
@@ -206,7 +206,7 @@ def _scan(node: physical.SourceScan, keys: Keys, feed: _Feed) -> Physical | None
     )
 
 
-def _calc(node: physical.Calc, keys: Keys, feed: _Feed) -> Physical | None:
+def _calc(node: physical.Calc, keys: Keys, feed: _SmallSide) -> Physical | None:
     if node.projections is not None:
         keys = tuple(substitute(key, node.projections) for key in keys)
     return _over(node, _narrowed(node.input, keys, feed))
@@ -216,11 +216,11 @@ def _over(node: physical.SingleInput, below: Physical | None) -> Physical | None
     return None if below is None else replace(node, input=below)
 
 
-def _same(node: physical.SingleInput, keys: Keys, feed: _Feed) -> Physical | None:
+def _same(node: physical.SingleInput, keys: Keys, feed: _SmallSide) -> Physical | None:
     return _over(node, _narrowed(node.input, keys, feed))
 
 
-def _aggregate(node: physical.HashAggregate, keys: Keys, feed: _Feed) -> Physical | None:
+def _aggregate(node: physical.HashAggregate, keys: Keys, feed: _SmallSide) -> Physical | None:
     if not _read(keys) <= set(range(len(node.keys))):
         return None
     return _over(
@@ -228,13 +228,13 @@ def _aggregate(node: physical.HashAggregate, keys: Keys, feed: _Feed) -> Physica
     )
 
 
-def _window(node: physical.Window, keys: Keys, feed: _Feed) -> Physical | None:
+def _window(node: physical.PhysicalWindow, keys: Keys, feed: _SmallSide) -> Physical | None:
     if not _read(keys) <= {key.index for key in node.keys if key.index < node.width}:
         return None
     return _same(node, keys, feed)
 
 
-def _union(node: physical.Union, keys: Keys, feed: _Feed) -> Physical | None:
+def _union(node: physical.PhysicalUnion, keys: Keys, feed: _SmallSide) -> Physical | None:
     parts = [_narrowed(part, keys, feed) for part in node.parts]
     if not any(parts):
         return None
@@ -243,7 +243,7 @@ def _union(node: physical.Union, keys: Keys, feed: _Feed) -> Physical | None:
     )
 
 
-def _join(node: physical.HashJoin, keys: Keys, feed: _Feed) -> Physical | None:
+def _join(node: physical.HashJoin, keys: Keys, feed: _SmallSide) -> Physical | None:
     if node.refresh is not None:
         return None
     if node.columns is not None:
@@ -265,13 +265,13 @@ def _read(keys: Sequence[Expression]) -> set[int]:
 
 
 _RULES: dict[type[Physical], Callable[..., Physical | None]] = {
-    physical.Fragment: _fragment,
+    physical.PhysicalFragment: _fragment,
     physical.NarrowedFragment: _fragment,
     physical.SourceScan: _scan,
     physical.Calc: _calc,
-    physical.Sort: _same,
+    physical.PhysicalSort: _same,
     physical.HashAggregate: _aggregate,
-    physical.Window: _window,
-    physical.Union: _union,
+    physical.PhysicalWindow: _window,
+    physical.PhysicalUnion: _union,
     physical.HashJoin: _join,
 }

@@ -129,7 +129,7 @@ class _Placing:
         condition is two."""
         # Loaded on first use: few plans are divided so.
         from runnel.planner.pushdown.partial_aggregation import partial_groups
-        from runnel.planner.pushdown.split_plans import divided, with_top_below
+        from runnel.planner.pushdown.split_plans import split_plan, with_top_below
 
         if isinstance(node, Aggregate):
             found = partial_groups(node, engines)
@@ -137,7 +137,7 @@ class _Placing:
                 above, final = found
                 return above.with_inputs((final.with_inputs((self.place(final.input),)),))
         for engine in engines:
-            plan = divided(engine, node)
+            plan = split_plan(engine, node)
             if plan is not None:
                 return self._below_top(plan)
             top = with_top_below(engine, node)

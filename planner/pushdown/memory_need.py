@@ -75,7 +75,7 @@ def too_large(relation: Relation, room: int) -> str | None:
     }
     hashed = 0
     for node in walk(relation):
-        action = None if id(node) in kept else _holding(node)
+        action = None if id(node) in kept else _blocking_action(node)
         if action is None:
             continue
         held = sum(map(_bytes, node.inputs))
@@ -106,7 +106,7 @@ def _keeps_few(node: Limit) -> bool:
     return count is not None and offset is not None and count + offset <= SMALL_SORT
 
 
-def _holding(node: Relation) -> str | None:
+def _blocking_action(node: Relation) -> str | None:
     """What a node does that holds all of its input; None for one that doesn't."""
     if isinstance(node, Aggregate):
         small = all(

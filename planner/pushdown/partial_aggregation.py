@@ -17,7 +17,7 @@ from runnel.errors import Error
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.build import call, cast, coalesce, nullif
 from runnel.expressions.evaluate import can_fail, is_volatile
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, columns_of, conjuncts, transform
 from runnel.expressions.nodes import walk as parts_of
 from runnel.foreign.fragment import FragmentEngine

@@ -31,17 +31,17 @@ from runnel.relation.nodes import (
 )
 
 
-def divided(engine: FragmentEngine, node: Relation) -> Relation | None:
+def split_plan(engine: FragmentEngine, node: Relation) -> Relation | None:
     """The plan over a larger sub-plan that the engine runs; None where there is none."""
     if not isinstance(node, Scan | Filter | Limit) or not _has_all(engine, node):
         return None
     match node:
         case Scan():
-            return _divided_scan(engine, node)
+            return _split_scan(engine, node)
         case Filter():
-            return _divided_filter(engine, node)
+            return _split_filter(engine, node)
         case Limit():
-            return _divided_top(engine, node)
+            return _split_top(engine, node)
 
 
 def runs(engine: FragmentEngine, relation: Relation) -> bool:
@@ -58,7 +58,7 @@ def _has_all(engine: FragmentEngine, node: Relation) -> bool:
     return bool(scans) and all(engine.can_read(scan.table) for scan in scans)
 
 
-def _divided_filter(engine: FragmentEngine, node: Filter) -> Relation | None:
+def _split_filter(engine: FragmentEngine, node: Filter) -> Relation | None:
     parts = conjuncts(node.condition)
     there = [
         part for part in parts if is_free(part) and runs(engine, replace(node, condition=part))
@@ -87,12 +87,12 @@ def unpredicated(node: Scan) -> tuple[Scan, Expression] | None:
     return replace(node, columns=columns, predicate=None), renumber(node.predicate, places)
 
 
-def _divided_scan(engine: FragmentEngine, node: Scan) -> Relation | None:
+def _split_scan(engine: FragmentEngine, node: Scan) -> Relation | None:
     found = unpredicated(node)
     if found is None:
         return None
     bare, condition = found
-    filtered = _divided_filter(
+    filtered = _split_filter(
         engine, Filter(input=bare, condition=condition, position=node.position)
     )
     if filtered is None:
@@ -106,7 +106,7 @@ def _divided_scan(engine: FragmentEngine, node: Scan) -> Relation | None:
     )
 
 
-def _divided_top(engine: FragmentEngine, node: Limit) -> Relation | None:
+def _split_top(engine: FragmentEngine, node: Limit) -> Relation | None:
     sort = node.input
     if (
         not isinstance(sort, Sort)

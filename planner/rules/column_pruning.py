@@ -47,8 +47,8 @@ from runnel.relation.subqueries import (
     WorkingTable,
 )
 
-Places = dict[int, int]
-_Pruned = tuple[Relation, Places]
+Positions = dict[int, int]
+_Pruned = tuple[Relation, Positions]
 
 
 def prune_columns(relation: Relation) -> Relation:
@@ -79,11 +79,11 @@ def _read(expressions: Iterable[Expression | None]) -> set[int]:
     return {index for item in expressions if item is not None for index in columns_of(item)}
 
 
-def _moved(positions: Places) -> Callable[[Expression], Expression]:
+def _moved(positions: Positions) -> Callable[[Expression], Expression]:
     return lambda expression: renumber(expression, positions)
 
 
-def _same(count: int) -> Places:
+def _same(count: int) -> Positions:
     return {i: i for i in range(count)}
 
 

@@ -59,8 +59,8 @@ def _over_fewer(
 ) -> Relation | None:
     """A join side with these keys, with its aggregation reduced to the groups that the other side
     has; None if there is no aggregation, or the reduction isn't worth it."""
-    positions = _places(keys)
-    other_positions = _places(other[1])
+    positions = _key_columns(keys)
+    other_positions = _key_columns(other[1])
     if positions is None or other_positions is None:
         return None
     if isinstance(node, (Project, Filter)):
@@ -104,7 +104,7 @@ def _over_fewer(
     return replace(node, input=semi)
 
 
-def _places(keys: Sequence[Expression]) -> list[int] | None:
+def _key_columns(keys: Sequence[Expression]) -> list[int] | None:
     """The indexes of the keys' columns; None if one isn't a plain column."""
     found = [key.index for key in keys if isinstance(key, Column)]
     return found if len(found) == len(keys) else None

@@ -26,7 +26,7 @@ from runnel.relation.nodes import Filter, Join, JoinKind, Project, Relation, ref
 from runnel.sqltypes import BOOLEAN
 
 _INNER = (JoinKind.INNER, JoinKind.CROSS)
-MOST_PARTS = 40
+MOST_RELATIONS = 40
 """Larger joins are left as written: the time grows with the cube of the number of relations."""
 
 OTHER_SELECTIVITY = 0.3
@@ -56,7 +56,7 @@ def _may_move(node: Relation) -> TypeGuard[Join]:
 
 
 @dataclass(slots=True)
-class _Parts:
+class _JoinGraph:
     """The relations and conditions of a join tree.
 
     relations: the leaves, in the order in which they are written.
@@ -112,7 +112,7 @@ def _conditions(node: Join) -> Iterable[Expression]:
 
 
 def _ordered(node: Relation) -> Relation:
-    graph = _Parts()
+    graph = _JoinGraph()
     numbers, shape = graph.collect(node)
     relations = [order_joins(item) for item in graph.relations]
     changed = any(new is not old for new, old in zip(relations, graph.relations, strict=True))
@@ -122,7 +122,7 @@ def _ordered(node: Relation) -> Relation:
     if has_streams:
         # Bounds of times can fail by overflow, but streams must be joined by them.
         fixed = [item for item in fixed if is_volatile(item)]
-    stays = len(relations) < 3 or len(relations) > MOST_PARTS or any(map(_is_equality, fixed))
+    stays = len(relations) < 3 or len(relations) > MOST_RELATIONS or any(map(_is_equality, fixed))
     if stays or (has_streams and all(map(_is_in_time, _inner_joins(node)))):
         return _with_leaves(node, iter(relations)) if changed else node
     greedy = _Greedy(graph, [item for item in graph.conditions if item not in fixed])
@@ -177,11 +177,11 @@ def _is_equality(condition: Expression) -> bool:
 
 
 @dataclass(slots=True)
-class _Part:
+class _JoinedRelations:
     """A join of some of the relations.
 
     members: the numbers of the relations.
-    shape: how they are nested, as in `_Parts.collect`.
+    shape: how they are nested, as in `_JoinGraph.collect`.
     columns: for each column of `relation`, its number in the whole join.
     rows: estimated number of rows.
     """
@@ -196,36 +196,38 @@ class _Part:
 class _Greedy:
     """Joins one pair of relations after another."""
 
-    def __init__(self, graph: _Parts, conditions: list[Expression]) -> None:
+    def __init__(self, graph: _JoinGraph, conditions: list[Expression]) -> None:
         self._graph = graph
         self._conditions = [(item, graph.owners(item)) for item in conditions]
         self._classes = _classes(conditions)
         self._domains: dict[int, float] = {}
 
-    def joined(self) -> _Part | None:
+    def joined(self) -> _JoinedRelations | None:
         """The join of all relations; None if a size is unknown."""
-        left: list[_Part] = []
+        left: list[_JoinedRelations] = []
         for number, relation in enumerate(self._graph.relations):
             rows = estimate(relation)
             if rows is None:
                 return None
             offset = self._graph.offsets[number]
             columns = list(range(offset, offset + len(relation.fields)))
-            left.append(_Part(frozenset((number,)), number, relation, columns, float(rows)))
+            left.append(
+                _JoinedRelations(frozenset((number,)), number, relation, columns, float(rows))
+            )
         while len(left) > 1:
             first, second = min(combinations(left, 2), key=lambda pair: self._cost(*pair))
             left = [item for item in left if item is not first and item is not second]
             left.append(self._join(first, second))
         return left[0]
 
-    def joined_in_time(self) -> _Part | None:
+    def joined_in_time(self) -> _JoinedRelations | None:
         """The join of streams in the order in which they are written, except that each is joined
         when its times and the times before it bound each other; None if a stream is left over."""
-        left: list[_Part] = []
+        left: list[_JoinedRelations] = []
         for number, relation in enumerate(self._graph.relations):
             offset = self._graph.offsets[number]
             columns = list(range(offset, offset + len(relation.fields)))
-            left.append(_Part(frozenset((number,)), number, relation, columns, 1.0))
+            left.append(_JoinedRelations(frozenset((number,)), number, relation, columns, 1.0))
         joined = left.pop(0)
         while left:
             index = next(
@@ -236,7 +238,7 @@ class _Greedy:
             joined = self._join(joined, left.pop(index))
         return joined
 
-    def _fits_in_time(self, first: _Part, second: _Part) -> bool:
+    def _fits_in_time(self, first: _JoinedRelations, second: _JoinedRelations) -> bool:
         where = {old: new for new, old in enumerate(first.columns + second.columns)}
         condition = conjunction(renumber(item, where) for item, _ in self._between(first, second))
         join = Join(
@@ -244,7 +246,9 @@ class _Greedy:
         )
         return _is_in_time(join)
 
-    def _between(self, first: _Part, second: _Part) -> list[tuple[Expression, frozenset[int]]]:
+    def _between(
+        self, first: _JoinedRelations, second: _JoinedRelations
+    ) -> list[tuple[Expression, frozenset[int]]]:
         """The conditions that can be evaluated when the two are joined, and not before."""
         both = first.members | second.members
         return [
@@ -254,7 +258,9 @@ class _Greedy:
             and not (owners and (owners <= first.members or owners <= second.members))
         ]
 
-    def _cost(self, first: _Part, second: _Part) -> tuple[int, float, float, tuple[int, ...]]:
+    def _cost(
+        self, first: _JoinedRelations, second: _JoinedRelations
+    ) -> tuple[int, float, float, tuple[int, ...]]:
         """The sort key of a pair: with an equality first, then with another condition, then without
         one; then by the number of rows."""
         check_time()
@@ -263,7 +269,7 @@ class _Greedy:
         order = tuple(sorted(first.members | second.members))
         return kind, self._rows(first, second), first.rows + second.rows, order
 
-    def _rows(self, first: _Part, second: _Part) -> float:
+    def _rows(self, first: _JoinedRelations, second: _JoinedRelations) -> float:
         rows = first.rows * second.rows
         equal: dict[frozenset[int], float] = {}
         for condition, owners in self._between(first, second):
@@ -293,7 +299,7 @@ class _Greedy:
             self._domains |= dict.fromkeys(members, min(sizes))
         return self._domains[column]
 
-    def _join(self, first: _Part, second: _Part) -> _Part:
+    def _join(self, first: _JoinedRelations, second: _JoinedRelations) -> _JoinedRelations:
         conditions = [item for item, _ in self._between(first, second)]
         self._conditions = [item for item in self._conditions if item[0] not in conditions]
         rows = self._rows(first, second)
@@ -308,7 +314,9 @@ class _Greedy:
             position=first.relation.position,
         )
         shape = frozenset((first.shape, second.shape))
-        return _Part(first.members | second.members, shape, relation, columns, max(rows, 1.0))
+        return _JoinedRelations(
+            first.members | second.members, shape, relation, columns, max(rows, 1.0)
+        )
 
 
 def _base_rows(relation: Relation) -> float:

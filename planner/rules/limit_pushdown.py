@@ -40,12 +40,12 @@ def _push(node: Limit) -> Relation:
     if isinstance(below, Join) and below.kind in _KEEPS_EVERY_LEFT_ROW:
         return replace(node, input=replace(below, left=_limited(below.left, rows)))
     if isinstance(below, Scan):
-        limited = _told(below, rows)
+        limited = _with_limit(below, rows)
         return node if limited is below else replace(node, input=limited)
     return node
 
 
-def _told(scan: Scan, rows: Expression) -> Scan:
+def _with_limit(scan: Scan, rows: Expression) -> Scan:
     """The scan with the number of rows that are needed, if that is a number and no predicate drops
     rows."""
     count = literal_count(rows)
@@ -81,5 +81,5 @@ def _limited(relation: Relation, rows: Expression) -> Relation:
         and relation.predicate is None
         and literal_count(rows) is not None
     ):
-        return _told(relation, rows)
+        return _with_limit(relation, rows)
     return Limit(input=relation, count=rows, offset=None, position=relation.position)

@@ -46,7 +46,7 @@ from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows, WindowKind
 from runnel.relation.subqueries import GroupLimit, Series, UnnestTogether
 
-Parts = list[Expression]
+Conjuncts = list[Expression]
 _INNER = (JoinKind.INNER, JoinKind.CROSS)
 _KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, JoinKind.SINGLE, *MARKS)
 
@@ -56,14 +56,14 @@ def push_predicates(relation: Relation) -> Relation:
     return _push(relation, [])
 
 
-def _push(node: Relation, parts: Parts) -> Relation:
+def _push(node: Relation, parts: Conjuncts) -> Relation:
     """The rows of `node` for which all conjuncts (over its fields, in order) are true."""
     check_time()
     rule = _RULES.get(type(node))
     if rule is not None:
         pushed: Relation = rule(node, parts)
         return pushed
-    return _kept(_below(node), parts)
+    return _retained(_below(node), parts)
 
 
 def _below(node: Relation) -> Relation:
@@ -74,57 +74,59 @@ def _below(node: Relation) -> Relation:
     return node.with_inputs(inputs)
 
 
-def _kept(node: Relation, parts: Sequence[Expression]) -> Relation:
+def _retained(node: Relation, parts: Sequence[Expression]) -> Relation:
     condition = conjunction(parts)
     if condition is None:
         return node
     return Filter(input=node, condition=condition, position=condition.position or parts[0].position)
 
 
-def _filter(node: Filter, parts: Parts) -> Relation:
+def _filter(node: Filter, parts: Conjuncts) -> Relation:
     return _push(node.input, conjuncts(node.condition) + parts)
 
 
-def _project(node: Project, parts: Parts) -> Relation:
+def _project(node: Project, parts: Conjuncts) -> Relation:
     volatile = {i for i, item in enumerate(node.expressions) if is_volatile(item)}
     moving, staying = divide(parts, lambda part: not columns_of(part) & volatile, True)
     below = _push(node.input, [substitute(part, node.expressions) for part in moving])
-    return _kept(node if below is node.input else replace(node, input=below), staying)
+    return _retained(node if below is node.input else replace(node, input=below), staying)
 
 
-def _sort(node: Sort, parts: Parts) -> Relation:
+def _sort(node: Sort, parts: Conjuncts) -> Relation:
     moving, staying = divide(parts, lambda part: True, True)
     below = _push(node.input, moving)
-    return _kept(node if below is node.input else replace(node, input=below), staying)
+    return _retained(node if below is node.input else replace(node, input=below), staying)
 
 
-def _aggregate(node: Aggregate, parts: Parts) -> Relation:
+def _aggregate(node: Aggregate, parts: Conjuncts) -> Relation:
     count = len(node.keys) if not any(is_volatile(key) for key in node.keys) else 0
     moving, staying = divide(parts, lambda part: bool(count) and reads_only(part, 0, count), True)
     below = _push(node.input, [substitute(part, node.keys) for part in moving])
-    return _kept(node if below is node.input else replace(node, input=below), staying)
+    return _retained(node if below is node.input else replace(node, input=below), staying)
 
 
-def _union(node: Union, parts: Parts) -> Relation:
+def _union(node: Union, parts: Conjuncts) -> Relation:
     moving, staying = divide(parts, lambda part: True, True)
-    return _kept(replace(node, parts=tuple(_push(item, moving) for item in node.parts)), staying)
+    return _retained(
+        replace(node, parts=tuple(_push(item, moving) for item in node.parts)), staying
+    )
 
 
-def _set_operation(node: SetOperation, parts: Parts) -> Relation:
+def _set_operation(node: SetOperation, parts: Conjuncts) -> Relation:
     moving, staying = divide(parts, lambda part: True, False)
-    return _kept(
+    return _retained(
         replace(node, left=_push(node.left, moving), right=_push(node.right, moving)), staying
     )
 
 
-def _per_row(node: Unnest | Series | UnnestTogether, parts: Parts) -> Relation:
+def _per_row(node: Unnest | Series | UnnestTogether, parts: Conjuncts) -> Relation:
     width = len(node.input.fields)
     moving, staying = divide(parts, lambda part: reads_only(part, 0, width), node.outer)
     below = _push(node.input, moving)
-    return _kept(node if below is node.input else replace(node, input=below), staying)
+    return _retained(node if below is node.input else replace(node, input=below), staying)
 
 
-def _assign_windows(node: AssignWindows, parts: Parts) -> Relation:
+def _assign_windows(node: AssignWindows, parts: Conjuncts) -> Relation:
     """Every row is in at least one window, so no row is dropped. But a session depends on all rows
     of its partition."""
     width = len(node.input.fields)
@@ -136,26 +138,26 @@ def _assign_windows(node: AssignWindows, parts: Parts) -> Relation:
     else:
         moving, staying = divide(parts, lambda part: reads_only(part, 0, width), True)
     below = _push(node.input, moving)
-    return _kept(node if below is node.input else replace(node, input=below), staying)
+    return _retained(node if below is node.input else replace(node, input=below), staying)
 
 
-def _window(node: Window, parts: Parts) -> Relation:
+def _window(node: Window, parts: Conjuncts) -> Relation:
     """Moves conjuncts over the partition columns, except DOUBLE columns: 0 and −0 are in one
     partition, but a condition can distinguish them."""
     shared = set.intersection(*(_plain_columns(call.partition) for call in node.calls))
     moving, staying = divide(parts, lambda part: columns_of(part) <= shared, True)
     below = _push(node.input, moving)
-    return _kept(node if below is node.input else replace(node, input=below), staying)
+    return _retained(node if below is node.input else replace(node, input=below), staying)
 
 
-def _group_limit(node: GroupLimit, parts: Parts) -> Relation:
+def _group_limit(node: GroupLimit, parts: Conjuncts) -> Relation:
     """Moves conjuncts over the keys alone, which drop only whole groups."""
     keys = {key.index for key in node.keys if isinstance(key, Column)}
     moving, staying = divide(
         parts, lambda part: bool(columns_of(part)) and columns_of(part) <= keys, False
     )
     below = _push(node.input, moving)
-    return _kept(node if below is node.input else replace(node, input=below), staying)
+    return _retained(node if below is node.input else replace(node, input=below), staying)
 
 
 def _plain_columns(keys: Sequence[Expression]) -> set[int]:
@@ -166,13 +168,13 @@ def _plain_columns(keys: Sequence[Expression]) -> set[int]:
     }
 
 
-def _join(node: Join, parts: Parts) -> Relation:
+def _join(node: Join, parts: Conjuncts) -> Relation:
     if node.kind in _INNER:
         return _inner_join(node, parts)
     width = len(node.left.fields)
     own = conjuncts(node.condition)
-    to_left: Parts = []
-    to_right: Parts = []
+    to_left: Conjuncts = []
+    to_right: Conjuncts = []
     if node.kind in LEFT_ONLY or node.kind in _KEEPS_EVERY_LEFT_ROW:
         keeps = node.kind in _KEEPS_EVERY_LEFT_ROW
         to_left, parts = divide(parts, lambda part: reads_only(part, 0, width), keeps)
@@ -197,10 +199,10 @@ def _join(node: Join, parts: Parts) -> Relation:
         right=_push(node.right, to_right),
         condition=conjunction(own),
     )
-    return _kept(joined, parts)
+    return _retained(joined, parts)
 
 
-def _inner_join(node: Join, parts: Parts) -> Relation:
+def _inner_join(node: Join, parts: Conjuncts) -> Relation:
     """Moves conjuncts of the condition and from above.
 
     A conjunct over one side moves there; the others become the join's condition. A volatile
@@ -210,8 +212,8 @@ def _inner_join(node: Join, parts: Parts) -> Relation:
     everything = conjuncts(node.condition) + parts
     to_left, rest = divide(everything, lambda part: reads_only(part, 0, width), False)
     to_right, rest = divide(rest, lambda part: _is_right(part, width), False)
-    above: Parts = []
-    paired: Parts = []
+    above: Conjuncts = []
+    paired: Conjuncts = []
     for part in rest:
         (above if is_volatile(part) or (above and can_fail(part)) else paired).append(part)
     condition = conjunction(paired)
@@ -222,14 +224,14 @@ def _inner_join(node: Join, parts: Parts) -> Relation:
         right=_push(node.right, [shift(part, -width) for part in to_right]),
         condition=condition,
     )
-    return _kept(joined, above)
+    return _retained(joined, above)
 
 
 def _is_right(part: Expression, width: int) -> bool:
     return all(index >= width for index in columns_of(part))
 
 
-_RULES: dict[type[Relation], Callable[[Any, Parts], Relation]] = {
+_RULES: dict[type[Relation], Callable[[Any, Conjuncts], Relation]] = {
     Filter: _filter,
     Project: _project,
     Sort: _sort,

@@ -38,7 +38,7 @@ TIME = "event time"
 
 
 @frozen
-class TimedRows:
+class BoundedRows:
     """The rows of a query with one more column, the last, which has the bound. `place`: the column
     of the query itself that it is, if it is one. `completes`: a row is given when the watermark has
     passed its bound, and not before."""
@@ -81,7 +81,7 @@ def check_repeatable(relation: Relation, is_keyed: bool) -> None:
             )
 
 
-def with_time(relation: Relation) -> TimedRows | None:
+def with_time(relation: Relation) -> BoundedRows | None:
     """The rows with the event time that the watermark bounds; None where the query has lost it
     below something that keeps rows of its own."""
     found = _with_time(relation)
@@ -93,7 +93,7 @@ def with_time(relation: Relation) -> TimedRows | None:
     completes = isinstance(node, Aggregate) and (
         node.emission is None or node.emission.every is None
     )
-    return TimedRows(*found, completes)
+    return BoundedRows(*found, completes)
 
 
 def _with_time(relation: Relation) -> tuple[Relation, TimeBound, int | None] | None:

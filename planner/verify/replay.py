@@ -10,7 +10,7 @@ from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import Literal
-from runnel.planner.lower.dag_builder import Lowering, Output
+from runnel.planner.lower.dag_builder import Lowering, VertexOutput
 from runnel.planner.lower.lower import RULES
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical
@@ -21,7 +21,7 @@ from runnel.sqltypes import BIGINT
 
 
 @frozen
-class Places:
+class PositionVertices:
     """The vertices of a job's plan whose state says how far it is: those that scan a table, those
     that count up, and the one that writes."""
 
@@ -30,7 +30,7 @@ class Places:
     sinks: list[str] = field(default_factory=list)
 
 
-def places_of(plan: Physical) -> Places:
+def position_vertices(plan: Physical) -> PositionVertices:
     """Those of a plan as named jobs run it."""
     noting = _Noting(2, RULES)
     noting.lower(plan)
@@ -42,10 +42,10 @@ class _Noting(Lowering):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        self.places = Places()
+        self.places = PositionVertices()
         self._nodes: list[Physical] = []
 
-    def lower(self, node: Physical) -> Output:
+    def lower(self, node: Physical) -> VertexOutput:
         self._nodes.append(node)
         try:
             return super().lower(node)
@@ -57,7 +57,7 @@ class _Noting(Lowering):
         node = self._nodes[-1]
         if isinstance(node, physical.SourceScan):
             self.places.scans[made.name] = node.table
-        elif isinstance(node, physical.Generate) and node.function == "generate_stream":
+        elif isinstance(node, physical.PhysicalGenerate) and node.function == "generate_stream":
             self.places.generators.append(made.name)
         elif isinstance(node, physical.Write):
             self.places.sinks.append(made.name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import runnel
 from runnel.errors import Error
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.render import Rendering
@@ -59,7 +59,7 @@ def _failing(cases: Sequence[FunctionCase]) -> Iterator[Failing]:
 def _own_error(case: FunctionCase, row: int) -> Error:
     columns = [item.slice(row, 1) for item in edge_table.arrays()]
     try:
-        evaluate(compile_expression(case.expression), Frame(columns, 1, _CONTEXT))
+        evaluate(compile_expression(case.expression), EvaluationInput(columns, 1, _CONTEXT))
     except Error as error:
         return error
     raise AssertionError(f"{case.shape} fails among other rows only")

@@ -18,7 +18,7 @@ import pyarrow as pa
 import runnel
 from runnel.connectors.spark.errors import leave_out_of_logs, spark_errors
 from runnel.errors import DataError, Error
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant, is_volatile
 from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, Literal, walk
@@ -150,7 +150,9 @@ def here(case: Case, sheet: Sheet) -> Outcome:
         try:
             array = evaluate(
                 evaluator,
-                Frame([item.slice(low, high - low) for item in columns], high - low, _CONTEXT),
+                EvaluationInput(
+                    [item.slice(low, high - low) for item in columns], high - low, _CONTEXT
+                ),
             )
         except DataError as error:
             if high - low == 1:

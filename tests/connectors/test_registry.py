@@ -16,7 +16,7 @@ from runnel.catalog import Table, TableColumn
 from runnel.connector import Connector, MappingDefinition, ReadableTable, ScanRequest
 from runnel.connectors import registry
 from runnel.connectors.iterators import IteratorSource, batches_of_rows
-from runnel.connectors.registry import CONNECTORS, Registry
+from runnel.connectors.registry import CONNECTORS, ConnectorRegistry
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT
 
@@ -84,7 +84,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", CONNECTORS)
 def test_every_listed_connector_is_there(name: str, tmp_path: Path) -> None:
-    connectors = Registry()
+    connectors = ConnectorRegistry()
     made = connectors.get(name.upper())
     assert made.name == name
     assert connectors.get(name.lower()) is made
@@ -95,19 +95,19 @@ def test_every_listed_connector_is_there(name: str, tmp_path: Path) -> None:
 
 def test_an_unknown_name_has_the_nearest_as_hint(outside: None) -> None:
     with pytest.raises(ProgrammingError) as caught:
-        Registry().get("Fil")
+        ConnectorRegistry().get("Fil")
     assert caught.value.message == 'connector type "Fil" not found'
     assert caught.value.hint == 'did you mean "File"?'
     assert caught.value.code == ErrorCode.OBJECT_NOT_FOUND
 
 
 def test_a_connector_of_another_package(outside: None) -> None:
-    connectors = Registry()
+    connectors = ConnectorRegistry()
     assert isinstance(connectors.get("OUTSIDE"), Outside)
 
 
 def test_closing_closes_all_and_then_reports(outside: None) -> None:
-    connectors = Registry()
+    connectors = ConnectorRegistry()
     connectors.get("outside")
     connectors.get("file")
     before = Outside.closed
@@ -119,16 +119,16 @@ def test_closing_closes_all_and_then_reports(outside: None) -> None:
 
 def test_a_broken_connector_of_another_package(outside: None) -> None:
     with pytest.raises(OperationalError) as caught:
-        Registry().get("broken")
+        ConnectorRegistry().get("broken")
     assert caught.value.message == 'connector "broken" of another package can\'t be loaded'
     assert caught.value.detail == "RuntimeError: no licence"
     with pytest.raises(OperationalError, match="returns a int, not a Connector"):
-        Registry().get("not_a_connector")
+        ConnectorRegistry().get("not_a_connector")
 
 
 def test_connectors_are_imported_when_used() -> None:
     code = (
-        "import sys, runnel.connectors.registry; runnel.connectors.registry.Registry(); "
+        "import sys, runnel.connectors.registry; runnel.connectors.registry.ConnectorRegistry(); "
         "loaded = set(sys.modules); "
         "assert 'runnel.connectors.files.connector' not in loaded; "
         "assert 'runnel.connectors.imap.connector' not in loaded; "
@@ -138,20 +138,20 @@ def test_connectors_are_imported_when_used() -> None:
 
 
 def test_a_connector_is_added_to_one_registry() -> None:
-    connectors = Registry()
+    connectors = ConnectorRegistry()
     mine = Quiet()
     connectors.add(mine)
     assert connectors.get("QUIET") is mine
     with pytest.raises(ProgrammingError, match='connector type "Quiet" exists already'):
         connectors.add(Quiet())
     with pytest.raises(ProgrammingError, match='connector type "Quiet" not found'):
-        Registry().get("Quiet")
+        ConnectorRegistry().get("Quiet")
     connectors.close()
     assert mine.is_closed
 
 
 def test_what_can_not_be_added() -> None:
-    connectors = Registry()
+    connectors = ConnectorRegistry()
     own = Quiet()
     own.name = "duckdb"
     with pytest.raises(ProgrammingError, match='connector type "duckdb" exists already'):

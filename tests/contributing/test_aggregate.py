@@ -11,11 +11,11 @@ from runnel.expressions.aggregates import registry
 from runnel.expressions.aggregates.function import AggregateFunction, integral, same
 from runnel.expressions.aggregates.states import Extreme
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.nodes import Aggregate
+from runnel.expressions.nodes import AggregateCall
 from runnel.sqltypes import to_arrow
 
 
-def width(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def width(columns: list[pa.Array], call: AggregateCall, context: EvaluationContext) -> pa.Array:
     """The value of each group from its states: the largest minus the smallest argument."""
     smallest, largest = columns
     return pc.subtract(largest, smallest)

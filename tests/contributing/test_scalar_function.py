@@ -7,7 +7,7 @@ import pytest
 
 import runnel
 from runnel.expressions.function import over_first
-from runnel.expressions.functions import FUNCTIONS, SQL_NAMES, Registry
+from runnel.expressions.functions import FUNCTIONS, SQL_NAMES, FunctionRegistry
 from runnel.expressions.signature import TEXT, named, signature
 from runnel.sqltypes import VARCHAR
 
@@ -25,7 +25,7 @@ SWAPCASE = named(
 def connection(monkeypatch: pytest.MonkeyPatch) -> runnel.Connection:
     """A connection that knows the function: in the code, a line in FUNCTIONS of its family."""
     for table, name in ((FUNCTIONS, "swapcase"), (SQL_NAMES, "SWAPCASE")):
-        assert isinstance(table, Registry)
+        assert isinstance(table, FunctionRegistry)
         monkeypatch.setitem(table._known, name, SWAPCASE)
     return runnel.connect()
 

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from runnel.expressions import build
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import array_of, canonical, parameter_type, python_values
 from runnel.expressions.nodes import Column, Expression, Literal
@@ -137,7 +137,7 @@ class Rows:
         expression's SQL type, and that slices of the columns give the same."""
         context = EvaluationContext(arguments, now, zone)
         evaluator = compile_expression(expression)
-        array = evaluate(evaluator, Frame(self.arrays, self.num_rows, context))
+        array = evaluate(evaluator, EvaluationInput(self.arrays, self.num_rows, context))
         assert array.type == to_arrow(expression.type)
         assert len(array) == self.num_rows
         array.validate(full=True)
@@ -145,7 +145,8 @@ class Rows:
         if self.num_rows > 2:
             parts = [column.slice(2) for column in self.arrays]
             again = python_values(
-                evaluate(evaluator, Frame(parts, self.num_rows - 2, context)), expression.type
+                evaluate(evaluator, EvaluationInput(parts, self.num_rows - 2, context)),
+                expression.type,
             )
             assert same(again, values[2:]), "a slice gives something else"
         return values

@@ -57,23 +57,28 @@ BUFFERING = {logical.Aggregate, logical.Sort, over.Window, *COMPARING}
 
 # Physical nodes.
 SCANS = {physical.SourceScan, physical.IndexScan}
-FRAGMENTS = {physical.Fragment, physical.NarrowedFragment}
-P_LEAVES = {*SCANS, *FRAGMENTS, physical.Values, physical.Generate}
-REFERENCES = {physical.CommonRows, physical.WorkingTable}
-SHARED = {physical.Shared, physical.Hold}
-P_ROW_BY_ROW = {physical.Calc, physical.Expand, physical.Unnest, physical.Series}
-P_GROUPING = {physical.HashAggregate, physical.GroupLimit, physical.SetOperation}
-P_ORDERING = {physical.Sort, physical.TopN, physical.Window}
-P_BUFFERING = {*P_GROUPING, *P_ORDERING, physical.Recursion}
-P_WINDOWS = {stream_nodes.AssignWindows, stream_nodes.ImposeOrder}
+FRAGMENTS = {physical.PhysicalFragment, physical.NarrowedFragment}
+P_LEAVES = {*SCANS, *FRAGMENTS, physical.PhysicalValues, physical.PhysicalGenerate}
+REFERENCES = {physical.PhysicalCommonRows, physical.PhysicalWorkingTable}
+SHARED = {physical.Shared, physical.Spool}
+P_ROW_BY_ROW = {
+    physical.Calc,
+    physical.PhysicalExpand,
+    physical.PhysicalUnnest,
+    physical.PhysicalSeries,
+}
+P_GROUPING = {physical.HashAggregate, physical.PhysicalGroupLimit, physical.PhysicalSetOperation}
+P_ORDERING = {physical.PhysicalSort, physical.TopN, physical.PhysicalWindow}
+P_BUFFERING = {*P_GROUPING, *P_ORDERING, physical.PhysicalRecursion}
+P_WINDOWS = {stream_nodes.PhysicalAssignWindows, stream_nodes.PhysicalImposeOrder}
 P_GROUPED_WINDOWS = {stream_nodes.FramedAggregate, stream_nodes.SessionAggregate}
 P_STREAM_GROUPS = {
-    stream_nodes.TimedAggregate,
+    stream_nodes.EventTimeAggregate,
     stream_nodes.SessionRows,
     *P_GROUPED_WINDOWS,
 }
-P_STREAM_ORDER = {stream_nodes.TimedSort, stream_nodes.TimedWindow}
-P_STREAM_JOINS = {stream_nodes.IntervalJoin, stream_nodes.TimedJoin, stream_nodes.AsOfJoin}
+P_STREAM_ORDER = {stream_nodes.EventTimeSort, stream_nodes.EventTimeWindow}
+P_STREAM_JOINS = {stream_nodes.IntervalJoin, stream_nodes.WindowJoin, stream_nodes.PhysicalAsOfJoin}
 WRITE = {physical.Write}
 LATE = {stream_nodes.LateFilter}
 
@@ -255,7 +260,7 @@ RULES = [
         {
             REPLACED: DEPENDENT,
             "EXPLAIN shows the logical plan without it": ENGINE,
-            "sharing replaces it": {physical.CommonRows},
+            "sharing replaces it": {physical.PhysicalCommonRows},
         },
     ),
     Rule(
@@ -263,8 +268,8 @@ RULES = [
         (identity_nodes._KEEPING,),
         {
             NOT_KEEPING: {
-                physical.Limit,
-                physical.Union,
+                physical.PhysicalLimit,
+                physical.PhysicalUnion,
                 stream_nodes.LookupJoin,
                 *P_LEAVES,
                 *REFERENCES,
@@ -278,16 +283,16 @@ RULES = [
     ),
     Rule(
         "identity of operators",
-        (identity_nodes.RULES, vertices._meaning),
+        (identity_nodes.RULES, vertices._signature),
         {"it has no vertex of its own": {physical.Shared, *REFERENCES}},
     ),
     Rule(
         "forms of state",
-        (vertices._state_of, vertices._HOLDING_ROWS),
+        (vertices._state_of, vertices._BUFFERING_ROWS),
         {
             NOT_KEEPING: {
-                physical.Limit,
-                physical.Union,
+                physical.PhysicalLimit,
+                physical.PhysicalUnion,
                 stream_nodes.LookupJoin,
                 *P_LEAVES,
                 *REFERENCES,
@@ -307,13 +312,13 @@ RULES = [
         (state_columns._below,),
         {
             "its columns have no side: to name one would rename columns of stored state": {
-                physical.Limit,
-                physical.Union,
-                physical.Expand,
-                physical.Unnest,
-                physical.Series,
-                stream_nodes.AssignWindows,
-                stream_nodes.TimedWindow,
+                physical.PhysicalLimit,
+                physical.PhysicalUnion,
+                physical.PhysicalExpand,
+                physical.PhysicalUnnest,
+                physical.PhysicalSeries,
+                stream_nodes.PhysicalAssignWindows,
+                stream_nodes.EventTimeWindow,
                 *P_LEAVES,
                 *REFERENCES,
                 *P_BUFFERING,
@@ -329,20 +334,20 @@ RULES = [
         (recursion._STAGES, recursion._is_working_table),
         {
             REFUSED: {
-                physical.Recursion,
-                physical.SetOperation,
-                physical.Union,
-                physical.CommonRows,
-                stream_nodes.AsOfJoin,
+                physical.PhysicalRecursion,
+                physical.PhysicalSetOperation,
+                physical.PhysicalUnion,
+                physical.PhysicalCommonRows,
+                stream_nodes.PhysicalAsOfJoin,
                 stream_nodes.LookupJoin,
                 *P_GROUPED_WINDOWS,
                 *P_LEAVES,
             },
             "only streams have it, which a recursion can't read": {
-                stream_nodes.ImposeOrder,
-                stream_nodes.TimedAggregate,
+                stream_nodes.PhysicalImposeOrder,
+                stream_nodes.EventTimeAggregate,
                 stream_nodes.IntervalJoin,
-                stream_nodes.TimedJoin,
+                stream_nodes.WindowJoin,
                 *P_STREAM_ORDER,
                 *LATE,
             },
@@ -356,15 +361,15 @@ RULES = [
             "the rule compares its exact class": {physical.SourceScan},
             NOT_SHARED: {
                 physical.HashJoin,
-                physical.Limit,
-                physical.Series,
-                physical.Union,
+                physical.PhysicalLimit,
+                physical.PhysicalSeries,
+                physical.PhysicalUnion,
                 stream_nodes.LookupJoin,
-                stream_nodes.TimedSort,
+                stream_nodes.EventTimeSort,
                 *FRAGMENTS,
                 physical.IndexScan,
-                physical.Values,
-                physical.Generate,
+                physical.PhysicalValues,
+                physical.PhysicalGenerate,
                 *REFERENCES,
                 *P_BUFFERING,
                 *P_STREAM_JOINS,
@@ -379,40 +384,40 @@ RULES = [
         (table_sharing._LINKS,),
         {
             NOT_SHARED: {
-                physical.Recursion,
-                physical.Series,
-                physical.WorkingTable,
+                physical.PhysicalRecursion,
+                physical.PhysicalSeries,
+                physical.PhysicalWorkingTable,
                 stream_nodes.LookupJoin,
                 stream_nodes.SessionRows,
-                stream_nodes.AsOfJoin,
+                stream_nodes.PhysicalAsOfJoin,
                 *FRAGMENTS,
                 *WRITE,
             },
             "only streams have it": {
-                stream_nodes.ImposeOrder,
-                stream_nodes.TimedAggregate,
+                stream_nodes.PhysicalImposeOrder,
+                stream_nodes.EventTimeAggregate,
                 stream_nodes.IntervalJoin,
-                stream_nodes.TimedJoin,
+                stream_nodes.WindowJoin,
                 *P_STREAM_ORDER,
                 *LATE,
             },
             "it is made by sharing": SHARED,
-            "the plan that it stands for is shared": {physical.CommonRows},
+            "the plan that it stands for is shared": {physical.PhysicalCommonRows},
         },
     ),
     Rule(
         "operators that read all their input first",
-        (table_sharing._Sharing._waits,),
+        (table_sharing._TableSharing._waits,),
         {
             "it emits rows while it reads, or is taken to: its input is spooled where it waits": {
-                physical.GroupLimit,
-                physical.Limit,
-                physical.Recursion,
-                physical.SetOperation,
-                physical.Window,
+                physical.PhysicalGroupLimit,
+                physical.PhysicalLimit,
+                physical.PhysicalRecursion,
+                physical.PhysicalSetOperation,
+                physical.PhysicalWindow,
                 stream_nodes.LookupJoin,
                 stream_nodes.SessionRows,
-                stream_nodes.TimedWindow,
+                stream_nodes.EventTimeWindow,
                 *P_LEAVES,
                 *REFERENCES,
                 *SHARED,
@@ -429,9 +434,9 @@ RULES = [
         (dynamic_filters._RULES,),
         {
             "fewer input rows would change its result": {
-                physical.GroupLimit,
-                physical.Limit,
-                physical.Recursion,
+                physical.PhysicalGroupLimit,
+                physical.PhysicalLimit,
+                physical.PhysicalRecursion,
                 physical.TopN,
                 *P_WINDOWS,
                 *P_STREAM_GROUPS,
@@ -439,13 +444,13 @@ RULES = [
                 *P_STREAM_JOINS,
             },
             SAFE: {
-                physical.Expand,
+                physical.PhysicalExpand,
                 physical.IndexScan,
-                physical.Generate,
-                physical.Series,
-                physical.SetOperation,
-                physical.Unnest,
-                physical.Values,
+                physical.PhysicalGenerate,
+                physical.PhysicalSeries,
+                physical.PhysicalSetOperation,
+                physical.PhysicalUnnest,
+                physical.PhysicalValues,
                 stream_nodes.LookupJoin,
             },
             "it may have another reader": {*REFERENCES, *SHARED},
@@ -465,7 +470,7 @@ RULES = [
     ),
     Rule(
         "nodes that hold their input in memory",
-        (memory_need._holding, memory_need._HOLDING),
+        (memory_need._blocking_action, memory_need._HOLDING),
         {
             REPLACED: DEPENDENT,
             "it holds no input": {
@@ -503,16 +508,16 @@ RULES = [
         (late_rows.passing_late,),
         {
             "its rows are no longer those of the SESSION": {
-                physical.CommonRows,
-                physical.Limit,
-                physical.Series,
-                physical.WorkingTable,
+                physical.PhysicalCommonRows,
+                physical.PhysicalLimit,
+                physical.PhysicalSeries,
+                physical.PhysicalWorkingTable,
                 *P_LEAVES,
                 *P_BUFFERING,
                 *P_WINDOWS,
                 *P_STREAM_JOINS,
                 *P_STREAM_ORDER,
-                stream_nodes.TimedAggregate,
+                stream_nodes.EventTimeAggregate,
                 *P_GROUPED_WINDOWS,
                 *LATE,
                 *WRITE,
@@ -634,7 +639,7 @@ PARTIAL = {
     "planner/physical/choose.py::_ordered": "it recognises a sort by a table's own order",
     "planner/physical/key_lookup.py::key_lookup": SAFE,
     "planner/physical/sharing/tables.py::_WORTH_KEEPING": SAFE,
-    f"planner/physical/sharing/tables.py::{table_sharing._Sharing.note.__qualname__}": SAFE,
+    f"planner/physical/sharing/tables.py::{table_sharing._TableSharing.note.__qualname__}": SAFE,
     "planner/physical/sharing/tables.py::_TAKE_ALL": "used by _Sharing._waits",
     "planner/pushdown/fragments.py::_OPEN": "used by _Placing.place",
     "planner/pushdown/memory_need.py::_gives_at_end": SAFE,

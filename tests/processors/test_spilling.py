@@ -14,7 +14,7 @@ from runnel.errors import DataError, OperationalError
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import SortKey
 from runnel.processors.grouping.aggregate import aggregate
-from runnel.processors.grouping.aggregation import Stage
+from runnel.processors.grouping.aggregation import AggregationStage
 from runnel.processors.grouping.set_operation import set_operation
 from runnel.processors.joins import build_side as join_table
 from runnel.processors.joins import spilled as spilled_join
@@ -57,7 +57,7 @@ def test_groups(keys: str, rows: int, memory: Memory) -> None:
     by = tuple(columns_of(table)[key] for key in keys)
     names = tuple(f"c{i}" for i in range(len(by) + len(calls)))
     memory.limit = 150_000
-    supplier = aggregate(by, calls, names, Stage.SINGLE)
+    supplier = aggregate(by, calls, names, AggregationStage.SINGLE)
     actual = outputs(
         supplier, [table.to_batches(max_chunksize=40)], memory=memory, snapshots=False, **QUICK
     )
@@ -72,7 +72,7 @@ def test_many_groups_divided_more_than_once(memory: Memory) -> None:
         aggregate_call("sum", [columns["v"]]),
         aggregate_call("count", [columns["v"]], True),
     )
-    supplier = aggregate((columns["n"],), calls, ("n", "c", "s", "d"), Stage.SINGLE)
+    supplier = aggregate((columns["n"],), calls, ("n", "c", "s", "d"), AggregationStage.SINGLE)
     wanted = [(i, 2, 2 * i + 1000, 2) for i in range(1000)]
     options = {"memory": memory, "ordered": False, "snapshots": False, **QUICK}
     memory.limit = 40_000
@@ -83,7 +83,9 @@ def test_an_accumulating_stage_passes_on_what_it_has_no_room_for() -> None:
     memory = Memory(LIMIT)
     table = random_table(3, 4000, "n")
     (n,) = columns_of(table).values()
-    supplier = aggregate((n,), (aggregate_call("count", []),), ("n", "c"), Stage.ACCUMULATE)
+    supplier = aggregate(
+        (n,), (aggregate_call("count", []),), ("n", "c"), AggregationStage.ACCUMULATE
+    )
     batches = outputs(
         supplier, [table.to_batches(max_chunksize=300)], memory=memory, snapshots=False, **QUICK
     )
@@ -100,7 +102,7 @@ def test_distinct_arguments_without_groups(memory: Memory) -> None:
         aggregate_call("sum", [column], True),
         aggregate_call("count", []),
     )
-    supplier = aggregate((), calls, ("c", "s", "n"), Stage.SINGLE)
+    supplier = aggregate((), calls, ("c", "s", "n"), AggregationStage.SINGLE)
     wanted = [(1500, 1500 * 1499 // 2, 3000)]
     verify_processor(
         supplier,

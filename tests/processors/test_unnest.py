@@ -7,7 +7,7 @@ import pytest
 
 from runnel.expressions import build
 from runnel.expressions.nodes import Literal
-from runnel.processors.unnest import PIECE_BYTES, unnest
+from runnel.processors.unnest import CHUNK_BYTES, unnest
 from runnel.sqltypes import VARCHAR
 from runnel.testing import verify_processor
 from tests.processors.random_tables import columns_of, outputs, random_table
@@ -87,4 +87,4 @@ def test_repeated_arrays_make_smaller_pieces() -> None:
     pieces = outputs(unnest(array, False, None, ("n", "l", "item")), [[lists]], row_by_row=False)
     assert sum(piece.num_rows for piece in pieces) == 5000
     assert 1 < len(pieces) < 10
-    assert max(piece.nbytes for piece in pieces) < 2 * PIECE_BYTES
+    assert max(piece.nbytes for piece in pieces) < 2 * CHUNK_BYTES

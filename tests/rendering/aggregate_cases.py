@@ -14,7 +14,7 @@ from runnel.errors import DataError, Error
 from runnel.expressions import build
 from runnel.expressions.aggregates.registry import AGGREGATES, aggregate_call
 from runnel.expressions.kernels.values import array_of, python_values
-from runnel.expressions.nodes import Aggregate, Column, Literal
+from runnel.expressions.nodes import AggregateCall, Column, Literal
 from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.render import Dialect, Rendering
 from runnel.sqltypes import DOUBLE, INTEGER, Kind
@@ -89,7 +89,7 @@ class AggregateCase(NamedTuple):
     edge table."""
 
     shape: str
-    call: Aggregate
+    call: AggregateCall
     text: str
 
 

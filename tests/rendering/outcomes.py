@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from runnel.errors import DataError
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Column, Expression, transform
 from runnel.foreign.fragment import Unrenderable
-from runnel.rendering.render import Dialect, Rendering, Session
+from runnel.rendering.render import Dialect, Rendering, RenderingContext
 from runnel.sqltypes import Kind, SqlType, to_arrow
 from tests.expressions.edge_values import same
 from tests.rendering.edge_table import COLUMN_TEXTS, ROWS, arrays, value_number
 from tests.rendering.function_cases import FunctionCase, columns_used
 
 ZONE = "Europe/Berlin"
-SESSION = Session((), ZONE, 1_700_000_000_123_456)
+SESSION = RenderingContext((), ZONE, 1_700_000_000_123_456)
 _CONTEXT = EvaluationContext((), SESSION.now, ZONE)
 
 
@@ -55,7 +55,9 @@ def _evaluated(case: FunctionCase) -> Outcome:
     errors: set[int] = set()
 
     def run(low: int, high: int) -> None:
-        frame = Frame([item.slice(low, high - low) for item in columns], high - low, _CONTEXT)
+        frame = EvaluationInput(
+            [item.slice(low, high - low) for item in columns], high - low, _CONTEXT
+        )
         try:
             array = evaluate(evaluator, frame)
         except DataError:

@@ -13,7 +13,7 @@ from runnel.expressions.nodes import Call, Column, Expression, Literal, Paramete
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import UP_TO_PEERS, WindowCall
 from runnel.rendering.duckdb.dialect import DUCKDB
-from runnel.rendering.render import Rendering, Session
+from runnel.rendering.render import Rendering, RenderingContext
 from runnel.rendering.spark.dialect import SPARK
 from runnel.rendering.window import over
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, NULL, TIMESTAMP_TZ, VARCHAR, decimal
@@ -81,7 +81,7 @@ def test_spark_texts_hold_nothing_that_a_session_could_replace() -> None:
 def test_arguments_stand_as_literals_of_their_type() -> None:
     condition = build.call("eq", (X, Parameter(index=1, type=INTEGER)))
     assert Rendering(DUCKDB).expression(condition, COLUMNS) == "(t0.c0 = CAST($2 AS INTEGER))"
-    session = Session(arguments=("unused", 7))
+    session = RenderingContext(arguments=("unused", 7))
     assert (
         Rendering(DUCKDB, session).expression(condition, COLUMNS) == "(t0.c0 = CAST(7 AS INTEGER))"
     )
@@ -111,7 +111,7 @@ def test_a_failing_constant_in_a_branch_not_taken_is_no_error() -> None:
 def test_the_session_gives_zone_and_time() -> None:
     now = build.call("now", ())
     assert Rendering(DUCKDB).expression(now, []) == "CAST($(NOW()) AS TIMESTAMPTZ)"
-    session = Session(now=1_700_000_000_000_000, zone="Europe/Berlin")
+    session = RenderingContext(now=1_700_000_000_000_000, zone="Europe/Berlin")
     assert (
         Rendering(DUCKDB, session).expression(now, [])
         == "CAST('2023-11-14 22:13:20+00' AS TIMESTAMPTZ)"

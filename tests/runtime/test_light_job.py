@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier, between
-from runnel.deadline import Patience, current
+from runnel.deadline import Deadline, current
 from runnel.errors import (
     DataError,
     Error,
@@ -725,7 +725,7 @@ def test_what_a_blocking_processor_waits_with_is_woken_when_its_job_is_cancelled
         cooperative = False
 
         def complete(self) -> bool:
-            with current().telling(outer.set), Patience(None) as nested, nested.telling(inner.set):
+            with current().telling(outer.set), Deadline(None) as nested, nested.telling(inner.set):
                 entered.set()
                 woken.extend(event.wait(3) for event in (outer, inner))
             return True

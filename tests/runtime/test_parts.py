@@ -17,7 +17,7 @@ from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.runtime.tasklets.processor_tasklet import STEPS
-from runnel.runtime.tasklets.state import State
+from runnel.runtime.tasklets.state import TaskletState
 from runnel.runtime.template import Template, connected
 from runnel.runtime.threads.idle import FIRST_DELAY, LAST_DELAY, Backoff, Parker
 from runnel.runtime.threads.timers import NEVER, Timers
@@ -38,8 +38,8 @@ from tests.runtime.sample_processors import (
 
 
 def test_every_state_has_a_step() -> None:
-    assert len(STEPS) == len(State) - 1
-    for state in list(State)[:-1]:
+    assert len(STEPS) == len(TaskletState) - 1
+    for state in list(TaskletState)[:-1]:
         words = state.name.lower().split("_")
         assert STEPS[state].__name__.lstrip("_").startswith(words[0])
 

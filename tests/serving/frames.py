@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import runnel
 from runnel.serving.messages import arguments_message, error_of, unpacked
-from runnel.serving.server import Limits, Server
+from runnel.serving.server import Server, ServerLimits
 from runnel.serving.tokens import KnownCall
 from runnel.sqltypes import BIGINT, VARCHAR
 
@@ -193,7 +193,7 @@ class Handlers:
     def __init__(self, connection: runnel.Connection) -> None:
         connection.execute(MAP)
         connection.register("t", pa.table({"__key": [1, 2], "this": ["a", "b"]}))
-        self.server = Server(connection, TOKEN, limits=Limits(message=1 << 20, table=1 << 20))
+        self.server = Server(connection, TOKEN, limits=ServerLimits(message=1 << 20, table=1 << 20))
         self._call = Call(self.server)
 
     def answer(self, kind: str, frame: bytes, body: bytes) -> runnel.Error | None:

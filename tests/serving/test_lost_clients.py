@@ -16,7 +16,7 @@ import pytest
 
 import runnel
 from runnel.connector import WritableTable
-from runnel.serving.server import Limits, Server
+from runnel.serving.server import Server, ServerLimits
 from runnel.serving.statements import LOST
 from tests.waiting import eventually
 
@@ -47,7 +47,7 @@ def clock() -> Clock:
 def server(connection: runnel.Connection, clock: Clock) -> Iterator[Server]:
     """A server in front of `connection`, which has a map."""
     connection.execute(MAP)
-    made = Server(connection, TOKEN, limits=Limits(client_timeout=PATIENCE))
+    made = Server(connection, TOKEN, limits=ServerLimits(client_timeout=PATIENCE))
     made._calls.clock = clock
     yield made
     made.stop()

@@ -14,7 +14,7 @@ import pytest
 import runnel
 import runnel.serving.server as server_module
 from runnel.serving.messages import HEADER, PROTOCOL, packed, unpacked
-from runnel.serving.server import Address, Limits, Server
+from runnel.serving.server import Address, Server, ServerLimits
 
 TOKEN = "a token of the tests"
 OPTIONS = flight.FlightCallOptions(headers=[(HEADER, f"Bearer {TOKEN}".encode())])
@@ -231,7 +231,7 @@ def test_tokens_change_while_statements_run(server: Server, connection: runnel.C
 
 
 def test_a_table_has_a_limit(connection: runnel.Connection) -> None:
-    server = Server(connection, TOKEN, limits=Limits(message=1 << 16, table=1 << 16))
+    server = Server(connection, TOKEN, limits=ServerLimits(message=1 << 16, table=1 << 16))
     try:
         with runnel.connect(server.url, token=TOKEN) as remote:
             remote.register("small", pa.table({"a": list(range(1000))}))

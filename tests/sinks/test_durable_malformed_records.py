@@ -30,11 +30,11 @@ from runnel.errors import OperationalError
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.sinks.durable_write import ASK_AGAIN
 from runnel.processors.sinks.write import settle_staged
-from runnel.processors.sources.durable_malformed_records import DurableDivertingPartition
-from runnel.processors.sources.malformed_records import DivertingSource
-from runnel.processors.sources.scan import Scan, ScanMetaSupplier
+from runnel.processors.sources.durable_malformed_records import DurableMalformedRecordPartition
+from runnel.processors.sources.malformed_records import MalformedRecordSource
+from runnel.processors.sources.scan import ScanMetaSupplier, ScanProcessor
 from runnel.processors.sources.scan_state import SavedPartition, encode
-from runnel.relation.nodes import Divert
+from runnel.relation.nodes import MalformedOutput
 from runnel.sqltypes import VARCHAR
 from runnel.testing import ManualClock
 from tests.processors.places import job_context
@@ -106,8 +106,8 @@ class Numbers(Source):
 
 def opened(table: Bad, source: Source | None = None, **job: Any) -> Any:
     context = job_context(**{"owner": "7", "guarantee": Guarantee.EXACTLY_ONCE, **job})
-    divert = Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",))
-    [partition] = DivertingSource(source or Numbers(), divert, "scan t").split(context)
+    divert = MalformedOutput(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",))
+    [partition] = MalformedRecordSource(source or Numbers(), divert, "scan t").split(context)
     partition.open(lambda: None)
     return partition
 
@@ -176,7 +176,7 @@ def test_without_snapshots_or_positions_records_show_at_once() -> None:
         is_repeatable = False
 
     for partition in (opened(Bad(), guarantee=Guarantee.NONE), opened(Bad(), Forgetful())):
-        assert not isinstance(partition, DurableDivertingPartition)
+        assert not isinstance(partition, DurableMalformedRecordPartition)
     table = Bad()
     partition = opened(table, guarantee=Guarantee.NONE)
     while not isinstance(partition.read(), End):
@@ -187,8 +187,10 @@ def test_without_snapshots_or_positions_records_show_at_once() -> None:
 
 def test_a_partition_that_is_reopened_is_given_its_own_position() -> None:
     table = Bad()
-    source = DivertingSource(
-        Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t"
+    source = MalformedRecordSource(
+        Numbers(),
+        MalformedOutput(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)),
+        "scan t",
     )
     context = job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE)
     token = {"place": {"next": 39}, "staged": [], "epoch": 3}
@@ -203,8 +205,10 @@ def test_a_partition_that_is_reopened_is_given_its_own_position() -> None:
 
 def test_what_a_job_that_is_gone_had_diverted_is_given_up() -> None:
     table = Bad()
-    source = DivertingSource(
-        Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t"
+    source = MalformedRecordSource(
+        Numbers(),
+        MalformedOutput(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)),
+        "scan t",
     )
     partition = opened(table, request_snapshot=lambda: None)
     partition.read()
@@ -212,7 +216,7 @@ def test_what_a_job_that_is_gone_had_diverted_is_given_up() -> None:
     partition.close()
     assert table.disk.staged
     dag = DAG()
-    dag.vertex("scan t", ScanMetaSupplier(source, Scan), 1)  # type: ignore[arg-type]
+    dag.vertex("scan t", ScanMetaSupplier(source, ScanProcessor), 1)  # type: ignore[arg-type]
     settle_staged(dag, job_context(owner="7", guarantee=Guarantee.NONE), nothing, may_give_up=True)
     settle_staged(
         dag, job_context(owner="8", guarantee=Guarantee.EXACTLY_ONCE), nothing, may_give_up=True
@@ -244,10 +248,10 @@ def test_what_the_last_snapshot_counts_of_a_job_that_is_gone_is_committed(
     partition.position()  # of a snapshot that fails
     partition.close()
     assert len(table.disk.staged) == 2
-    divert = Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",))
-    source = DivertingSource(Gone() if is_down else Numbers(), divert, "scan t")
+    divert = MalformedOutput(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",))
+    source = MalformedRecordSource(Gone() if is_down else Numbers(), divert, "scan t")
     dag = DAG()
-    dag.vertex("scan t", ScanMetaSupplier(source, Scan), 1)  # type: ignore[arg-type]
+    dag.vertex("scan t", ScanMetaSupplier(source, ScanProcessor), 1)  # type: ignore[arg-type]
     context = job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE)
     settle_staged(dag, context, lambda vertex: [encode([saved])], may_give_up=may_give_up)
     assert values(table.disk) == [0] and not table.disk.staged
@@ -261,8 +265,10 @@ def test_what_can_t_be_committed_is_given_up_only_where_nobody_will() -> None:
         saved = SavedPartition("file x", json.dumps(partition.position()), is_begun=True)
         partition.close()
         table.disk.fails_in = "commit"
-        source = DivertingSource(
-            Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t"
+        source = MalformedRecordSource(
+            Numbers(),
+            MalformedOutput(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)),
+            "scan t",
         )
         context = job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE)
         settled = {"file x": saved.token}
@@ -287,7 +293,9 @@ def test_sources_hear_that_a_job_is_gone() -> None:
         def forget(self, owner: str) -> None:
             heard.append(owner)
 
-    DivertingSource(
-        Keeping(), Divert(Bad(), SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t"
+    MalformedRecordSource(
+        Keeping(),
+        MalformedOutput(Bad(), SinkRequest(WriteMode.INSERT, (0,)), ("record",)),
+        "scan t",
     ).forget("7")
     assert heard == ["7"]

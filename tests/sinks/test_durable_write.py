@@ -16,7 +16,7 @@ from runnel.processor import Guarantee
 from runnel.processors.sinks import durable_write
 from runnel.processors.sinks.durable_write import DurableWrite
 from runnel.processors.sinks.stream_write import StreamWrite
-from runnel.processors.sinks.write import Write, late_write, settle_staged, write
+from runnel.processors.sinks.write import WriteProcessor, late_write, settle_staged, write
 from runnel.sqltypes import BIGINT
 from runnel.testing import ManualClock, verify_processor
 from tests.processors.places import Wakes, job_context, place
@@ -254,7 +254,7 @@ def test_a_commit_that_fails_is_made_good_at_the_restart() -> None:
 
 
 def test_a_token_longer_than_a_piece_survives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable_write, "PIECE", 7)
+    monkeypatch.setattr(durable_write, "TOKEN_CHUNK", 7)
     for seed in range(10):
         disk = Disk()
         CrashingJob(seed, ROWS, lambda disk=disk: DiskSink(disk, "j/ü"), crashes=0.4).run()  # type: ignore[misc]
@@ -269,9 +269,9 @@ def test_the_guarantee_of_the_job_chooses_the_processor() -> None:
     table = DiskTable()
     rows = write(table, REQUEST)
     late = late_write(table, REQUEST, "late rows of window")
-    assert isinstance(made(rows), Write)
-    assert isinstance(made(rows, is_unbounded=True), Write)
-    assert isinstance(made(rows, owner="7"), Write)
+    assert isinstance(made(rows), WriteProcessor)
+    assert isinstance(made(rows, is_unbounded=True), WriteProcessor)
+    assert isinstance(made(rows, owner="7"), WriteProcessor)
     assert isinstance(made(rows, owner="7", is_unbounded=True), StreamWrite)
     assert isinstance(made(late), StreamWrite)
     assert {request.owner for request in table.requests} == {""}

@@ -17,10 +17,10 @@ import runnel
 from runnel.catalog import EventTime
 from runnel.columns.key_hash import KEY_METADATA
 from runnel.connection import Connection
-from runnel.planner.identity.vertices import vertex_meanings
+from runnel.planner.identity.vertices import state_signatures
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator
-from runnel.snapshots.store import MEANINGS, MemorySnapshotStore
+from runnel.snapshots.store import SIGNATURES, MemorySnapshotStore
 from tests.snapshots.crashes import Outside, dag_of, with_sink
 from tests.snapshots.stored import NAMES, SCHEMA, feed
 from tests.streams.scripted_table import Entry, ScriptedTable
@@ -133,7 +133,7 @@ def saved_columns(plan: Any) -> dict[str, list[str]]:
         if store.completed != last:
             last = store.completed
             for vertex in store.vertices(last):
-                if vertex not in ("", MEANINGS):
+                if vertex not in ("", SIGNATURES):
                     found.setdefault(vertex, set()).update(map(_columns, store.read(last, vertex)))
     assert simulation.error is None, simulation.error
     return {vertex: sorted(texts) for vertex, texts in sorted(found.items())}
@@ -148,7 +148,7 @@ def _columns(batch: pa.RecordBatch) -> str:
 
 def identities(connection: Connection, sql: str) -> dict[str, str]:
     """The encoded meanings of the vertices of a query, as they stand beside its state."""
-    found = vertex_meanings(plan_of(connection, sql).physical, 2)
+    found = state_signatures(plan_of(connection, sql).physical, 2)
     return {vertex: meaning.encode() for vertex, meaning in found.items()}
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from runnel.named_jobs.state_evolution.adapted_store import AdaptedSnapshots
-from runnel.named_jobs.state_evolution.compatibility import Fate, fates
-from runnel.planner.identity.vertices import vertex_meanings
+from runnel.named_jobs.state_evolution.compatibility import StateOutcome, state_outcomes
+from runnel.planner.identity.vertices import state_signatures
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.testing.rows import rows_of
 from tests.effort import crossed
@@ -38,7 +38,7 @@ def test_a_stored_snapshot_is_restored(tmp_path: Path, name: str, parallelism: i
 
 def meanings(plan: Any) -> dict[str, str]:
     return {
-        vertex: meaning.encode() for vertex, meaning in vertex_meanings(plan.physical, 2).items()
+        vertex: meaning.encode() for vertex, meaning in state_signatures(plan.physical, 2).items()
     }
 
 
@@ -70,10 +70,10 @@ def test_a_stored_snapshot_is_for_other_windows(
     with plan_of(text) as plan:
         dag, after = dag_of(plan, parallelism), meanings(plan)
         states = set(store.vertices(1)) - {COMMITTED}
-        found = fates(states, before, after, dag)
-        assert Fate.RECOMBINED in {item.outcome for item in found} and Fate.REFUSED not in {
+        found = state_outcomes(states, before, after, dag)
+        assert StateOutcome.RECOMBINED in {
             item.outcome for item in found
-        }
+        } and StateOutcome.REFUSED not in {item.outcome for item in found}
         result = run(dag, store, AdaptedSnapshots(store, found, (before, after), dag))
         expected = run(dag_of(plan, 2), None)
     last = "combine" if "combine" in states else "aggregate"

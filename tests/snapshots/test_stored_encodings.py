@@ -23,9 +23,9 @@ from runnel import errors
 from runnel.base.error_records import code_name
 from runnel.columns.type_records import type_of, type_record
 from runnel.connector import WriteMode
-from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.layout import MapLayout
 from runnel.connectors.imap.storage.log import read_records
-from runnel.connectors.imap.storage.manifest import Manifest as MapManifest
+from runnel.connectors.imap.storage.manifest import MapManifest as MapManifest
 from runnel.connectors.imap.storage.records import Record, decode, decode_type, encode, encode_type
 from runnel.errors import (
     DatabaseError,
@@ -41,16 +41,16 @@ from runnel.errors import (
 )
 from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.named_jobs.record.options import NamedJobOptions
-from runnel.named_jobs.record.record import Failure, JobRecord
+from runnel.named_jobs.record.record import JobRecord, RecordedError
 from runnel.processor import ExpiredPosition, Guarantee
 from runnel.processors.sources.scan_state import SavedPartition
 from runnel.processors.sources.scan_state import decode as decode_partitions
 from runnel.processors.sources.scan_state import encode as encode_partitions
-from runnel.relation.state_identity import VERSION, Form, Meaning, Windows
+from runnel.relation.state_identity import VERSION, Form, StateSignature, StateWindows
 from runnel.relation.streams import WindowKind, WindowShape
 from runnel.runtime.light_job import JobStatus
 from runnel.serving.messages import error_message, error_of
-from runnel.snapshots.manifest import DamagedError, Manifest, Section, encode_manifest
+from runnel.snapshots.manifest import DamagedError, Section, SnapshotManifest, encode_manifest
 from runnel.sqltypes import BIGINT, DATE, VARCHAR, Kind, SqlType, array, decimal, map_of, row
 
 CHANGED = "a stored spelling has changed: write it as another version, and go on reading this one"
@@ -96,7 +96,7 @@ RECORD = JobRecord(
     started=2,
     finished=3,
     restarts=4,
-    last_error=Failure.of(ProgrammingError("wrong", detail="d", hint="h")),
+    last_error=RecordedError.of(ProgrammingError("wrong", detail="d", hint="h")),
     is_user_cancelled=True,
     is_unbounded=True,
     is_resumable=True,
@@ -115,7 +115,7 @@ RECORD = JobRecord(
     last_batch=(9, 10),
     snapshot=11,
 )
-MEANING = Meaning(
+MEANING = StateSignature(
     text="t",
     name="n",
     form=Form.FRAMES,
@@ -123,7 +123,7 @@ MEANING = Meaning(
     same={"by": "k"},
     reads=("a",),
     watermarks={1: "a"},
-    windows=Windows(
+    windows=StateWindows(
         shape=WindowShape(WindowKind.HOP, 20, 5, 1),
         is_integer=True,
         keys=("k BIGINT",),
@@ -317,7 +317,7 @@ def test_what_a_vertex_is_for() -> None:
         == []
     )
     assert MEANING.encode() == MEANING_TEXT, CHANGED
-    assert Meaning.decode(MEANING_TEXT) == MEANING
+    assert StateSignature.decode(MEANING_TEXT) == MEANING
 
 
 def test_what_a_vertex_is_for_has_a_version() -> None:
@@ -325,7 +325,7 @@ def test_what_a_vertex_is_for_has_a_version() -> None:
         "only the first version is the one without a number"
     )
     with pytest.raises(OperationalError, match="later version"):
-        Meaning.decode(json.dumps({**json.loads(MEANING_TEXT), "version": 2}))
+        StateSignature.decode(json.dumps({**json.loads(MEANING_TEXT), "version": 2}))
 
 
 @pytest.mark.parametrize(("kind", "record", "of_maps"), TYPES, ids=lambda item: str(item)[:40])
@@ -343,9 +343,11 @@ def test_every_kind_of_type_is_written_down() -> None:
     ("error", "name"), ERRORS, ids=lambda item: item if isinstance(item, str) else ""
 )
 def test_errors(error: Error, name: str) -> None:
-    assert Failure.of(error).to_json()["kind"] == error_message(error)["class"] == name, CHANGED
+    assert RecordedError.of(error).to_json()["kind"] == error_message(error)["class"] == name, (
+        CHANGED
+    )
     assert (
-        type(Failure.of(error).error())
+        type(RecordedError.of(error).error())
         is type(error_of(error_message(error)))
         is getattr(errors, name)
     )
@@ -362,7 +364,9 @@ def test_codes_of_errors() -> None:
     assert {code_name(code): int(code) for code in ErrorCode} == CODES, CHANGED
     for code in ErrorCode:
         assert (
-            Failure.from_json(Failure.of(OperationalError("x", code=code)).to_json()).error().code
+            RecordedError.from_json(RecordedError.of(OperationalError("x", code=code)).to_json())
+            .error()
+            .code
             is code
         )
 
@@ -373,12 +377,12 @@ def test_values_of_enums(kind: type[Enum], values: list[Any]) -> None:
 
 
 def test_an_error_of_a_class_that_is_unknown_is_operational() -> None:
-    found = Failure.from_json({"kind": "GoneError", "code": "GONE", "message": "x"}).error()
+    found = RecordedError.from_json({"kind": "GoneError", "code": "GONE", "message": "x"}).error()
     assert type(found) is OperationalError and found.code is OperationalError.default_code
 
 
 def test_the_manifest_of_a_snapshot() -> None:
-    text = encode_manifest(Manifest(3, 4, {"job": "j"}, (Section("f", "v", 0, 1, 2, 3),)))
+    text = encode_manifest(SnapshotManifest(3, 4, {"job": "j"}, (Section("f", "v", 0, 1, 2, 3),)))
     expected = (
         b'{"format": 2, "snapshot": 3, "created": 4, "about": {"job": "j"}, "sections": [["f", '
         b'"v", 0, 1, 2, 3]]}'
@@ -387,7 +391,7 @@ def test_the_manifest_of_a_snapshot() -> None:
 
 
 def test_the_log_of_a_map() -> None:
-    record = Record("stage", Layout(("__key", "this.a"), (BIGINT, VARCHAR)), (), "n", "insert")
+    record = Record("stage", MapLayout(("__key", "this.a"), (BIGINT, VARCHAR)), (), "n", "insert")
     fields = b'"fields": [["__key", "BIGINT"], ["this.a", "VARCHAR"]], "sizes": []'
     expected = b'{"kind": "stage", "name": "n", "mode": "insert", %b}\n' % fields
     assert encode(record) == expected, CHANGED

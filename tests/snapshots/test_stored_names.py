@@ -19,7 +19,7 @@ from runnel.connection import Connection
 from runnel.expressions.aggregates.registry import AGGREGATES
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Call, Column
 from runnel.planner.explain import nodes as describe
 from runnel.planner.explain import streams as describe_streams

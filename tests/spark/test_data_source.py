@@ -297,7 +297,7 @@ def test_tasks_and_commits_without_spark(served: Any) -> None:
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     from runnel.spark.request import request_of
-    from runnel.spark.writer import StreamWriter, Writer
+    from runnel.spark.writer import MicroBatchWriter, Writer
 
     con, server = served
     schema = StructType([StructField("__key", LongType()), StructField("this", StringType())])
@@ -325,7 +325,7 @@ def test_tasks_and_commits_without_spark(served: Any) -> None:
     with pytest.raises(runnel.ProgrammingError, match="not found"):
         con.execute(f"SELECT * FROM {message.name}")
     assert con.execute("SELECT count(*) FROM t").fetchone() == (3,)
-    stream = StreamWriter(request, schema, "2", overwrite=False)
+    stream = MicroBatchWriter(request, schema, "2", overwrite=False)
     for _ in range(2):
         stream.commit([stream.write(iter([batch(3, 4)]))], 7)
     assert con.execute("SELECT count(*) FROM t").fetchone() == (4,), (
@@ -340,7 +340,7 @@ def test_a_micro_batch_is_written_once(tmp_path: Path, monkeypatch: pytest.Monke
 
     from runnel.serving.server import Server
     from runnel.spark.request import request_of
-    from runnel.spark.writer import StreamWriter, Written
+    from runnel.spark.writer import MicroBatchWriter, Written
 
     schema = StructType([StructField("name", StringType()), StructField("id", LongType())])
     create = (
@@ -354,7 +354,7 @@ def test_a_micro_batch_is_written_once(tmp_path: Path, monkeypatch: pytest.Monke
         request = request_of({"table": "O", "url": server.url, "token": "a token of this test"}, {})
         try:
             for query, number, ids in batches:
-                writer = StreamWriter(request, schema, "1", overwrite=False)
+                writer = MicroBatchWriter(request, schema, "1", overwrite=False)
                 rows = pa.RecordBatch.from_arrays(
                     [pa.array([f"n{i}" for i in ids]), pa.array(ids)], names=schema.names
                 )

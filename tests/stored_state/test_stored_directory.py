@@ -17,17 +17,17 @@ import pytest
 
 import runnel
 from runnel import processors
-from runnel.expressions.aggregates.states import State
+from runnel.expressions.aggregates.states import AggregateState
 from runnel.processor import Processor
 from runnel.processors.grouping.aggregate import AggregateProcessor
-from runnel.processors.grouping.group_limit import GroupLimit
-from runnel.processors.grouping.set_operation import SetOperation
+from runnel.processors.grouping.group_limit import GroupLimitProcessor
+from runnel.processors.grouping.set_operation import SetOperationProcessor
 from runnel.processors.library.by_key import KeyedAggregate, KeyedOperations
 from runnel.processors.over.window import WindowProcessor
 from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
-from runnel.processors.sorting.sort import Sort
+from runnel.processors.sorting.sort import SortProcessor
 from runnel.processors.sources.narrowed_scan import NarrowedScan
-from runnel.processors.spool import Hold
+from runnel.processors.spool import SpoolProcessor
 from runnel.relation.state_identity import Form
 from tests.effort import some
 from tests.stored_state.continuing import (
@@ -56,14 +56,14 @@ pytestmark = pytest.mark.skipif(
 
 WITHOUT_STORED_STATE: dict[type[Processor], str] = {
     AggregateProcessor: "it ends before the first snapshot",
-    GroupLimit: "it ends before the first snapshot",
-    Hold: "it ends before the first snapshot",
+    GroupLimitProcessor: "it ends before the first snapshot",
+    SpoolProcessor: "it ends before the first snapshot",
     KeyedAggregate: "part of DAGs that programs submit",
     KeyedOperations: "part of DAGs that programs submit",
     NarrowedScan: "it reads another engine's tables, and ends before the first snapshot",
     SessionsAtEnd: "it ends before the first snapshot",
-    SetOperation: "it ends before the first snapshot",
-    Sort: "it ends before the first snapshot",
+    SetOperationProcessor: "it ends before the first snapshot",
+    SortProcessor: "it ends before the first snapshot",
     WindowProcessor: "it ends before the first snapshot",
 }
 """Processors that can restore state, and have none in the stored directories: why."""
@@ -139,7 +139,7 @@ def subclasses(kind: type[Processor]) -> Iterator[type[Processor]]:
 
 @pytest.mark.parametrize(("parallelism", "alters"), some([(3, True), (2, False), (1, True)], 3))
 def test_its_jobs_go_on(root: Path, parallelism: int, alters: bool) -> None:
-    states = State.__subclasses__()
+    states = AggregateState.__subclasses__()
     with (
         noted(stateful_processors(), "restore_snapshot") as restored,
         noted(states, "__init__") as made,

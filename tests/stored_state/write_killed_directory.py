@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 
 from runnel.processors.sinks.durable_write import DurableWrite
-from runnel.processors.sources.durable_malformed_records import DurableDivertingPartition
+from runnel.processors.sources.durable_malformed_records import DurableMalformedRecordPartition
 from tests.stored_state.inputs import BEFORE, write_part
 from tests.stored_state.queries import JOBS, KILLED
 from tests.stored_state.reading import wait_until_read
@@ -24,7 +24,7 @@ from tests.waiting import eventually
 def hold_commits(is_held: Event, held: set[str]) -> None:
     """Once the event is set, sinks that have staged rows add their names to `held`, and do not
     commit."""
-    commit, committed = DurableWrite.commit, DurableDivertingPartition.committed
+    commit, committed = DurableWrite.commit, DurableMalformedRecordPartition.committed
 
     def held_commit(self: DurableWrite, snapshot_id: int, success: bool) -> bool:
         if is_held.is_set() and success and self._staged:
@@ -32,14 +32,14 @@ def hold_commits(is_held: Event, held: set[str]) -> None:
             return False
         return commit(self, snapshot_id, success)
 
-    def held_committed(self: DurableDivertingPartition, is_safe: bool) -> None:
+    def held_committed(self: DurableMalformedRecordPartition, is_safe: bool) -> None:
         if is_held.is_set() and is_safe and self._staged:
             held.add("malformed")
         else:
             committed(self, is_safe)
 
     DurableWrite.commit = held_commit  # type: ignore[method-assign]
-    DurableDivertingPartition.committed = held_committed  # type: ignore[method-assign]
+    DurableMalformedRecordPartition.committed = held_committed  # type: ignore[method-assign]
 
 
 def write_and_die(root: Path) -> None:

@@ -18,7 +18,7 @@ from runnel.testing import (
     ABORT,
     EOF,
     PAUSE,
-    Limits,
+    BenchLimits,
     ManualClock,
     ScriptedSource,
     assert_rows,
@@ -160,7 +160,7 @@ def test_faults_are_found(kind: Callable[[], Processor], message: str) -> None:
     expected = [(1,), (3,)] if kind is BatchBound else ROWS
     with pytest.raises(AssertionError) as caught:
         verify_processor(
-            kind, [BATCHES], expected, limits=Limits(call_seconds=0.01 if kind is Busy else 5)
+            kind, [BATCHES], expected, limits=BenchLimits(call_seconds=0.01 if kind is Busy else 5)
         )
     assert message in str(caught.value)
 

@@ -19,12 +19,17 @@ from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
 from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.files.columnar.columns import columns_of, typed
-from runnel.connectors.files.columnar.format import PartWriter, TypedFormat, reading_typed, shares
+from runnel.connectors.files.columnar.format import (
+    RowGroupWriter,
+    TypedFormat,
+    reading_typed,
+    shares,
+)
 from runnel.connectors.files.format import (
     Batches,
     FileColumn,
+    FileScanRequest,
     FileShare,
-    Reading,
     batch_of,
     external_name,
     match_names,
@@ -74,7 +79,7 @@ class ArrowFormat(TypedFormat):
             found = _open_file(source)
             return None if found is None else found.count_rows()
 
-    def read(self, share: FileShare, asked: Reading) -> Batches:
+    def read(self, share: FileShare, asked: FileScanRequest) -> Batches:
         names = [external_name(column) for column in asked.requested]
         for file in share.files:
             with reading_typed(file.path, _KIND), _source(file.path) as source:
@@ -137,7 +142,7 @@ def _converted(
     batch: pa.RecordBatch,
     positions: Sequence[int | None],
     origin: tuple[DataFile, int],
-    asked: Reading,
+    asked: FileScanRequest,
 ) -> pa.RecordBatch:
     arrays = []
     for column, position in zip(asked.requested, positions, strict=True):
@@ -150,7 +155,7 @@ def _converted(
     return batch_of(arrays, asked.names, batch.num_rows)
 
 
-class ArrowRows(PartWriter):
+class ArrowRows(RowGroupWriter):
     """Writes record batches of a good size."""
 
     def __init__(

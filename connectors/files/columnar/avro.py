@@ -25,8 +25,8 @@ from runnel.connectors.files.columnar.format import DAMAGED, TypedFormat
 from runnel.connectors.files.format import (
     Batches,
     FileColumn,
+    FileScanRequest,
     FileShare,
-    Reading,
     batch_of,
     external_name,
     match_names,
@@ -92,12 +92,12 @@ class AvroFormat(TypedFormat):
             schema = fastavro.reader(stream).writer_schema
         return [FileColumn(name, item) for name, item in columns_of_schema(schema, file.path)]
 
-    def read(self, share: FileShare, asked: Reading) -> Batches:
+    def read(self, share: FileShare, asked: FileScanRequest) -> Batches:
         for file in share.files:
             with reading_avro(file.path), open_bytes(file.path, "none") as stream:
                 yield from self._read_file(stream, file, asked)
 
-    def _read_file(self, stream: pa.NativeFile, file: DataFile, asked: Reading) -> Batches:
+    def _read_file(self, stream: pa.NativeFile, file: DataFile, asked: FileScanRequest) -> Batches:
         fastavro = _fastavro()
         schema = fastavro.reader(stream).writer_schema
         stream.seek(0)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.files.conversion import Place, convert_arrow, convert_or_fail, unfit
+from runnel.connectors.files.conversion import ValueLocation, convert_arrow, convert_or_fail, unfit
 from runnel.connectors.files.format import FileColumn, external_name, match_names
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import DataError, NotSupportedError, ProgrammingError, suggest
@@ -72,7 +72,7 @@ def typed(
         )
 
     def fault(index: int) -> DataError:
-        location = Place(file.path, f"row {row + index + 1}")
+        location = ValueLocation(file.path, f"row {row + index + 1}")
         return unfit(
             array[index].as_py(), column.name, column.type, location, is_inferred=is_inferred
         )

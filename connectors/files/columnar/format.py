@@ -98,7 +98,7 @@ def shares(file: DataFile, count: int, chunks: int) -> list[FileShare]:
     ]
 
 
-class PartWriter(RowWriter):
+class RowGroupWriter(RowWriter):
     """Writes rows in row groups (or record batches) of about `group_rows` rows."""
 
     def __init__(self, columns: Sequence[TableColumn], group_rows: int) -> None:

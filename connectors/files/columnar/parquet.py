@@ -16,13 +16,18 @@ from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
 from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.files.columnar.columns import columns_of, typed
-from runnel.connectors.files.columnar.format import PartWriter, TypedFormat, reading_typed, shares
+from runnel.connectors.files.columnar.format import (
+    RowGroupWriter,
+    TypedFormat,
+    reading_typed,
+    shares,
+)
 from runnel.connectors.files.columnar.row_groups import groups_to_read
 from runnel.connectors.files.format import (
     Batches,
     FileColumn,
+    FileScanRequest,
     FileShare,
-    Reading,
     batch_of,
     external_name,
     match_names,
@@ -73,7 +78,7 @@ class ParquetFormat(TypedFormat):
             rows: int = pq.read_metadata(_source(file.path)).num_rows
             return rows
 
-    def read(self, share: FileShare, asked: Reading) -> Batches:
+    def read(self, share: FileShare, asked: FileScanRequest) -> Batches:
         for file in share.files:
             with (
                 reading_typed(file.path, _KIND),
@@ -85,7 +90,10 @@ class ParquetFormat(TypedFormat):
         return ParquetRows(output, columns, _COMPRESSIONS[self.options.compression])
 
     def _read_file(
-        self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading
+        self,
+        opened: pq.ParquetFile,
+        what: tuple[DataFile, tuple[int, ...] | None],
+        asked: FileScanRequest,
     ) -> Batches:
         file, parts = what
         schema = opened.schema_arrow
@@ -116,7 +124,7 @@ class ParquetFormat(TypedFormat):
         batch: pa.RecordBatch | None,
         arrays: list[pa.Array | None],
         rows: int,
-        origin: tuple[DataFile, int, Reading],
+        origin: tuple[DataFile, int, FileScanRequest],
     ) -> pa.RecordBatch:
         file, row, asked = origin
         result = []
@@ -145,7 +153,7 @@ def _in_turn(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[
         yield some
 
 
-class ParquetRows(PartWriter):
+class ParquetRows(RowGroupWriter):
     """Writes row groups of a good size.
 
     `schema` is the schema of the batches, if it differs from that of the columns.

@@ -15,13 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from runnel.connectors.comparisons import comparisons
-from runnel.connectors.files.format import Reading, external_name, match_names
+from runnel.connectors.files.format import FileScanRequest, external_name, match_names
 from runnel.expressions.nodes import Column
 from runnel.sqltypes import to_arrow
 
 
 def groups_to_read(
-    metadata: pq.FileMetaData, schema: pa.Schema, asked: Reading, parts: Sequence[int] | None
+    metadata: pq.FileMetaData,
+    schema: pa.Schema,
+    asked: FileScanRequest,
+    parts: Sequence[int] | None,
 ) -> list[int]:
     """The numbers of the row groups to read, out of `parts` unless that is None."""
     groups = list(range(metadata.num_row_groups) if parts is None else parts)
@@ -37,7 +40,7 @@ def groups_to_read(
 
 
 def _leaf_of(
-    column: Column, schema: pa.Schema, metadata: pq.FileMetaData, asked: Reading
+    column: Column, schema: pa.Schema, metadata: pq.FileMetaData, asked: FileScanRequest
 ) -> int | None:
     """The number of the Parquet column of a table's column; None unless it is plain, with the
     same type."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connectors.files.conversion import (
-    Place,
+    ValueLocation,
     convert_or_fail,
     converter,
     numbers_only,
@@ -28,8 +28,8 @@ from runnel.connectors.files.format import (
     Batches,
     FileColumn,
     FileFormat,
+    FileScanRequest,
     FileShare,
-    Reading,
     batch_of,
     external_name,
     match_names,
@@ -90,7 +90,7 @@ class CsvFormat(FileFormat):
                     hint=suggest(name, names, "its columns are " + ", ".join(names)),
                 )
 
-    def read(self, share: FileShare, asked: Reading) -> Batches:
+    def read(self, share: FileShare, asked: FileScanRequest) -> Batches:
         for file in share.files:
             with reading(file.path):
                 yield from self._read_file(file, asked)
@@ -103,7 +103,7 @@ class CsvFormat(FileFormat):
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
         return CsvWriter(output, columns, self.options.dialect)
 
-    def _read_file(self, file: DataFile, asked: Reading) -> Batches:
+    def _read_file(self, file: DataFile, asked: FileScanRequest) -> Batches:
         head = read_head(file, self.options)
         places = self._places(asked, head)
         used = sorted({place for place in places if place is not None})
@@ -119,7 +119,7 @@ class CsvFormat(FileFormat):
             yield batch_of(arrays, asked.names, texts.num_rows)
             rows_before += texts.num_rows
 
-    def _places(self, asked: Reading, head: CsvHead) -> list[int | None]:
+    def _places(self, asked: FileScanRequest, head: CsvHead) -> list[int | None]:
         """Where the wanted columns are in a file: by name, or without a header by position."""
         if self.options.dialect.header:
             return match_names([external_name(column) for column in asked.requested], head.names)
@@ -142,7 +142,11 @@ class CsvFormat(FileFormat):
             where = f"line {line}" if line is not None else f"row {rows_before + index + 1}"
             value = text[index].as_py()
             return unfit(
-                value, column.name, column.type, Place(file.path, where), is_inferred=is_inferred
+                value,
+                column.name,
+                column.type,
+                ValueLocation(file.path, where),
+                is_inferred=is_inferred,
             )
 
         return convert_or_fail(text, convert, fault)

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.connector import position_expired
-from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.format import Batches, FileFormat, FileScanRequest, FileShare
 from runnel.connectors.files.input import open_bytes, reading
 from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.files.records.parser import LONGEST_RECORD, RecordParser, too_long
@@ -284,7 +284,7 @@ class WholeFile:
     """A file that is read when it is complete: when two listings in a row show the same mark."""
 
     def __init__(
-        self, path: str, file_format: FileFormat, asked: Reading, malformed: Malformed
+        self, path: str, file_format: FileFormat, asked: FileScanRequest, malformed: Malformed
     ) -> None:
         self.path = path
         self._format = file_format

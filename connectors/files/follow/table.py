@@ -35,7 +35,7 @@ from runnel.connectors.files.follow.file import (
     mark_of,
     number_of,
 )
-from runnel.connectors.files.format import SMALL_BYTES, FileFormat, Reading, files_now
+from runnel.connectors.files.format import SMALL_BYTES, FileFormat, FileScanRequest, files_now
 from runnel.connectors.files.input import open_bytes, reading
 from runnel.connectors.files.options import compression_of
 from runnel.connectors.files.records.malformed import Malformed
@@ -77,7 +77,7 @@ class FollowSource(Source):
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         table = self._table
-        asked = Reading(
+        asked = FileScanRequest(
             self._request.columns,
             table.columns,
             self._request.predicate,
@@ -100,7 +100,7 @@ class FollowPartition(SourcePartition):
     def __init__(
         self,
         table: FollowTable,
-        asked: Reading,
+        asked: FileScanRequest,
         clock: Callable[[], int],
         *,
         is_durable: bool = False,

@@ -20,7 +20,7 @@ from runnel.connectors.files.inference import type_of_text
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import DataError, ProgrammingError
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts, transform
@@ -125,7 +125,7 @@ def partition_values(
     return arrays
 
 
-def kept_files(
+def matching_files(
     predicate: Expression | None,
     positions: dict[int, int],
     values: list[pa.Array],
@@ -153,7 +153,7 @@ def kept_files(
                 )
             return node
 
-        frame = Frame(list(values), count, context)
+        frame = EvaluationInput(list(values), count, context)
         answer = evaluate(compile_expression(transform(conjunct, renumbered)), frame).to_pylist()
         selected = [i for i in selected if answer[i]]
     return selected

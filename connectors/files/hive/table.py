@@ -23,11 +23,11 @@ from runnel.connector import (
     WriteMode,
 )
 from runnel.connectors.files import storage as file_system
-from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.format import Batches, FileFormat, FileScanRequest, FileShare
 from runnel.connectors.files.hive.paths import (
     constant_column,
     folder_name,
-    kept_files,
+    matching_files,
     partition_values,
 )
 from runnel.connectors.files.paths import FilePath
@@ -102,8 +102,10 @@ class HiveSource(Source):
         columns = [table.columns[i] for i in partitioned]
         values = partition_values(table.path, files, columns, list(partitioned.values()))
         positions = {index: position for position, index in enumerate(partitioned)}
-        selected = kept_files(request.predicate, positions, values, len(files), context.evaluation)
-        asked = Reading(
+        selected = matching_files(
+            request.predicate, positions, values, len(files), context.evaluation
+        )
+        asked = FileScanRequest(
             self._inner_columns,
             tuple(table.columns[i] for i in self._own),
             self._inner_predicate,
@@ -111,7 +113,7 @@ class HiveSource(Source):
             request.limit if self._inner_predicate is request.predicate else None,
             table.is_inferred,
         )
-        whole = Reading(request.columns, table.columns, evaluation=context.evaluation)
+        whole = FileScanRequest(request.columns, table.columns, evaluation=context.evaluation)
         numbers = {files[i].path: i for i in selected}
         known = {index: values[position] for index, position in positions.items()}
         shares = divide(table.format, [files[i] for i in selected])
@@ -120,7 +122,7 @@ class HiveSource(Source):
     def _read(
         self,
         share: FileShare,
-        asked: Reading,
+        asked: FileScanRequest,
         known: Mapping[int, pa.Array],
         numbers: Mapping[str, int],
     ) -> Batches:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.files.conversion import Place, unfit
+from runnel.connectors.files.conversion import ValueLocation, unfit
 from runnel.connectors.files.input import open_input
 from runnel.connectors.files.json.json_records import Chunk, line_of_record
 from runnel.connectors.files.json.json_values import array_of_values, plain_text
@@ -24,12 +24,12 @@ class JsonFaults:
         self.path = path
         self.options = options
 
-    def place(self, record: int) -> Place:
+    def place(self, record: int) -> ValueLocation:
         """Where a record (numbered from 0) is."""
         replace = self.options.replace_invalid
         with open_input(self.path, self.options.compression, replace_invalid=replace) as stream:
             line = line_of_record(stream, self.path, record)
-        return Place(self.path, f"record {record + 1}" if line is None else f"line {line}")
+        return ValueLocation(self.path, f"record {record + 1}" if line is None else f"line {line}")
 
     def malformed(self, chunk: Chunk, first_record: int) -> Error:
         """The error for a chunk that isn't JSON: it was cut off, or one of its records is wrong."""

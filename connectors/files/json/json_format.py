@@ -26,8 +26,8 @@ from runnel.connectors.files.format import (
     Batches,
     FileColumn,
     FileFormat,
+    FileScanRequest,
     FileShare,
-    Reading,
     batch_of,
     external_name,
     sample_of,
@@ -116,7 +116,7 @@ class JsonFormat(FileFormat):
                 yield records, len(chunk.data)
                 first += len(records)
 
-    def read(self, share: FileShare, asked: Reading) -> Batches:
+    def read(self, share: FileShare, asked: FileScanRequest) -> Batches:
         for file in share.files:
             with (
                 reading(file.path),
@@ -145,7 +145,7 @@ class JsonFormat(FileFormat):
 class ChunkReader:
     """Reads the chunks of one file, one after the other."""
 
-    def __init__(self, faults: JsonFaults, asked: Reading) -> None:
+    def __init__(self, faults: JsonFaults, asked: FileScanRequest) -> None:
         self._faults = faults
         self._asked = asked
         self._records = 0

@@ -18,8 +18,8 @@ from runnel.connectors.files.format import (
     Batches,
     FileColumn,
     FileFormat,
+    FileScanRequest,
     FileShare,
-    Reading,
     batch_of,
     external_name,
 )
@@ -76,7 +76,7 @@ class LinesFormat(FileFormat):
                     hint="its columns are line VARCHAR, file VARCHAR and line_number BIGINT",
                 )
 
-    def read(self, share: FileShare, asked: Reading) -> Batches:
+    def read(self, share: FileShare, asked: FileScanRequest) -> Batches:
         waiting: list[LineChunk] = []
         size = 0
         for file in share.files:
@@ -127,7 +127,7 @@ class LinesFormat(FileFormat):
             if data:
                 yield LineChunk(file.path, data + b"\n", line)
 
-    def batch(self, chunks: Sequence[LineChunk], asked: Reading) -> pa.RecordBatch:
+    def batch(self, chunks: Sequence[LineChunk], asked: FileScanRequest) -> pa.RecordBatch:
         """The lines of all chunks, one after the other."""
         lines = self._lines(chunks)
         is_only = sum(1 for column in asked.table_columns if not column.hidden) == 1

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from runnel.columns.batches import empty_columns
-from runnel.connectors.files.format import Batches, Reading
+from runnel.connectors.files.format import Batches, FileScanRequest
 from runnel.connectors.files.input import BLOCK_BYTES, not_utf8, open_bytes, reading
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.records.malformed import Malformed
@@ -29,7 +29,7 @@ class RecordParser(ABC):
     """
 
     def __init__(
-        self, path: str, options: FileOptions, asked: Reading, malformed: Malformed
+        self, path: str, options: FileOptions, asked: FileScanRequest, malformed: Malformed
     ) -> None:
         self.path = path
         self.options = options

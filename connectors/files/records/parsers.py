@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runnel.connectors.files.csv.csv_records import CsvRecords
-from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.format import Batches, FileFormat, FileScanRequest, FileShare
 from runnel.connectors.files.json.json_lines import JsonLines
 from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.files.records.parser import RecordParser, batches_of_file
@@ -13,7 +13,7 @@ _PARSERS: dict[str, type[RecordParser]] = {"csv": CsvRecords, "json": JsonLines,
 
 
 def parser_of(
-    file_format: FileFormat, path: str, asked: Reading, malformed: Malformed
+    file_format: FileFormat, path: str, asked: FileScanRequest, malformed: Malformed
 ) -> RecordParser | None:
     """A parser of one file; None if the records of the format cannot be read one by one."""
     kind = _PARSERS.get(file_format.name)
@@ -25,7 +25,7 @@ def has_parser(file_format: FileFormat) -> bool:
 
 
 def without_malformed(
-    file_format: FileFormat, share: FileShare, asked: Reading, malformed: Malformed
+    file_format: FileFormat, share: FileShare, asked: FileScanRequest, malformed: Malformed
 ) -> Batches:
     """The rows of some files, without the malformed records."""
     for file in share.files:

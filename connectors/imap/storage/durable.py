@@ -21,7 +21,7 @@ import pyarrow as pa
 from runnel.columns.batches import from_flags
 from runnel.connector import WriteMode
 from runnel.connectors.imap.keys import keys_of
-from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.layout import MapLayout
 from runnel.connectors.imap.scan import live_rows
 from runnel.connectors.imap.storage.log import (
     FILE_HEADER,
@@ -33,22 +33,22 @@ from runnel.connectors.imap.storage.log import (
     write_failed,
 )
 from runnel.connectors.imap.storage.manifest import NAME as MANIFEST
-from runnel.connectors.imap.storage.manifest import Manifest, read_manifest
+from runnel.connectors.imap.storage.manifest import MapManifest, read_manifest
 from runnel.connectors.imap.storage.records import Record, decode, encode
-from runnel.connectors.imap.storage.staging import StagedRows, Staging
+from runnel.connectors.imap.storage.staging import MapStaging, StagedRows
 from runnel.errors import OperationalError
 from runnel.storage.durable_files import sync_folder
 
 LEAST_LOG = 16 << 20
 """The size in bytes below which a log is not replaced by a checkpoint."""
 
-_FIRST = Manifest(0, None, len(FILE_HEADER))
+_FIRST = MapManifest(0, None, len(FILE_HEADER))
 
 
 class DurableMap:
     """The files of one map. Methods that log are called with the store's lock held."""
 
-    def __init__(self, staging: Staging, folder: Path, least_log: int = LEAST_LOG) -> None:
+    def __init__(self, staging: MapStaging, folder: Path, least_log: int = LEAST_LOG) -> None:
         self._staging = staging
         self._store = staging.store
         self._folder = folder
@@ -59,12 +59,16 @@ class DurableMap:
 
     # Changes
 
-    def rows(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
+    def rows(
+        self, layout: MapLayout, batches: Sequence[pa.RecordBatch], staged: str | None
+    ) -> None:
         self._append(
             Record("put", layout, batches) if staged is None else Record("commit", name=staged)
         )
 
-    def delete(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
+    def delete(
+        self, layout: MapLayout, batches: Sequence[pa.RecordBatch], staged: str | None
+    ) -> None:
         self._append(
             Record("delete", layout, batches) if staged is None else Record("commit", name=staged)
         )
@@ -123,13 +127,13 @@ class DurableMap:
         old_log, folder = self._log, self._folder
         if old_log is not None:
             old_log.check()  # another connection may have a map at that path now
-        new = Manifest(self._manifest.generation + 1, 0, 0)
+        new = MapManifest(self._manifest.generation + 1, 0, 0)
         try:
             size = create_file(new.checkpoint_path(folder), map(encode, self._row_records()))
             log_size = create_file(new.log_path(folder), map(encode, self._staged_records()))
             sync_folder(folder)
             log = RecordFile(new.log_path(folder))
-            new = Manifest(new.generation, size, log_size)
+            new = MapManifest(new.generation, size, log_size)
             new.write(folder)
         except OSError as error:
             raise write_failed(new.checkpoint_path(folder), error) from error
@@ -271,7 +275,7 @@ def folder_name(external: str) -> str:
     return quoted[:120] + "-" + hashlib.sha256(lower.encode()).hexdigest()[:32]
 
 
-def open_durable(staging: Staging, directory: Path, least_log: int = LEAST_LOG) -> DurableMap:
+def open_durable(staging: MapStaging, directory: Path, least_log: int = LEAST_LOG) -> DurableMap:
     """Loads the map of `staging` from its folder in `directory`, and logs its changes there from
     now on."""
     durable = DurableMap(staging, directory / folder_name(staging.store.name), least_log)

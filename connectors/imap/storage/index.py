@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.catalog import Index, TableColumn
-from runnel.connectors.imap.layout import Layout, select_fields
+from runnel.connectors.imap.layout import MapLayout, select_fields
 from runnel.connectors.imap.storage.segment import Segment
 from runnel.connectors.imap.values import fixed_width_values, key_decoder
 from runnel.errors import ErrorCode, ProgrammingError, suggest
@@ -91,7 +91,7 @@ class SortedOrder:
         return position
 
 
-def order_of(segment: Segment, layout: Layout, columns: tuple[int, ...]) -> SortedOrder:
+def order_of(segment: Segment, layout: MapLayout, columns: tuple[int, ...]) -> SortedOrder:
     """The order of a segment's rows by columns of a layout, computed on first use."""
     known = segment.orders.get((layout, columns))
     if known is None:

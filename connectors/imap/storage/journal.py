@@ -22,7 +22,7 @@ import pyarrow as pa
 from runnel.columns.batches import Indexes, from_numbers, indexes, join_batches
 from runnel.connector import position_expired
 from runnel.connectors.imap.keys import Key
-from runnel.connectors.imap.layout import Layout, select_fields
+from runnel.connectors.imap.layout import MapLayout, select_fields
 from runnel.errors import DataError, Error, OperationalError
 from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import TIMESTAMP_TZ, VARCHAR, to_arrow
@@ -69,7 +69,7 @@ class Journal:
     time.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: MapLayout) -> None:
         self.layout = layout
         self.identity = uuid4().hex
         self.capacity = DEFAULT_CAPACITY
@@ -216,12 +216,12 @@ class ObservedMap(Protocol):
     watch: Watch | None
 
     def keys(self) -> list[Key]: ...
-    def get(self, key: Key, layout: Layout) -> tuple[Any, ...] | None: ...
+    def get(self, key: Key, layout: MapLayout) -> tuple[Any, ...] | None: ...
     def converted_row(
-        self, row: tuple[Any, ...], stored: Layout, layout: Layout, /
+        self, row: tuple[Any, ...], stored: MapLayout, layout: MapLayout, /
     ) -> tuple[Any, ...]: ...
     def numbers_of(self, keys: Sequence[Key]) -> Indexes: ...
-    def rows_at(self, numbers: Indexes, layout: Layout) -> pa.RecordBatch: ...
+    def rows_at(self, numbers: Indexes, layout: MapLayout) -> pa.RecordBatch: ...
 
 
 class Watch:
@@ -233,9 +233,9 @@ class Watch:
 
     def __init__(self, store: ObservedMap) -> None:
         self._store = store
-        self.journals: dict[Layout, Journal] = {}
+        self.journals: dict[MapLayout, Journal] = {}
 
-    def put(self, key: Key, row: Row, layout: Layout) -> Done:
+    def put(self, key: Key, row: Row, layout: MapLayout) -> Done:
         """A row is about to be written."""
         found: list[tuple[Journal, Row | None, Row | None]] = []
         for journal in self.journals.values():
@@ -258,7 +258,7 @@ class Watch:
         return done
 
     def put_many(
-        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout
+        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: MapLayout
     ) -> Done:
         """Rows are about to be written; of several rows with one key the last one remains."""
         # Example: the keys ["a", "b", "a"]; "b" exists, "a" does not. numbers = [-1, n, -1] and
@@ -327,7 +327,7 @@ class Watch:
                 wake()
 
 
-def journal_of(store: ObservedMap, layout: Layout) -> Journal:
+def journal_of(store: ObservedMap, layout: MapLayout) -> Journal:
     """The journal of a map in a layout, created if it does not exist. With the map's lock held."""
     if store.watch is None:
         store.watch = Watch(store)
@@ -355,7 +355,9 @@ def gap(requested: int, oldest: int) -> OperationalError:
     )
 
 
-def _joined(batches: Sequence[pa.RecordBatch], stored: Layout, target: Layout) -> pa.RecordBatch:
+def _joined(
+    batches: Sequence[pa.RecordBatch], stored: MapLayout, target: MapLayout
+) -> pa.RecordBatch:
     columns = range(len(target.paths))
     converted = [
         pa.RecordBatch.from_arrays(

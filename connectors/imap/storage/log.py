@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from runnel.errors import OperationalError
-from runnel.storage.durable_files import Held, sync_file
+from runnel.storage.durable_files import PinnedFile, sync_file
 
 logger = logging.getLogger("runnel.maps")
 
@@ -110,7 +110,7 @@ class RecordFile:
         self._framing = _FRAMINGS.get(self._file.read(len(FILE_HEADER)), _CURRENT)
         self.size = self._file.seek(0, os.SEEK_END)
         self._is_broken = False
-        self._pinned = Held(path, self._file.fileno(), f"the file {path}")
+        self._pinned = PinnedFile(path, self._file.fileno(), f"the file {path}")
 
     @property
     def descriptor(self) -> int:

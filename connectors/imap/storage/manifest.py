@@ -23,7 +23,7 @@ NAME = "current"
 
 
 @frozen
-class Manifest:
+class MapManifest:
     """The valid files of a map's folder.
 
     generation: the number in the names of the files.
@@ -58,14 +58,14 @@ class Manifest:
             _check_size(self.checkpoint_path(folder), self.checkpoint_size, self.checkpoint_size)
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> MapManifest:
     """The manifest of a folder; OperationalError if it is missing or damaged."""
     path = folder / NAME
     contents = [payload for payload, _ in read_records(path, may_be_torn=False)]
     if len(contents) != 1:
         raise damaged(path, f"it holds {len(contents)} records instead of one")
     content = json.loads(contents[0])
-    return Manifest(content["generation"], content["checkpoint"], content["log"])
+    return MapManifest(content["generation"], content["checkpoint"], content["log"])
 
 
 def _check_size(path: Path, least: int, most: int | None) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.columns.type_records import KIND_NAMES, KINDS
-from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.layout import MapLayout
 from runnel.errors import OperationalError
 from runnel.sqltypes import Kind, SqlType
 
@@ -32,7 +32,7 @@ class Record:
     """
 
     kind: str
-    layout: Layout | None = None
+    layout: MapLayout | None = None
     batches: Sequence[pa.RecordBatch] = ()
     name: str = ""
     mode: str = ""
@@ -62,7 +62,7 @@ def decode(payload: bytes) -> Record:
     fields = head.get("fields")
     layout, batches = None, []
     if fields is not None:
-        layout = Layout(
+        layout = MapLayout(
             tuple(path for path, _ in fields), tuple(decode_type(item) for _, item in fields)
         )
         buffer, at = pa.py_buffer(payload), end + 1

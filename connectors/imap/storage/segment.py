@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import from_flags
-from runnel.connectors.imap.layout import Layout, select_fields, union
+from runnel.connectors.imap.layout import MapLayout, select_fields, union
 from runnel.connectors.imap.values import Decoder, decoder
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -54,7 +54,7 @@ class Segment:
     )
 
     def __init__(
-        self, batch: pa.RecordBatch, layout: Layout, first: int, numbers: Numbers | None = None
+        self, batch: pa.RecordBatch, layout: MapLayout, first: int, numbers: Numbers | None = None
     ) -> None:
         self.batch = batch
         self.layout = layout
@@ -62,14 +62,14 @@ class Segment:
         self.numbers = numbers
         self._rows: int = batch.num_rows
         self.live = self._rows
-        self.orders: dict[tuple[Layout, tuple[int, ...]], Any] = {}
+        self.orders: dict[tuple[MapLayout, tuple[int, ...]], Any] = {}
         """Secondary indexes of these rows, by layout and columns; created on first use."""
         self._view: memoryview[int] | None = (
             None if numbers is None else np.ascontiguousarray(numbers).data
         )
         self._mask: Mask | None = None
         self._dead: list[int] = []
-        self._readers: dict[Layout, Callable[[int], tuple[Any, ...]]] = {}
+        self._readers: dict[MapLayout, Callable[[int], tuple[Any, ...]]] = {}
 
     def __len__(self) -> int:
         return self._rows
@@ -91,7 +91,7 @@ class Segment:
             numbers - self.first if self.numbers is None else np.searchsorted(self.numbers, numbers)
         )
 
-    def find(self, number: int, layout: Layout) -> tuple[Any, ...] | None:
+    def find(self, number: int, layout: MapLayout) -> tuple[Any, ...] | None:
         """The row with a number, in a layout; None if it was dropped."""
         position = number - self.first if self._view is None else self.position(number)
         if not 0 <= position < self._rows:
@@ -180,7 +180,7 @@ def merged(first: Segment, second: Segment) -> Segment | None:
     return Segment(batch, layout, first.first, numbers)
 
 
-def _widened(batch: pa.RecordBatch, stored: Layout, target: Layout) -> pa.RecordBatch:
+def _widened(batch: pa.RecordBatch, stored: MapLayout, target: MapLayout) -> pa.RecordBatch:
     if stored is target:
         return batch
     return pa.RecordBatch.from_arrays(
@@ -188,7 +188,7 @@ def _widened(batch: pa.RecordBatch, stored: Layout, target: Layout) -> pa.Record
     )
 
 
-def merge_last(segments: list[Segment], intern: Callable[[Layout], Layout]) -> None:
+def merge_last(segments: list[Segment], intern: Callable[[MapLayout], MapLayout]) -> None:
     """Merges the last segments of a list, in place, until their sizes decrease geometrically.
 
     So the number of segments stays logarithmic, and each row is copied a logarithmic number of
@@ -215,7 +215,7 @@ class Tail:
 
     __slots__ = ("dead", "first", "layout", "rows")
 
-    def __init__(self, first: int, layout: Layout) -> None:
+    def __init__(self, first: int, layout: MapLayout) -> None:
         self.first = first
         self.layout = layout
         self.rows: list[tuple[Any, ...]] = []

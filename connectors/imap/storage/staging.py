@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from runnel.connector import WriteMode
 from runnel.connectors.imap.keys import Key
-from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.layout import MapLayout
 from runnel.connectors.imap.storage.store import MapStore
 
 
@@ -25,7 +25,7 @@ class StagedRows:
     """
 
     mode: WriteMode
-    layout: Layout
+    layout: MapLayout
     batches: list[pa.RecordBatch]
     keys: list[list[Key]]
 
@@ -40,7 +40,7 @@ class StagingLog(Protocol):
         """Logs that staged rows were aborted."""
 
 
-class Staging:
+class MapStaging:
     """The staged rows of one map. Names of staged rows are never used twice.
 
     Lasting rows (the rows of a durable job) are in the log, if the map has one, and remain

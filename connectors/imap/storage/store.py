@@ -21,12 +21,12 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import indexes
-from runnel.connectors.imap.keys import Key, duplicate, key_parts
-from runnel.connectors.imap.layout import Layout, check_key, select_fields
+from runnel.connectors.imap.keys import Key, duplicate, key_tuple
+from runnel.connectors.imap.layout import MapLayout, check_key, select_fields
 from runnel.connectors.imap.storage.segment import Mask, Numbers, Segment, Tail, merge_last
-from runnel.connectors.imap.storage.update import kept_fields, knows_all_fields, rows_at
+from runnel.connectors.imap.storage.update import knows_all_fields, rows_at, with_unchanged_fields
 from runnel.connectors.imap.values import decoder
-from runnel.deadline import PatientLock
+from runnel.deadline import DeadlineLock
 from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import SqlType
 
@@ -43,11 +43,15 @@ class ChangeLog(Protocol):
     """The log of a durable map, which gets changes before they are made. A change that cannot be
     logged is not made."""
 
-    def rows(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
+    def rows(
+        self, layout: MapLayout, batches: Sequence[pa.RecordBatch], staged: str | None
+    ) -> None:
         """Logs rows that are put into the map; for rows that are in the log, staged under a
         name, only their commit."""
 
-    def delete(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
+    def delete(
+        self, layout: MapLayout, batches: Sequence[pa.RecordBatch], staged: str | None
+    ) -> None:
         """Logs removed keys, in the same way."""
 
     def clear(self) -> None:
@@ -68,34 +72,34 @@ class SegmentView:
 
 
 class MapStore:
-    """A map. Keys and rows have a `Layout` that was interned by `intern`."""
+    """A map. Keys and rows have a `MapLayout` that was interned by `intern`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.lock = RLock()
-        self.statement_lock = PatientLock(f'map "{name}"')
+        self.statement_lock = DeadlineLock(f'map "{name}"')
         """Held by a statement from before its scan until after its commit; never acquired while
         `lock` is held."""
         self.log: ChangeLog | None = None
         self.watch: Watch | None = None
         """Notified of changes while a query reads them as a stream."""
-        self._layouts: dict[tuple[tuple[str, ...], tuple[SqlType, ...]], Layout] = {}
+        self._layouts: dict[tuple[tuple[str, ...], tuple[SqlType, ...]], MapLayout] = {}
         self._reset(0)
 
     def _reset(self, next_number: int) -> None:
         self._index: dict[Key, int] = {}
-        self._key: Layout | None = None
+        self._key: MapLayout | None = None
         self._locations: tuple[list[int], list[Segment], Tail] = (
             [],
             [],
-            Tail(next_number, Layout((), ())),
+            Tail(next_number, MapLayout((), ())),
         )
         self._deleted = 0
 
     def __len__(self) -> int:
         return len(self._index)
 
-    def intern(self, layout: Layout) -> Layout:
+    def intern(self, layout: MapLayout) -> MapLayout:
         """The store's instance of a layout, so that layouts are compared by identity."""
         with self.lock:
             known = self._layouts.setdefault((layout.paths, layout.types), layout)
@@ -105,13 +109,13 @@ class MapStore:
 
     # Reading
 
-    def check(self, layout: Layout) -> None:
+    def check(self, layout: MapLayout) -> None:
         """Fails if there are rows with another key than the layout's."""
         stored = self._key
         if stored is not None and stored is not layout.key_layout:
             check_key(stored, layout)
 
-    def get(self, key: Key, layout: Layout) -> tuple[Any, ...] | None:
+    def get(self, key: Key, layout: MapLayout) -> tuple[Any, ...] | None:
         """The row with a key, in a layout; None if there is none. Acquires no lock."""
         if self._key is not layout.key_layout:
             self.check(layout)
@@ -133,7 +137,7 @@ class MapStore:
             # number.
 
     def converted_row(
-        self, row: tuple[Any, ...], stored: Layout, target: Layout
+        self, row: tuple[Any, ...], stored: MapLayout, target: MapLayout
     ) -> tuple[Any, ...]:
         """A row of one layout, converted to another one."""
         if stored is target:
@@ -160,7 +164,7 @@ class MapStore:
         """The numbers of the rows with these keys; -1 for a missing key."""
         return np.fromiter(map(self._index.get, keys, repeat(-1)), dtype=np.int64, count=len(keys))
 
-    def rows_at(self, numbers: Numbers, layout: Layout) -> pa.RecordBatch:
+    def rows_at(self, numbers: Numbers, layout: MapLayout) -> pa.RecordBatch:
         """The rows with these numbers, all alive, in a layout; NULLs for -1. With `lock` held."""
         if self._locations[2].rows:
             self._seal()
@@ -168,7 +172,7 @@ class MapStore:
 
     # Writing
 
-    def put(self, key: Key, row: tuple[Any, ...], layout: Layout) -> None:
+    def put(self, key: Key, row: tuple[Any, ...], layout: MapLayout) -> None:
         """Writes one row, and replaces the row with its key. With `lock` held."""
         self.check(layout)
         if self.log is not None:
@@ -193,14 +197,14 @@ class MapStore:
         if made is not None:
             made()
 
-    def remove(self, key: Key, layout: Layout) -> int:
+    def remove(self, key: Key, layout: MapLayout) -> int:
         """Removes one row; returns the number of removed rows. With `lock` held."""
         self.check(layout)
         if key not in self._index:
             return 0
         if self.log is not None:
             self.log.delete(
-                layout.key_layout, [_row_batch(key_parts(key, layout), layout.key_layout)], None
+                layout.key_layout, [_row_batch(key_tuple(key, layout), layout.key_layout)], None
             )
         made = None if self.watch is None else self.watch.remove_many([[key]])
         self._kill(self._index.pop(key))
@@ -214,7 +218,7 @@ class MapStore:
         self,
         batches: Sequence[pa.RecordBatch],
         keys: Sequence[list[Key]],
-        layout: Layout,
+        layout: MapLayout,
         staged: str | None,
     ) -> None:
         """Writes rows with distinct new keys; IntegrityError if a key exists or occurs twice.
@@ -260,7 +264,7 @@ class MapStore:
         self,
         batches: Sequence[pa.RecordBatch],
         keys: Sequence[list[Key]],
-        layout: Layout,
+        layout: MapLayout,
         staged: str | None,
     ) -> None:
         """Writes rows; of several rows with one key the last one remains.
@@ -279,7 +283,7 @@ class MapStore:
             made()
 
     def load(
-        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout
+        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: MapLayout
     ) -> None:
         """`put_many` without the log."""
         if self._locations[2].rows:
@@ -289,7 +293,7 @@ class MapStore:
                 self._key = layout.key_layout
                 self._add_batch(batch, chunk, layout)
 
-    def _add_batch(self, batch: pa.RecordBatch, keys: list[Key], layout: Layout) -> None:
+    def _add_batch(self, batch: pa.RecordBatch, keys: list[Key], layout: MapLayout) -> None:
         index, count = self._index, len(keys)
         first = self._locations[2].first
         old = _distinct(self.numbers_of(keys)) if index else NO_NUMBERS
@@ -308,7 +312,7 @@ class MapStore:
         self._kill_all(old)
         self._merge()
 
-    def update(self, key: Key, row: tuple[Any, ...], layout: Layout) -> None:
+    def update(self, key: Key, row: tuple[Any, ...], layout: MapLayout) -> None:
         """Replaces one existing row, but keeps its fields that the layout lacks. With `lock`
         held."""
         _, segments, tail = self._locations
@@ -321,7 +325,7 @@ class MapStore:
         self,
         batches: Sequence[pa.RecordBatch],
         keys: Sequence[list[Key]],
-        layout: Layout,
+        layout: MapLayout,
         staged: str | None,
     ) -> int:
         """Replaces existing rows, but keeps their fields that the layout lacks; ignores new keys.
@@ -340,7 +344,7 @@ class MapStore:
             is_all = len(existing) == len(chunk)
             rows = batch if is_all else batch.take(indexes(existing))
             if not known:
-                rows, wide = kept_fields(rows, layout, segments, numbers[existing])
+                rows, wide = with_unchanged_fields(rows, layout, segments, numbers[existing])
             chosen.append(rows)
             chosen_keys.append(chunk if is_all else [chunk[i] for i in existing.tolist()])
         self.put_many(chosen, chosen_keys, self.intern(wide), staged)
@@ -350,7 +354,7 @@ class MapStore:
         self,
         batches: Sequence[pa.RecordBatch],
         keys: Sequence[list[Key]],
-        layout: Layout,
+        layout: MapLayout,
         staged: str | None,
     ) -> int:
         """Removes the rows with these keys, as far as they exist; returns the number of removed
@@ -409,7 +413,7 @@ class MapStore:
     def _publish(self, segments: list[Segment], tail: Tail) -> None:
         self._locations = ([segment.first for segment in segments], segments, tail)
 
-    def _new_tail(self, layout: Layout) -> Tail:
+    def _new_tail(self, layout: MapLayout) -> Tail:
         tail = Tail(self._locations[2].next, layout)
         self._publish(self._locations[1], tail)
         return tail
@@ -512,6 +516,6 @@ def _first_repeated(keys: Sequence[list[Key]]) -> Key:
     return None
 
 
-def _row_batch(row: Sequence[Any], layout: Layout) -> pa.RecordBatch:
+def _row_batch(row: Sequence[Any], layout: MapLayout) -> pa.RecordBatch:
     columns = [array_of([value], item) for value, item in zip(row, layout.types, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=layout.schema)

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import indexes
-from runnel.connectors.imap.layout import Layout, select_fields
+from runnel.connectors.imap.layout import MapLayout, select_fields
 from runnel.connectors.imap.storage.segment import Numbers, Segment
 from runnel.errors import DataError
 from runnel.sqltypes import SqlType
 
 
-def knows_all_fields(segments: Sequence[Segment], layout: Layout) -> bool:
+def knows_all_fields(segments: Sequence[Segment], layout: MapLayout) -> bool:
     """Whether the layout has all fields of the rows."""
     return all(
         segment.layout is layout or segment.layout.indexes.keys() <= layout.indexes.keys()
@@ -22,20 +22,20 @@ def knows_all_fields(segments: Sequence[Segment], layout: Layout) -> bool:
     )
 
 
-def kept_fields(
-    rows: pa.RecordBatch, layout: Layout, segments: Sequence[Segment], numbers: Numbers
-) -> tuple[pa.RecordBatch, Layout]:
+def with_unchanged_fields(
+    rows: pa.RecordBatch, layout: MapLayout, segments: Sequence[Segment], numbers: Numbers
+) -> tuple[pa.RecordBatch, MapLayout]:
     """Rows that replace those with `numbers`, extended by the fields that only the old rows have.
 
     Returns them with their layout.
     """
     other = _other_fields(segments, layout)
     retained = rows_at(segments, numbers, other).columns
-    wide = Layout(layout.paths + other.paths, layout.types + other.types)
+    wide = MapLayout(layout.paths + other.paths, layout.types + other.types)
     return pa.RecordBatch.from_arrays([*rows.columns, *retained], schema=wide.schema), wide
 
 
-def rows_at(segments: Sequence[Segment], numbers: Numbers, target: Layout) -> pa.RecordBatch:
+def rows_at(segments: Sequence[Segment], numbers: Numbers, target: MapLayout) -> pa.RecordBatch:
     """The rows with these numbers, in a layout; NULLs for a negative number."""
     # Example: segments with the numbers 0 to 9 and 10 to 19; numbers = [12, -1, 3]. order = [1, 2,
     # 0] sorts them to [-1, 3, 12]; first = 1 of them is negative, bounds = [1, 2, 3]. The chunks
@@ -62,7 +62,7 @@ def rows_at(segments: Sequence[Segment], numbers: Numbers, target: Layout) -> pa
     return pa.RecordBatch.from_arrays(found, schema=target.schema)
 
 
-def _other_fields(segments: Sequence[Segment], layout: Layout) -> Layout:
+def _other_fields(segments: Sequence[Segment], layout: MapLayout) -> MapLayout:
     found: dict[str, SqlType] = {}
     for segment in segments:
         for path, item in zip(segment.layout.paths, segment.layout.types, strict=True):
@@ -71,4 +71,4 @@ def _other_fields(segments: Sequence[Segment], layout: Layout) -> Layout:
                     f'field "{path}" is {found[path]} in some rows of the map and {item} in others',
                     hint="use SINK INTO, which writes whole rows",
                 )
-    return Layout(tuple(found), tuple(found.values()))
+    return MapLayout(tuple(found), tuple(found.values()))

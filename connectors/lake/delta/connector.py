@@ -19,7 +19,7 @@ from runnel.connectors.lake.options import (
     POLL_MILLIS,
     LakeSchema,
     check_storable,
-    moment,
+    instant,
     names_in,
     new_columns,
 )
@@ -30,7 +30,7 @@ from runnel.sqltypes import Kind, to_arrow
 PATH = text("path", required=True)
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 VERSION = integer("version")
-TIMESTAMP = moment("timestamp")
+TIMESTAMP = instant("timestamp")
 OPTIONS = OptionSet(
     "Delta", PATH, VERSION, TIMESTAMP, FOLLOW, POLL_MILLIS, ON_CHANGE, CREATE, PARTITION_BY
 )

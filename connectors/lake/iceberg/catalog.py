@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.connectors.files.storage import absolute_path
-from runnel.deadline import PatientLock
+from runnel.deadline import DeadlineLock
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, without_password
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -67,7 +67,7 @@ def calling(what: str, code: ErrorCode | None = None, hint: str | None = None) -
 
 
 @frozen
-class Place:
+class IcebergLocation:
     """The location of a table: an identifier in a catalog, or its metadata.
 
     identifier: the name in the catalog.
@@ -96,14 +96,14 @@ class Catalogs:
     def __init__(self) -> None:
         self._catalogs: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
         self._lock = Lock()
-        self._commits: dict[Place, PatientLock] = {}
+        self._commits: dict[IcebergLocation, DeadlineLock] = {}
 
-    def commits(self, location: Place) -> PatientLock:
+    def commits(self, location: IcebergLocation) -> DeadlineLock:
         """The lock of commits to a table, so that commits of one connection do not conflict."""
         with self._lock:
-            return self._commits.setdefault(location, PatientLock(location.what))
+            return self._commits.setdefault(location, DeadlineLock(location.what))
 
-    def get(self, location: Place) -> Any:
+    def get(self, location: IcebergLocation) -> Any:
         """The catalog of a table."""
         iceberg()
         from pyiceberg.catalog import load_catalog
@@ -119,7 +119,7 @@ class Catalogs:
                 self._catalogs[(location.catalog, location.properties)] = found
             return found
 
-    def load(self, location: Place) -> Any:
+    def load(self, location: IcebergLocation) -> Any:
         """The current table."""
         iceberg()
         if location.is_static:
@@ -153,7 +153,7 @@ class Catalogs:
                 engine.dispose()
 
 
-def checked(location: Place, table: Any) -> Any:
+def checked(location: IcebergLocation, table: Any) -> Any:
     """The table, unless it requires an unsupported feature of its readers."""
     _check_code(location, table.metadata.properties)
     if table.metadata.format_version > 3:
@@ -200,7 +200,7 @@ def _properties_in(metadata: str) -> Mapping[str, str]:
     return properties
 
 
-def _check_code(location: Place, properties: Mapping[str, str]) -> None:
+def _check_code(location: IcebergLocation, properties: Mapping[str, str]) -> None:
     """NotSupportedError if a table's properties name code."""
     found = next((name for name in _CODE if name in properties), None)
     if found is not None:
@@ -211,7 +211,7 @@ def _check_code(location: Place, properties: Mapping[str, str]) -> None:
         )
 
 
-def newest_metadata(location: Place) -> str:
+def newest_metadata(location: IcebergLocation) -> str:
     """The metadata file for a path: the path itself, or the newest metadata file of the table's
     folder."""
     path = local_path(location.path, location.what)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from runnel.catalog import TableColumn
 from runnel.connector import Token
 from runnel.connectors.files.format import FileFormat, external_name
-from runnel.connectors.lake.iceberg.catalog import Catalogs, Place, calling, local_path
+from runnel.connectors.lake.iceberg.catalog import Catalogs, IcebergLocation, calling, local_path
 from runnel.connectors.lake.options import LakeSchema
 from runnel.connectors.lake.sink import LakeTarget
 from runnel.errors import NotSupportedError, OperationalError
@@ -38,10 +38,10 @@ _COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_count
 _BOUNDS = ("lower_bounds", "upper_bounds")
 
 
-class WrittenTable(Protocol):
+class IcebergCommitTarget(Protocol):
     """A mapping whose table is appended to."""
 
-    location: Place
+    location: IcebergLocation
     catalogs: Catalogs
     schema: LakeSchema
     columns: tuple[TableColumn, ...]
@@ -54,7 +54,7 @@ class WrittenTable(Protocol):
 class IcebergTarget(LakeTarget):
     """An Iceberg table that is appended to."""
 
-    def __init__(self, mapping: WrittenTable) -> None:
+    def __init__(self, mapping: IcebergCommitTarget) -> None:
         self._mapping = mapping
         self._what = mapping.location.what
         self.format = mapping.format

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
-from runnel.connectors.lake.iceberg.catalog import Catalogs, Place, calling, iceberg
+from runnel.connectors.lake.iceberg.catalog import Catalogs, IcebergLocation, calling, iceberg
 from runnel.connectors.lake.iceberg.table import FollowedIcebergTable, IcebergTable
 from runnel.connectors.lake.options import (
     CREATE,
@@ -21,7 +21,7 @@ from runnel.connectors.lake.options import (
     PARTITION_BY,
     POLL_MILLIS,
     check_storable,
-    moment,
+    instant,
     names_in,
     new_columns,
 )
@@ -43,7 +43,7 @@ URI = text("uri")
 WAREHOUSE = text("warehouse")
 CATALOG = text("catalog", "default")
 SNAPSHOT = Option("snapshot", _snapshot_number, "the number of a snapshot")
-TIMESTAMP = moment("timestamp")
+TIMESTAMP = instant("timestamp")
 REF = text("ref")
 OPTIONS = OptionSet(
     "Iceberg",
@@ -86,7 +86,7 @@ class IcebergConnector(Connector):
             if not name.lower().startswith(PROPERTY)
         }
         options = OPTIONS.read(own)
-        location = _place(definition, options)
+        location = _location(definition, options)
         iceberg()
         if options.require(CREATE):
             _create(self._catalogs, location, definition, names_in(options, PARTITION_BY))
@@ -118,7 +118,7 @@ class IcebergConnector(Connector):
         self._catalogs.close()
 
 
-def _place(definition: MappingDefinition, options: Options) -> Place:
+def _location(definition: MappingDefinition, options: Options) -> IcebergLocation:
     path, table = options.get(PATH), options.get(TABLE) or definition.external_name
     if (path is None) == (table is None):
         raise ProgrammingError(
@@ -135,7 +135,7 @@ def _place(definition: MappingDefinition, options: Options) -> Place:
                     f'option "{option.name}" is for tables of a catalog',
                     hint="leave it or the path out",
                 )
-        return Place("", path=path)
+        return IcebergLocation("", path=path)
     assert table is not None
     if "\0" in table or not all(table.split(".")):
         raise ProgrammingError(
@@ -143,7 +143,7 @@ def _place(definition: MappingDefinition, options: Options) -> Place:
         )
     if "." not in table:
         table = "default." + table
-    return Place(
+    return IcebergLocation(
         table,
         options.require(CATALOG),
         tuple(sorted(_properties(definition.options, options).items())),
@@ -185,7 +185,7 @@ def _properties(options_by_name: Mapping[str, str], options: Options) -> dict[st
     return found
 
 
-def _snapshot(options: Options, table: Any, location: Place) -> int | None:
+def _snapshot(options: Options, table: Any, location: IcebergLocation) -> int | None:
     """The snapshot that the options name; None if they name none."""
     names = [option.name for option in (SNAPSHOT, TIMESTAMP, REF) if options.is_given(option)]
     if len(names) > 1:
@@ -211,7 +211,7 @@ def _snapshot(options: Options, table: Any, location: Place) -> int | None:
     return number if stamp is None else _snapshot_at(table, location, stamp)
 
 
-def _snapshot_at(table: Any, location: Place, stamp: datetime) -> int:
+def _snapshot_at(table: Any, location: IcebergLocation, stamp: datetime) -> int:
     found = table.snapshot_as_of_timestamp(round(stamp.timestamp() * 1000))
     if found is None:
         raise OperationalError(
@@ -223,7 +223,7 @@ def _snapshot_at(table: Any, location: Place, stamp: datetime) -> int:
 
 def _create(
     catalogs: Catalogs,
-    location: Place,
+    location: IcebergLocation,
     definition: MappingDefinition,
     partition_by: tuple[str, ...],
 ) -> None:
@@ -255,7 +255,7 @@ def _create(
                 spec.add_identity(name)
 
 
-def _check_partitions(table: Any, location: Place, requested: tuple[str, ...]) -> None:
+def _check_partitions(table: Any, location: IcebergLocation, requested: tuple[str, ...]) -> None:
     schema = table.schema()
     found = [
         (schema.find_column_name(field.source_id), str(field.transform))

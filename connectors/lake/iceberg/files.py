@@ -18,7 +18,7 @@ from runnel.connectors.files.conversion import convert_arrow
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.storage import DataFile
 from runnel.connectors.lake.files import FileSet, LakeFile
-from runnel.connectors.lake.iceberg.catalog import Place, calling, local_path
+from runnel.connectors.lake.iceberg.catalog import IcebergLocation, calling, local_path
 from runnel.errors import NotSupportedError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression
@@ -83,7 +83,7 @@ def _condition(name: str, test: Comparison) -> Any:
 
 
 def files_of(
-    location: Place,
+    location: IcebergLocation,
     table: Any,
     snapshot: int,
     columns: Sequence[TableColumn],
@@ -105,7 +105,7 @@ def files_of(
     return FileSet(snapshot, files)
 
 
-def _planned(location: Place, table: Any, snapshot: int, requested: Any) -> list[Any]:
+def _planned(location: IcebergLocation, table: Any, snapshot: int, requested: Any) -> list[Any]:
     if requested is not None:
         try:
             with calling("the predicate can't be pushed down"):
@@ -122,7 +122,9 @@ def _planned(location: Place, table: Any, snapshot: int, requested: Any) -> list
         return list(table.scan(snapshot_id=snapshot).plan_files())
 
 
-def added_in(location: Place, table: Any, snapshot: int, columns: Sequence[TableColumn]) -> FileSet:
+def added_in(
+    location: IcebergLocation, table: Any, snapshot: int, columns: Sequence[TableColumn]
+) -> FileSet:
     """The files that a snapshot added."""
     from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntryStatus
 
@@ -141,7 +143,9 @@ def added_in(location: Place, table: Any, snapshot: int, columns: Sequence[Table
     return FileSet(snapshot, files)
 
 
-def _lake_file(location: Place, table: Any, file: Any, columns: Sequence[TableColumn]) -> LakeFile:
+def _lake_file(
+    location: IcebergLocation, table: Any, file: Any, columns: Sequence[TableColumn]
+) -> LakeFile:
     from pyiceberg.manifest import FileFormat
 
     if file.file_format != FileFormat.PARQUET:
@@ -190,7 +194,7 @@ def _array(value: Any, kind: pa.DataType) -> pa.Array | None:
 class _Deletes:
     """The positions of rows in data files that delete files delete."""
 
-    def __init__(self, location: Place, table: Any) -> None:
+    def __init__(self, location: IcebergLocation, table: Any) -> None:
         self._location = location
         self._io = table.io
         self._read: dict[str, Mapping[str, pa.ChunkedArray]] = {}

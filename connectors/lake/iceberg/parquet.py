@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from runnel.catalog import TableColumn
 from runnel.connectors.files.columnar.parquet import ParquetRows
-from runnel.connectors.files.format import Batches, Reading, external_name
+from runnel.connectors.files.format import Batches, FileScanRequest, external_name
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.storage import DataFile
 from runnel.connectors.lake.parquet import LakeParquet, check_fields
@@ -35,7 +35,10 @@ class IcebergParquet(LakeParquet):
         self._mapped = mapped
 
     def _read_file(
-        self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading
+        self,
+        opened: pq.ParquetFile,
+        what: tuple[DataFile, tuple[int, ...] | None],
+        asked: FileScanRequest,
     ) -> Batches:
         schema = opened.schema_arrow
         names = self._names_in(schema, what[0])

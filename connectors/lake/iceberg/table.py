@@ -17,7 +17,7 @@ from runnel.connector import (
 from runnel.connectors.files.format import external_name
 from runnel.connectors.lake.files import FileSet, LakeFile
 from runnel.connectors.lake.follow import FollowedLakeTable
-from runnel.connectors.lake.iceberg.catalog import Catalogs, Place, arrow_schema, ids_of
+from runnel.connectors.lake.iceberg.catalog import Catalogs, IcebergLocation, arrow_schema, ids_of
 from runnel.connectors.lake.iceberg.files import added_in, files_of, row_filter
 from runnel.connectors.lake.iceberg.parquet import IcebergParquet
 from runnel.connectors.lake.options import LakeSchema
@@ -39,7 +39,7 @@ class ReadIcebergTable(LakeTable):
     def __init__(
         self,
         name: str,
-        location: Place,
+        location: IcebergLocation,
         catalogs: Catalogs,
         declared: Sequence[ColumnDefinition],
         opened: tuple[Any, int | None],

@@ -20,7 +20,7 @@ from runnel.connectors.spark.source import Placing, partitions
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression
 from runnel.foreign.fragment import NarrowableRows, Unrenderable
-from runnel.processors.joins.key_filter import ORDERED, WantedKeys
+from runnel.processors.joins.key_filter import ORDERED, KeyFilter
 from runnel.relation.nodes import Field
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark.dialect import SPARK
@@ -69,7 +69,7 @@ class SparkRows(NarrowableRows):
         self.place: Placing | None = None
 
     def partitions(
-        self, filters: Sequence[tuple[tuple[Expression, ...], WantedKeys]]
+        self, filters: Sequence[tuple[tuple[Expression, ...], KeyFilter]]
     ) -> Sequence[SourcePartition]:
         if any(keys.is_empty for _, keys in filters):
             return ()
@@ -78,14 +78,14 @@ class SparkRows(NarrowableRows):
         )
         return partitions(fetch, self._fields, None, self.place)
 
-    def _narrowed(self, filters: Sequence[tuple[tuple[Expression, ...], WantedKeys]]) -> Any:
+    def _narrowed(self, filters: Sequence[tuple[tuple[Expression, ...], KeyFilter]]) -> Any:
         """The filtered DataFrame. Called by a thread of the fetch, since Spark may take long."""
         frame = self._frame
         for keys, values in filters:
             frame = self._one(frame, keys, values)
         return frame
 
-    def _one(self, frame: Any, keys: tuple[Expression, ...], key_filter: WantedKeys) -> Any:
+    def _one(self, frame: Any, keys: tuple[Expression, ...], key_filter: KeyFilter) -> Any:
         columns = _columns(len(self._fields) or 1)
         texts = [self._rendering.expression(key, columns) for key in keys]
         values = key_filter.values

@@ -23,11 +23,11 @@ from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Expression
-from runnel.foreign.fragment import FragmentSource, NarrowableRows, Unrenderable, place_of
+from runnel.foreign.fragment import FragmentSource, NarrowableRows, Unrenderable, position_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation.nodes import Filter, Limit, Project, Relation, Scan, Sort, transform, walk
-from runnel.rendering.render import Rendering, Session
+from runnel.rendering.render import Rendering, RenderingContext
 from runnel.rendering.spark.dialect import SPARK
 from runnel.rendering.spark.relations import SparkRelations
 
@@ -100,7 +100,7 @@ class SparkFragment(FragmentSource):
             spark.fetch(frame, is_ordered, self.text),
             relation.fields,
             limit,
-            partial(place_of, self._relation),
+            partial(position_of, self._relation),
         )
 
     def can_narrow(self, keys: Sequence[Expression]) -> bool:
@@ -123,7 +123,7 @@ class SparkFragment(FragmentSource):
             self._relation.fields,
         )
         rows.is_ordered, rows.description = is_sorted(self._relation), self.text
-        rows.place = partial(place_of, self._relation)
+        rows.place = partial(position_of, self._relation)
         return rows
 
     def _frame(
@@ -148,14 +148,16 @@ class SparkFragment(FragmentSource):
             try:
                 return spark.frame(SparkRelations(rendering, scan).whole(relation))
             except Error as error:
-                error.position = error.position or place_of(self._relation, error)
+                error.position = error.position or position_of(self._relation, error)
                 raise
 
 
 def bound_rendering(evaluation: EvaluationContext) -> Rendering:
     """A rendering in which arguments, time and zone are known."""
     arguments = tuple(value.as_py() for value in evaluation.arguments)
-    return Rendering(SPARK, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
+    return Rendering(
+        SPARK, RenderingContext(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
+    )
 
 
 def _moved(relation: Relation) -> str:

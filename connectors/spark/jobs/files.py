@@ -19,7 +19,7 @@ from runnel.connectors.files.table import FileTable
 from runnel.connectors.spark.errors import spark_errors
 from runnel.connectors.spark.fragments.inputs import TRAVELLING, can_take
 from runnel.connectors.spark.options import SparkOptions
-from runnel.connectors.spark.origin import FollowedOrigin, Origin
+from runnel.connectors.spark.origin import DataFrameOrigin, FollowedOrigin
 from runnel.connectors.spark.session.owner import SessionOwner
 from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.stream import SparkStreamTable
@@ -30,7 +30,7 @@ _PATTERN = frozenset("*?[]{}\\:")
 """Characters in a path that Spark would read as part of a pattern."""
 
 
-class FilesOrigin(Origin):
+class FilesOrigin(DataFrameOrigin):
     """The files that a File mapping has when the DataFrame is created."""
 
     def __init__(self, table: FileTable) -> None:

@@ -29,7 +29,7 @@ from runnel.connectors.spark.source import partitions
 from runnel.connectors.spark.stream import SparkStreamTable
 from runnel.deadline import current
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, internal
-from runnel.foreign.job_runtime import ReadSoFar
+from runnel.foreign.job_runtime import ReadInput
 from runnel.processor import JobContext
 from runnel.relation.nodes import Field, Relation, Scan, walk
 
@@ -41,21 +41,21 @@ NOTHING = "-"
 _KNOWN = "v1"
 
 
-class Told(Exception):
+class BatchStopped(Exception):
     """Ends a batch for a reason that this module knows."""
 
 
-class NotTold(logging.Filter):
+class BatchStoppedFilter(logging.Filter):
     """Keeps py4j from logging how a batch was ended."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], Told))
+        return not (record.exc_info and isinstance(record.exc_info[1], BatchStopped))
 
 
-NOT_TOLD = NotTold()
+BATCH_STOPPED_FILTER = BatchStoppedFilter()
 
 
-def read_so_far(relation: Relation, checkpoint: Path, written: int) -> ReadSoFar | None:
+def read_input(relation: Relation, checkpoint: Path, written: int) -> ReadInput | None:
     """The input that a job's query has read up to its last batch.
 
     `written` is the number of the last batch that had rows, from 1 on.
@@ -106,7 +106,7 @@ def read_so_far(relation: Relation, checkpoint: Path, written: int) -> ReadSoFar
         _remove(folder)
         raise
     watermark = int(metadata.get("batchWatermarkMs", 0))
-    return ReadSoFar(
+    return ReadInput(
         batch=batch + 1,
         watermark=watermark * 1000 if watermark else None,
         inputs=inputs,
@@ -178,10 +178,10 @@ class ReplayedStream(ReadableTable):
 
     def scan(self, request: ScanRequest) -> Source:
         self.table.check_readable(request.columns)
-        return _ReplayedSource(self, request.columns)
+        return _ReplayedSparkSource(self, request.columns)
 
 
-class _ReplayedSource(Source):
+class _ReplayedSparkSource(Source):
     def __init__(self, table: ReplayedStream, requested: tuple[int, ...]) -> None:
         self._table = table
         self._requested = requested
@@ -224,7 +224,7 @@ class _FirstBatch:
         one column)."""
         table, checkpoint = self._table.table, self._table.checkpoint
         assert checkpoint is not None
-        logging.getLogger("py4j.clientserver").addFilter(NOT_TOLD)
+        logging.getLogger("py4j.clientserver").addFilter(BATCH_STOPPED_FILTER)
         spark = table.owner.get()
         with spark_errors():
             stream = table.own_frame(spark)
@@ -272,7 +272,7 @@ class _FirstBatch:
             self._frame = frame
             self._is_there.set()
             self._may_end.wait()
-        raise Told
+        raise BatchStopped
 
     def _failed(self) -> Error:
         try:

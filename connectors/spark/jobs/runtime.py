@@ -11,7 +11,7 @@ from runnel.catalog import Table
 from runnel.connector import WriteMode
 from runnel.connectors.spark.fragments.fragment import fragment_of
 from runnel.connectors.spark.fragments.inputs import can_take
-from runnel.connectors.spark.jobs.sink import JobSink, promise_of
+from runnel.connectors.spark.jobs.sink import JobSink, guarantee_of
 from runnel.connectors.spark.session.owner import SessionOwner
 from runnel.connectors.spark.table import SparkSinkTable, SparkTable
 from runnel.connectors.spark.types import ddl
@@ -87,7 +87,7 @@ class BatchPlan(RuntimePlan):
         self._fragment = fragment_of(owner, write.relation)
         self.text = self._fragment.text
         self.state_text = _STATE_TEXT
-        self.guarantee = promise_of(write.table)
+        self.guarantee = guarantee_of(write.table)
         again = (
             "after a failure before the end it starts again"
             if self.guarantee is Guarantee.EXACTLY_ONCE

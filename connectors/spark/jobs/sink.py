@@ -36,7 +36,7 @@ FORMAT = 2
 """The version of the file's format. Version 1 had no checksum."""
 
 
-def promise_of(table: WritableTable) -> Guarantee:
+def guarantee_of(table: WritableTable) -> Guarantee:
     """The guarantee for the rows of a job on Spark."""
     return table.guarantee
 

@@ -16,8 +16,8 @@ from runnel.connectors.spark.errors import spark_error, spark_errors
 from runnel.connectors.spark.fragments.differences import warnings_of
 from runnel.connectors.spark.fragments.fragment import bound_rendering
 from runnel.connectors.spark.fragments.inputs import check_columns, rows_of
-from runnel.connectors.spark.jobs.replay import NOT_TOLD, Told, read_so_far
-from runnel.connectors.spark.jobs.sink import JobSink, promise_of, written_batch
+from runnel.connectors.spark.jobs.replay import BATCH_STOPPED_FILTER, BatchStopped, read_input
+from runnel.connectors.spark.jobs.sink import JobSink, guarantee_of, written_batch
 from runnel.connectors.spark.jobs.state_text import state_text, without_messages
 from runnel.connectors.spark.session.functions import python_calls, register
 from runnel.connectors.spark.session.owner import SessionOwner
@@ -35,7 +35,7 @@ from runnel.foreign.job_runtime import (
     Commit,
     JobStart,
     JobWrite,
-    ReadSoFar,
+    ReadInput,
     RuntimeExecution,
     RuntimePlan,
     RuntimeProgress,
@@ -73,7 +73,7 @@ class StreamPlan(RuntimePlan):
         python_calls(relation)
         self.text = render_stream(relation, Rendering(SPARK), _preview, _preview_order)
         self.state_text = state_text(relation, _preview, _preview_order)
-        self.guarantee = promise_of(write.table)
+        self.guarantee = guarantee_of(write.table)
         self.notes = _notes(relation, write.table)
 
     def has_state_of(self, state_text: str) -> bool:
@@ -98,8 +98,8 @@ class StreamPlan(RuntimePlan):
     def settle(self, owner: str, folder: Path) -> None:
         JobSink(self._owner.get(), self._write, owner, folder).close()
 
-    def read_input(self, folder: Path) -> ReadSoFar | None:
-        return read_so_far(self._write.relation, folder / CHECKPOINT, written_batch(folder))
+    def read_input(self, folder: Path) -> ReadInput | None:
+        return read_input(self._write.relation, folder / CHECKPOINT, written_batch(folder))
 
     def _frame(
         self, spark: Spark, evaluation: EvaluationContext, views: Views, stack: ExitStack
@@ -171,7 +171,7 @@ class StreamExecution(RuntimeExecution):
 
     def begin(self, frame: Any) -> None:
         """Starts the query."""
-        logging.getLogger("py4j.clientserver").addFilter(NOT_TOLD)
+        logging.getLogger("py4j.clientserver").addFilter(BATCH_STOPPED_FILTER)
         place = self._start.folder / CHECKPOINT
         with spark_errors():
             writer = frame.writeStream.outputMode("append").queryName(f"job {self._start.owner}")
@@ -219,7 +219,7 @@ class StreamExecution(RuntimeExecution):
         """Called by Spark with each batch, on a thread of its own; numbers are from 0 on."""
         with self._turn:
             if self._is_asked:
-                raise Told  # the next run starts with this batch
+                raise BatchStopped  # the next run starts with this batch
             self._write(frame, number)
 
     def _write(self, frame: Any, number: int) -> None:
@@ -242,7 +242,7 @@ class StreamExecution(RuntimeExecution):
                     if isinstance(found, Error)
                     else internal(f"{type(found).__name__}: {found}")
                 )
-            raise Told from None
+            raise BatchStopped from None
         progress = self._progress
         if has_rows:
             self._start.on_commit(
@@ -398,4 +398,4 @@ def _notes(relation: Relation, sink: Table) -> Sequence[str]:
                 f"{table.name}: its {table.row_count()} rows go to Spark when the job starts; "
                 "later changes aren't seen"
             )
-    return [*lines, f"{sink.name}: {promise_of(sink)}", *warnings_of(relation)]  # type: ignore[arg-type]
+    return [*lines, f"{sink.name}: {guarantee_of(sink)}", *warnings_of(relation)]  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.connectors.spark.session.fetch import Fetch, Share
+from runnel.connectors.spark.session.fetch import Fetch, FetchTask
 
 CANCELLING_SECONDS = 30.0
 PLANNING_SECONDS = 5.0
@@ -29,7 +29,7 @@ class RemoteFetch(Fetch):
         return self._done, self._known
 
     def _lead(self) -> None:
-        share = Share()
+        share = FetchTask()
         with self._changed:
             self._shares.append(share)
         with closing(self._batches()) as batches:

@@ -60,7 +60,7 @@ class FetchingSpark(Protocol):
     def cancel(self, group: str) -> None: ...
 
 
-class Share:
+class FetchTask:
     """Some partitions that one job computes, with the batches that were not read yet."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Fetch:
         self._description = description
         self._group = spark.name("scan")
         self._changed = Condition()
-        self._shares: deque[Share] = deque()
+        self._shares: deque[FetchTask] = deque()
         self._threads: list[Thread] = []
         self._canceller: Thread | None = None
         self._wakes: list[Callable[[], None]] = []
@@ -207,7 +207,7 @@ class Fetch:
             if thread is not current_thread():
                 thread.join(max(0.0, until - monotonic()))
 
-    def _candidates(self) -> Iterator[Share]:
+    def _candidates(self) -> Iterator[FetchTask]:
         """The shares from which a batch may be read now; finished ones are dropped."""
         while self._shares and self._shares[0].is_done and not self._shares[0].batches:
             self._shares.popleft()
@@ -289,13 +289,13 @@ class Fetch:
                 )
             self._wake()
 
-    def _claim(self) -> tuple[Share, Sequence[int]] | None:
+    def _claim(self) -> tuple[FetchTask, Sequence[int]] | None:
         with self._changed:
             if self._is_closed or self._error is not None or self._next >= self._partitions:
                 return None
             first = self._next
             self._next = min(self._partitions, first + self._share_size)
-            share = Share()
+            share = FetchTask()
             self._shares.append(share)
             return share, range(first, self._next)
 
@@ -309,7 +309,7 @@ class Fetch:
         for message in _messages(served):
             yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
 
-    def _put(self, share: Share, batches: Sequence[pa.RecordBatch]) -> bool:
+    def _put(self, share: FetchTask, batches: Sequence[pa.RecordBatch]) -> bool:
         """Adds batches, after waiting for room. False: the run was closed or failed."""
         with self._changed:
             while self._is_full(share) and not self._is_closed and self._error is None:
@@ -322,7 +322,7 @@ class Fetch:
         self._wake()
         return True
 
-    def _is_full(self, share: Share) -> bool:
+    def _is_full(self, share: FetchTask) -> bool:
         """Whether the reader has enough batches; the share whose turn it is, in order, is never
         full while empty."""
         is_awaited = (

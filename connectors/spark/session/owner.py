@@ -10,7 +10,7 @@ from typing import Any
 from runnel.base.forks import closed_error, here
 from runnel.connectors.spark.session import start as spark_start
 from runnel.connectors.spark.session.session import Spark
-from runnel.deadline import PatientLock
+from runnel.deadline import DeadlineLock
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
 
 
@@ -18,7 +18,7 @@ class SessionOwner:
     """The session of a connection. Only `get` starts it."""
 
     def __init__(self) -> None:
-        self._lock = PatientLock("the start of Spark")
+        self._lock = DeadlineLock("the start of Spark")
         self._master: str | None = None
         self._settings: Mapping[str, str] = {}
         self._spark: Spark | None = None
@@ -37,7 +37,7 @@ class SessionOwner:
             self._may_start = False
             return
         if isinstance(target, str | Mapping):
-            self._master, self._settings = spark_start.read_given(target)
+            self._master, self._settings = spark_start.read_target(target)
             return
         self.adopt(target, "connect(spark=…)")
 

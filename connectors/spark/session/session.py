@@ -56,7 +56,7 @@ CLOSING_SECONDS = 10.0
 """How many seconds a connection that closes waits for the operations that it has cancelled."""
 
 
-class Running(Protocol):
+class SessionUser(Protocol):
     """An operation that uses the session and can be ended."""
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class Spark:
     def __init__(self, session: Any) -> None:
         self.session = session
         self._names = count(1)
-        self._running: set[Running] = set()
+        self._running: set[SessionUser] = set()
         self._lock = RLock()
         self._own: Any = None
         self._known: set[str] = set()
@@ -289,11 +289,11 @@ class Spark:
         """Releases a session that Runnel started."""
         spark_start.release(self.session)
 
-    def began(self, running: Running) -> None:
+    def began(self, running: SessionUser) -> None:
         with self._lock:
             self._running.add(running)
 
-    def ended(self, running: Running) -> None:
+    def ended(self, running: SessionUser) -> None:
         with self._lock:
             self._running.discard(running)
 

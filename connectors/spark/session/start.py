@@ -178,7 +178,7 @@ def release(session: Any) -> None:
                 session.stop()
 
 
-def read_given(target: str | Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
+def read_target(target: str | Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
     """The master URL (or the address of a Spark Connect server) and Spark's settings, from the
     argument of `connect(spark=…)`."""
     if isinstance(target, str):

@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.errors import Position, ProgrammingError
-from runnel.expressions.aggregates.states import State
+from runnel.expressions.aggregates.states import AggregateState
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.nodes import Aggregate, Cast, Expression, SortKey
+from runnel.expressions.nodes import AggregateCall, Cast, Expression, SortKey
 from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType
 
-Finish = Callable[[list[pa.Array], Aggregate, EvaluationContext], pa.Array]
+Finish = Callable[[list[pa.Array], AggregateCall, EvaluationContext], pa.Array]
 
 
-class Given(NamedTuple):
+class AggregateSyntax(NamedTuple):
     """A call as the SQL text has it.
 
     name: the name as written.
@@ -36,7 +36,7 @@ class Given(NamedTuple):
     position: Position | None
 
 
-class Bound(NamedTuple):
+class BoundAggregate(NamedTuple):
     """A bound call: its converted arguments, the order that matters, and the type of the value."""
 
     arguments: tuple[Expression, ...]
@@ -44,11 +44,11 @@ class Bound(NamedTuple):
     type: SqlType
 
 
-def one(call: Aggregate) -> int:
+def one(call: AggregateCall) -> int:
     return 1
 
 
-def both(call: Aggregate) -> int:
+def both(call: AggregateCall) -> int:
     return 2
 
 
@@ -56,7 +56,7 @@ def both(call: Aggregate) -> int:
 class AggregateFunction:
     """One entry of AGGREGATES.
 
-    name: the key that `Aggregate.function` carries.
+    name: the key that `AggregateCall.function` carries.
     accepts: whether the first argument may have a type.
     result: returns the type of the value for the type of the first argument.
     states: returns the states over the first argument.
@@ -77,15 +77,15 @@ class AggregateFunction:
     name: str
     accepts: Callable[[SqlType], bool]
     result: Callable[[SqlType], SqlType]
-    states: Callable[[SqlType], tuple[State, ...]]
+    states: Callable[[SqlType], tuple[AggregateState, ...]]
     finish: Finish
     null_type: SqlType = BIGINT
     arguments: int = 1
     ignores_distinct: bool = False
     keeps_nulls: bool = False
-    bind: Callable[[AggregateFunction, Given], Bound] | None = None
-    call_states: Callable[[Aggregate], tuple[State, ...]] | None = None
-    evaluated: Callable[[Aggregate], int] = one
+    bind: Callable[[AggregateFunction, AggregateSyntax], BoundAggregate] | None = None
+    call_states: Callable[[AggregateCall], tuple[AggregateState, ...]] | None = None
+    evaluated: Callable[[AggregateCall], int] = one
     sql_names: tuple[str, ...] = ()
 
 
@@ -119,7 +119,7 @@ def as_double(name: str, argument: Expression, position: Position | None) -> Exp
     return Cast(operand=argument, type=DOUBLE, implicit=True, position=argument.position)
 
 
-def check_arguments(syntax: Given, least: int, most: int | None = None) -> None:
+def check_arguments(syntax: AggregateSyntax, least: int, most: int | None = None) -> None:
     """Raises ProgrammingError for a wrong number of arguments."""
     most = least if most is None else most
     count = len(syntax.arguments)

@@ -19,7 +19,13 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, from_numbers, indexes, numbers, validity
 from runnel.columns.key_hash import hash_column
 from runnel.expressions.aggregates.moments import grouped_rows
-from runnel.expressions.aggregates.states import Column, Request, State, Work, contiguous
+from runnel.expressions.aggregates.states import (
+    AggregateState,
+    Column,
+    GroupByRequest,
+    Work,
+    contiguous,
+)
 
 INDEX_BITS = 12
 REGISTERS = 1 << INDEX_BITS
@@ -32,7 +38,7 @@ _GROUPS_AT_ONCE = 1 << 13
 
 
 @frozen
-class Sketch(State):
+class Sketch(AggregateState):
     """The registers of the arguments that aren't NULL."""
 
     @property
@@ -52,7 +58,7 @@ class Sketch(State):
             index = (hashes >> np.uint64(_REST_BITS)).astype(np.int64)
             return [_sketches(groups, index << _VALUE_BITS | (_REST_BITS + 1 - used), number)]
 
-        return [Request(positions, "list")], collect
+        return [GroupByRequest(positions, "list")], collect
 
     def combine(self, columns: Sequence[pa.Array]) -> Work:
         positions = indexes(np.arange(len(columns[0])))
@@ -62,7 +68,7 @@ class Sketch(State):
             codes, owners = _codes(columns[0].take(indexes(rows)))
             return [_sketches(groups[owners], codes, number)]
 
-        return [Request(positions, "list")], collect
+        return [GroupByRequest(positions, "list")], collect
 
 
 def _codes(sketches: pa.Array) -> tuple[Indexes, Indexes]:

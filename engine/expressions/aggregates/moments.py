@@ -18,7 +18,14 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError, Position
-from runnel.expressions.aggregates.states import Column, Request, State, Work, contiguous, filled
+from runnel.expressions.aggregates.states import (
+    AggregateState,
+    Column,
+    GroupByRequest,
+    Work,
+    contiguous,
+    filled,
+)
 
 
 # For the row numbers [[0, 2], [1]] of two groups:
@@ -47,7 +54,7 @@ def _lengths(lists: pa.Array) -> Any:
 
 
 @frozen
-class Comoments(State):
+class Comoments(AggregateState):
     """For pairs of DOUBLEs without a NULL: count, both means, and the sums of squares and of
     products of the differences from the means.
     """
@@ -71,7 +78,7 @@ class Comoments(State):
             sums = [np.bincount(groups, item, number) for item in (dx * dx, dy * dy, dx * dy)]
             return _exported(counts, [mean_x, mean_y, *sums])
 
-        return [Request(positions, "list")], collect
+        return [GroupByRequest(positions, "list")], collect
 
     def combine(self, columns: Sequence[pa.Array]) -> Work:
         positions = indexes(np.arange(len(columns[0])))
@@ -87,11 +94,11 @@ class Comoments(State):
             sums = [np.bincount(groups, item, number) for item in moved]
             return _exported(counts, [mean_x, mean_y, *sums])
 
-        return [Request(positions, "list")], collect
+        return [GroupByRequest(positions, "list")], collect
 
 
 @frozen
-class HigherMoments(State):
+class HigherMoments(AggregateState):
     """For DOUBLEs: count, mean, and the sums of the second, third and fourth powers of the
     differences from the mean.
     """
@@ -114,7 +121,7 @@ class HigherMoments(State):
                 counts, [mean, *(np.bincount(groups, d**power, number) for power in (2, 3, 4))]
             )
 
-        return [Request(positions, "list")], collect
+        return [GroupByRequest(positions, "list")], collect
 
     def combine(self, columns: Sequence[pa.Array]) -> Work:
         positions = indexes(np.arange(len(columns[0])))
@@ -132,7 +139,7 @@ class HigherMoments(State):
             )
             return _exported(counts, [mean, *(np.bincount(groups, item, number) for item in moved)])
 
-        return [Request(positions, "list")], collect
+        return [GroupByRequest(positions, "list")], collect
 
 
 def _values(columns: Sequence[pa.Array], rows: Indexes) -> list[Any]:
@@ -164,7 +171,7 @@ _DTYPES = {
 
 
 @frozen
-class Folded(State):
+class Folded(AggregateState):
     """All arguments that aren't NULL, folded by an operation.
 
     A product of finite numbers that isn't finite is a DataError.
@@ -178,7 +185,7 @@ class Folded(State):
     type: pa.DataType
     position: Position | None = field(default=None, compare=False, repr=False)
 
-    def placed(self, position: Position | None) -> State:
+    def placed(self, position: Position | None) -> AggregateState:
         return replace(self, position=position)
 
     @property
@@ -220,4 +227,4 @@ class Folded(State):
                 some[groups[starts]] = True
             return [from_numbers(folded, self.type, some)]
 
-        return [Request(positions, "list")], collect
+        return [GroupByRequest(positions, "list")], collect

@@ -17,8 +17,8 @@ from runnel.columns.batches import indexes
 from runnel.errors import ProgrammingError
 from runnel.expressions.aggregates.function import (
     AggregateFunction,
-    Bound,
-    Given,
+    AggregateSyntax,
+    BoundAggregate,
     anything,
     both,
     bound_argument,
@@ -35,27 +35,27 @@ from runnel.expressions.aggregates.ordered_groups import (
     rows_states,
 )
 from runnel.expressions.aggregates.rows import Best
-from runnel.expressions.aggregates.states import First, Items, State
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.aggregates.states import AggregateState, First, Items
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, is_volatile
 from runnel.expressions.kernels.buffers import pack_scalar
-from runnel.expressions.nodes import Aggregate, Cast, Expression, Literal, columns_of
+from runnel.expressions.nodes import AggregateCall, Cast, Expression, Literal, columns_of
 from runnel.sqltypes import DOUBLE, VARCHAR, Kind, array, to_arrow
 
 
-def _bind_list(function: AggregateFunction, syntax: Given) -> Bound:
+def _bind_list(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
     check_arguments(syntax, 1)
     value = bound_argument(function, syntax.arguments[0], syntax.position)
-    return Bound((value,), syntax.order, array(value.type))
+    return BoundAggregate((value,), syntax.order, array(value.type))
 
 
-def _list_states(call: Aggregate) -> tuple[State, ...]:
+def _list_states(call: AggregateCall) -> tuple[AggregateState, ...]:
     if not call.order:
         return (Items(to_arrow(call.arguments[0].type), keeps_nulls=True),)
     return rows_states(_FUNCTIONS[call.function], call)
 
 
-def _list(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def _list(columns: list[pa.Array], call: AggregateCall, context: EvaluationContext) -> pa.Array:
     if not call.order:
         return columns[0]
     groups = Groups(columns[0], call)
@@ -65,7 +65,7 @@ def _list(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) 
     )
 
 
-def _bind_joined(function: AggregateFunction, syntax: Given) -> Bound:
+def _bind_joined(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
     check_arguments(syntax, 1, 2)
     value = bound_argument(function, syntax.arguments[0], syntax.position)
     separator: Expression = Literal(value=",", type=VARCHAR, position=syntax.position)
@@ -80,21 +80,21 @@ def _bind_joined(function: AggregateFunction, syntax: Given) -> Bound:
                 f"the separator of {syntax.name.upper()} must be VARCHAR, not {separator.type}",
                 position=separator.position,
             )
-    return Bound((value, separator), syntax.order, VARCHAR)
+    return BoundAggregate((value, separator), syntax.order, VARCHAR)
 
 
-def _is_row_wise(call: Aggregate) -> bool:
+def _is_row_wise(call: AggregateCall) -> bool:
     """Whether the separator differs from row to row."""
     return bool(columns_of(call.arguments[1])) or is_volatile(call.arguments[1])
 
 
-def _joined_states(call: Aggregate) -> tuple[State, ...]:
+def _joined_states(call: AggregateCall) -> tuple[AggregateState, ...]:
     if call.order or _is_row_wise(call):
         return rows_states(_FUNCTIONS[call.function], call)
     return (Items(to_arrow(VARCHAR), keeps_nulls=False),)
 
 
-def _joined(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def _joined(columns: list[pa.Array], call: AggregateCall, context: EvaluationContext) -> pa.Array:
     lists = columns[0]
     if _is_row_wise(call):
         return _joined_by_rows(Groups(lists, call))
@@ -102,7 +102,7 @@ def _joined(columns: list[pa.Array], call: Aggregate, context: EvaluationContext
         groups = Groups(lists, call)
         offsets = indexes(np.append(groups.starts, len(groups.group))).cast(pa.int32())
         lists = null_where_empty(pa.ListArray.from_arrays(offsets, groups.columns[0]), groups)
-    separator = compile_expression(call.arguments[1])(Frame((), 1, context))
+    separator = compile_expression(call.arguments[1])(EvaluationInput((), 1, context))
     if not separator.is_valid:
         separator = pack_scalar("", VARCHAR)
     return pc.binary_join(lists, separator)
@@ -121,13 +121,13 @@ def _joined_by_rows(groups: Groups) -> pa.Array:
     return pc.binary_join(null_where_empty(pa.ListArray.from_arrays(offsets, texts), groups), empty)
 
 
-def _bind_first(function: AggregateFunction, syntax: Given) -> Bound:
+def _bind_first(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
     check_arguments(syntax, 1)
     value = bound_argument(function, syntax.arguments[0], syntax.position)
-    return Bound((value,), syntax.order, value.type)
+    return BoundAggregate((value,), syntax.order, value.type)
 
 
-def _first_states(call: Aggregate) -> tuple[State, ...]:
+def _first_states(call: AggregateCall) -> tuple[AggregateState, ...]:
     keeps_nulls = _FUNCTIONS[call.function].keeps_nulls
     if not call.order and not keeps_nulls:
         return (First(to_arrow(call.type)),)
@@ -143,7 +143,7 @@ def _first_states(call: Aggregate) -> tuple[State, ...]:
     )
 
 
-def _bind_argument_of(function: AggregateFunction, syntax: Given) -> Bound:
+def _bind_argument_of(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
     check_arguments(syntax, 2)
     value = bound_argument(function, syntax.arguments[0], syntax.position)
     key = syntax.arguments[1]
@@ -154,18 +154,18 @@ def _bind_argument_of(function: AggregateFunction, syntax: Given) -> Bound:
         )
     if key.type.kind is Kind.NULL:
         key = Cast(operand=key, type=DOUBLE, implicit=True, position=key.position)
-    return Bound((value, key), (), value.type)
+    return BoundAggregate((value, key), (), value.type)
 
 
-def _argument_of(is_descending: bool) -> Callable[[Aggregate], tuple[State, ...]]:
-    def states(call: Aggregate) -> tuple[State, ...]:
+def _argument_of(is_descending: bool) -> Callable[[AggregateCall], tuple[AggregateState, ...]]:
+    def states(call: AggregateCall) -> tuple[AggregateState, ...]:
         keys = (to_arrow(call.arguments[1].type),)
         return (Best(to_arrow(call.type), keys, ((is_descending, False),), needs_keys=True),)
 
     return states
 
 
-def _value(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def _value(columns: list[pa.Array], call: AggregateCall, context: EvaluationContext) -> pa.Array:
     return columns[0]
 
 

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import Indexes, indexes
 from runnel.expressions.aggregates.function import AggregateFunction, directions_of
-from runnel.expressions.aggregates.rows import Rows
-from runnel.expressions.aggregates.states import State, filled
+from runnel.expressions.aggregates.rows import RowListState
+from runnel.expressions.aggregates.states import AggregateState, filled
 from runnel.expressions.kernels.sorting import sortable, sorted_rows
-from runnel.expressions.nodes import Aggregate
+from runnel.expressions.nodes import AggregateCall
 from runnel.sqltypes import SqlType, to_arrow
 
 
@@ -25,13 +25,13 @@ from runnel.sqltypes import SqlType, to_arrow
 class Groups:
     """The rows of all groups, sorted, one group after another.
 
-    columns: the fields that `Rows` has retained.
+    columns: the fields that `RowListState` has retained.
     group: the group of each row.
     counts: the number of rows of each group.
     starts: the index of each group's first row.
     """
 
-    def __init__(self, row_lists: pa.Array, call: Aggregate) -> None:
+    def __init__(self, row_lists: pa.Array, call: AggregateCall) -> None:
         lengths = lengths_of(row_lists)
         columns = row_lists.flatten().flatten()
         keys = columns[len(columns) - len(call.order) :] if call.order else []
@@ -57,17 +57,17 @@ def null_where_empty(lists: pa.Array, groups: Groups) -> pa.Array:
     return lists.take(indexes(np.arange(len(lists)), groups.counts > 0))
 
 
-def rows_states(function: AggregateFunction, call: Aggregate) -> tuple[State, ...]:
+def rows_states(function: AggregateFunction, call: AggregateCall) -> tuple[AggregateState, ...]:
     """The state that retains the arguments and the sort keys of a call."""
     values = [to_arrow(item.type) for item in call.arguments[: function.evaluated(call)]]
-    return (Rows((*values, *key_types(call)), function.keeps_nulls),)
+    return (RowListState((*values, *key_types(call)), function.keeps_nulls),)
 
 
-def key_types(call: Aggregate) -> list[pa.DataType]:
+def key_types(call: AggregateCall) -> list[pa.DataType]:
     """The Arrow types of the keys of a call's order."""
     return [to_arrow(key.expression.type) for key in call.order]
 
 
-def no_states(kind: SqlType) -> tuple[State, ...]:
+def no_states(kind: SqlType) -> tuple[AggregateState, ...]:
     """The `states` of functions whose states depend on the whole call."""
     raise AssertionError("states depend on the call")

@@ -15,8 +15,8 @@ from runnel.columns.batches import from_numbers, indexes, numbers
 from runnel.errors import DataError, NotSupportedError, ProgrammingError
 from runnel.expressions.aggregates.function import (
     AggregateFunction,
-    Bound,
-    Given,
+    AggregateSyntax,
+    BoundAggregate,
     as_double,
     bound_argument,
     check_arguments,
@@ -30,15 +30,15 @@ from runnel.expressions.aggregates.ordered_groups import (
     null_where_empty,
     rows_states,
 )
-from runnel.expressions.aggregates.states import State, filled
+from runnel.expressions.aggregates.states import AggregateState, filled
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import evaluate_constant, is_volatile
 from runnel.expressions.kernels.sorting import sortable
-from runnel.expressions.nodes import Aggregate, Cast, Expression, SortKey, columns_of
+from runnel.expressions.nodes import AggregateCall, Cast, Expression, SortKey, columns_of
 from runnel.sqltypes import DOUBLE, Kind, array, to_arrow
 
 
-def _bind_quantile(function: AggregateFunction, syntax: Given) -> Bound:
+def _bind_quantile(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
     """PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x), and PERCENTILE_CONT(x, p)."""
     if syntax.within_group:
         check_arguments(syntax, 1)
@@ -67,12 +67,12 @@ def _bind_quantile(function: AggregateFunction, syntax: Given) -> Bound:
         value = as_double(syntax.name, value, syntax.position)
     fraction, is_list = _bound_fraction(fraction, syntax)
     kind = function.result(value.type)
-    return Bound(
+    return BoundAggregate(
         (value, fraction), (key._replace(expression=value),), array(kind) if is_list else kind
     )
 
 
-def _bound_fraction(fraction: Expression, syntax: Given) -> tuple[Expression, bool]:
+def _bound_fraction(fraction: Expression, syntax: AggregateSyntax) -> tuple[Expression, bool]:
     check_constant(fraction, "the fraction", syntax)
     is_list = fraction.type.kind is Kind.ARRAY
     inner = fraction.type.element if is_list else fraction.type
@@ -88,7 +88,7 @@ def _bound_fraction(fraction: Expression, syntax: Given) -> tuple[Expression, bo
     return Cast(operand=fraction, type=target, implicit=True, position=fraction.position), is_list
 
 
-def check_constant(expression: Expression, what: str, syntax: Given) -> None:
+def check_constant(expression: Expression, what: str, syntax: AggregateSyntax) -> None:
     if columns_of(expression) or is_volatile(expression):
         raise NotSupportedError(
             f"{what} of {syntax.name.upper()} must be the same for all rows",
@@ -97,7 +97,7 @@ def check_constant(expression: Expression, what: str, syntax: Given) -> None:
         )
 
 
-def _fractions(call: Aggregate, context: EvaluationContext) -> list[float | None]:
+def _fractions(call: AggregateCall, context: EvaluationContext) -> list[float | None]:
     value = evaluate_constant(call.arguments[1], context)
     fractions = value if isinstance(value, list) else [value]
     for item in fractions:
@@ -110,7 +110,9 @@ def _fractions(call: Aggregate, context: EvaluationContext) -> list[float | None
 
 
 def _quantile(at: Callable[[Groups, float], pa.Array]) -> Callable[..., pa.Array]:
-    def finish(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+    def finish(
+        columns: list[pa.Array], call: AggregateCall, context: EvaluationContext
+    ) -> pa.Array:
         groups = Groups(columns[0], call)
         fractions = _fractions(call, context)
         kind = groups.columns[0].type
@@ -158,14 +160,14 @@ def _discrete(groups: Groups, fraction: float) -> pa.Array:
     return groups.columns[0].take(indexes(groups.starts + position, groups.counts > 0))
 
 
-def _bind_mode(function: AggregateFunction, syntax: Given) -> Bound:
+def _bind_mode(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
     """MODE() WITHIN GROUP (ORDER BY x), and MODE(x)."""
     check_arguments(syntax, 0 if syntax.within_group else 1)
     if syntax.within_group and len(syntax.order) != 1:
         raise ProgrammingError("MODE sorts by one expression", position=syntax.position)
     key = syntax.order[0] if syntax.within_group else SortKey(syntax.arguments[0])
     value = bound_argument(function, key.expression, syntax.position)
-    return Bound((value,), (key._replace(expression=value),), value.type)
+    return BoundAggregate((value,), (key._replace(expression=value),), value.type)
 
 
 # For one group with the sorted values [a, b, b, c]:
@@ -175,7 +177,7 @@ def _bind_mode(function: AggregateFunction, syntax: Given) -> Bound:
 #     best     [1, 0, 2]     the runs by group, longest first, then in order
 #     first    [T, F, F]     whether a run in `best` is the first of its group
 #     chosen   [1]           the row of the longest run: b
-def _mode(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def _mode(columns: list[pa.Array], call: AggregateCall, context: EvaluationContext) -> pa.Array:
     """The most frequent value; of several the first one in the order."""
     groups = Groups(columns[0], call)
     value = groups.columns[0]
@@ -198,7 +200,7 @@ def _mode(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) 
     return value.take(indexes(chosen, groups.counts > 0))
 
 
-def _states(call: Aggregate) -> tuple[State, ...]:
+def _states(call: AggregateCall) -> tuple[AggregateState, ...]:
     return rows_states(_FUNCTIONS[call.function], call)
 
 

@@ -21,9 +21,9 @@ from runnel.expressions.aggregates import quantiles as quantile_aggregates
 from runnel.expressions.aggregates import statistics as statistical_aggregates
 from runnel.expressions.aggregates.function import (
     AggregateFunction,
-    Bound,
+    AggregateSyntax,
+    BoundAggregate,
     Finish,
-    Given,
     anything,
     as_double,
     bigint,
@@ -37,17 +37,17 @@ from runnel.expressions.aggregates.function import (
     same,
 )
 from runnel.expressions.aggregates.states import (
+    AggregateState,
     Count,
     Extreme,
-    Moments,
-    State,
     SumDecimal,
     SumDouble,
     SumInteger,
+    VarianceState,
     filled,
 )
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.nodes import Aggregate, Call, Case, Cast, Expression, Literal, SortKey
+from runnel.expressions.nodes import AggregateCall, Call, Case, Cast, Expression, Literal, SortKey
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
@@ -61,11 +61,13 @@ from runnel.sqltypes import (
 )
 
 
-def _first_column(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def _first_column(
+    columns: list[pa.Array], call: AggregateCall, context: EvaluationContext
+) -> pa.Array:
     return columns[0]
 
 
-def _count(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def _count(columns: list[pa.Array], call: AggregateCall, context: EvaluationContext) -> pa.Array:
     return (
         from_numbers(filled(columns[0], np.int64), pa.int64())
         if columns[0].null_count
@@ -73,7 +75,7 @@ def _count(columns: list[pa.Array], call: Aggregate, context: EvaluationContext)
     )
 
 
-def _sum_states(kind: SqlType) -> tuple[State, ...]:
+def _sum_states(kind: SqlType) -> tuple[AggregateState, ...]:
     if kind.is_integer:
         return (SumInteger(),)
     if kind.kind is Kind.DECIMAL:
@@ -87,7 +89,7 @@ def _sum_type(kind: SqlType) -> SqlType:
     return decimal(MAX_PRECISION, kind.scale) if kind.kind is Kind.DECIMAL else DOUBLE
 
 
-def _sum(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def _sum(columns: list[pa.Array], call: AggregateCall, context: EvaluationContext) -> pa.Array:
     target = to_arrow(call.type)
     if columns[0].type == target:
         return columns[0]
@@ -97,7 +99,7 @@ def _sum(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -
         raise _overflow(call) from None
 
 
-def _overflow(call: Aggregate) -> DataError:
+def _overflow(call: AggregateCall) -> DataError:
     hint = "cast the argument to DECIMAL" if call.type.is_integer else "cast the argument to DOUBLE"
     return DataError(
         f"{call.type} overflow in {call.function.upper()}", hint=hint, position=call.position
@@ -115,7 +117,7 @@ def _average_type(kind: SqlType) -> SqlType:
     return decimal(whole + scale, scale)
 
 
-def _average(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def _average(columns: list[pa.Array], call: AggregateCall, context: EvaluationContext) -> pa.Array:
     total, counts = columns
     if call.type.kind is Kind.DECIMAL:
         return _divided_decimal(total, counts, call.type)
@@ -141,7 +143,9 @@ def _spread(is_sample: bool, is_deviation: bool) -> Finish:
     """The finish of VAR_POP, VAR_SAMP, STDDEV_POP and STDDEV_SAMP: NULL for too few arguments."""
     least = 2 if is_sample else 1
 
-    def finish(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+    def finish(
+        columns: list[pa.Array], call: AggregateCall, context: EvaluationContext
+    ) -> pa.Array:
         counts = filled(columns[0], np.int64)
         squares = filled(columns[2], np.float64)
         values = squares / np.maximum(counts - is_sample, 1)
@@ -152,7 +156,7 @@ def _spread(is_sample: bool, is_deviation: bool) -> Finish:
     return finish
 
 
-def _extreme(function: str) -> Callable[[SqlType], tuple[State, ...]]:
+def _extreme(function: str) -> Callable[[SqlType], tuple[AggregateState, ...]]:
     return lambda kind: (Extreme(function, to_arrow(kind)),)
 
 
@@ -199,7 +203,7 @@ def _definitions() -> list[AggregateFunction]:
                 name,
                 numeric,
                 double,
-                lambda _: (Moments(),),
+                lambda _: (VarianceState(),),
                 _spread(is_sample, is_deviation),
                 DOUBLE,
             )
@@ -216,7 +220,7 @@ AGGREGATES: Mapping[str, AggregateFunction] = {
         *statistical_aggregates.FUNCTIONS,
     )
 }
-"""All aggregate functions by the key that `Aggregate.function` carries."""
+"""All aggregate functions by the key that `AggregateCall.function` carries."""
 
 _SQL_NAMES = {
     name: item.name for item in AGGREGATES.values() for name in (item.name, *item.sql_names)
@@ -244,13 +248,13 @@ def aggregate_call(
     *,
     order: Sequence[SortKey] = (),
     within_group: bool = False,
-) -> Aggregate:
+) -> AggregateCall:
     """Binds an aggregate; COUNT without arguments is COUNT(*).
 
     `order` is the ORDER BY in the brackets or of WITHIN GROUP. Raises ProgrammingError for an
     unknown name, a wrong number of arguments or an unsuitable type.
     """
-    syntax = Given(name, tuple(arguments), tuple(order), within_group, position)
+    syntax = AggregateSyntax(name, tuple(arguments), tuple(order), within_group, position)
     key = name.lower()
     if key in ("count_if", "countif"):
         return _count_if(syntax, distinct, predicate)
@@ -281,7 +285,7 @@ def aggregate_call(
             f"with DISTINCT, ORDER BY within {name.upper()} can only use its arguments",
             position=bound.order[0].expression.position,
         )
-    return Aggregate(
+    return AggregateCall(
         function=function.name,
         arguments=bound.arguments,
         type=bound.type,
@@ -296,15 +300,15 @@ WITHIN_GROUP = frozenset({"percentile_cont", "percentile_disc", "mode", "array_a
 """The functions that may take their order in WITHIN GROUP."""
 
 
-def _bind(function: AggregateFunction, syntax: Given) -> Bound:
+def _bind(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
     """Of a function of one argument, or of none, to which order means nothing."""
     check_arguments(syntax, function.arguments)
     if not syntax.arguments:
-        return Bound((), (), BIGINT)
+        return BoundAggregate((), (), BIGINT)
     first = bound_argument(function, syntax.arguments[0], syntax.position)
     if function.finish in _SPREADS:
         first = as_double(function.name, first, syntax.position)
-    return Bound((first,), (), function.result(first.type))
+    return BoundAggregate((first,), (), function.result(first.type))
 
 
 def _row_without_nulls(arguments: Sequence[Expression], position: Position | None) -> Expression:
@@ -322,7 +326,9 @@ def _row_without_nulls(arguments: Sequence[Expression], position: Position | Non
     )
 
 
-def _count_if(syntax: Given, distinct: bool, predicate: Expression | None) -> Aggregate:
+def _count_if(
+    syntax: AggregateSyntax, distinct: bool, predicate: Expression | None
+) -> AggregateCall:
     check_arguments(syntax, 1)
     condition = syntax.arguments[0]
     if condition.type.kind not in (Kind.BOOLEAN, Kind.NULL):
@@ -340,12 +346,12 @@ def _count_if(syntax: Given, distinct: bool, predicate: Expression | None) -> Ag
         if predicate is None
         else Call(function="and", arguments=(predicate, condition), type=BOOLEAN)
     )
-    return Aggregate(
+    return AggregateCall(
         function="count_star", arguments=(), type=BIGINT, predicate=both, position=syntax.position
     )
 
 
-def function_of(call: Aggregate) -> AggregateFunction:
+def function_of(call: AggregateCall) -> AggregateFunction:
     """The function of a call."""
     if call.python is None:
         return AGGREGATES[call.function]
@@ -354,7 +360,7 @@ def function_of(call: Aggregate) -> AggregateFunction:
     return PYTHON_AGGREGATE
 
 
-def states_of(call: Aggregate) -> tuple[State, ...]:
+def states_of(call: AggregateCall) -> tuple[AggregateState, ...]:
     """The states of a call."""
     function = function_of(call)
     if call.function == "count_star" and call.predicate is not None:
@@ -376,7 +382,7 @@ class RowArguments(NamedTuple):
     has_flag: bool
 
 
-def row_arguments(call: Aggregate) -> RowArguments:
+def row_arguments(call: AggregateCall) -> RowArguments:
     """The arguments and sort keys of a call.
 
     In a row that the FILTER clause excludes, they are NULL and aren't evaluated. If NULLs count,

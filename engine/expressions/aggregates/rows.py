@@ -13,10 +13,10 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Mask, from_numbers, indexes, numbers, validity
 from runnel.expressions.aggregates.states import (
+    AggregateState,
     Column,
+    GroupByRequest,
     Items,
-    Request,
-    State,
     Work,
     contiguous,
     filled,
@@ -25,7 +25,7 @@ from runnel.expressions.kernels.sorting import Direction, sortable, sorted_rows
 
 
 @frozen
-class Rows(State):
+class RowListState(AggregateState):
     """All rows of `fields` in a list of structs, in the order of arrival; NULL without any row.
 
     fields: the types of the fields. An argument after the fields is a flag that says which rows
@@ -62,7 +62,7 @@ class Rows(State):
 
 
 @frozen
-class Best(State):
+class Best(AggregateState):
     """The value of the first row (or the last one) by the order of some keys.
 
     Among equal rows, the one that arrived first (or last) is used. Without keys, the order is that
@@ -125,7 +125,9 @@ class Best(State):
             present = from_numbers(np.ones(len(rows), np.int8), pa.int8(), validity(rows))
             return [*(column.take(rows) for column in columns), present]
 
-        return [Request(indexes(positions, valid), "max" if self.is_last else "min")], collect
+        return [
+            GroupByRequest(indexes(positions, valid), "max" if self.is_last else "min")
+        ], collect
 
 
 def _both(first: Mask | None, second: Mask | None) -> Mask | None:

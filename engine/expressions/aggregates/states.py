@@ -35,7 +35,7 @@ _WIDE_DIGITS = 76
 _LARGEST_128 = 10**38
 
 
-class Request(NamedTuple):
+class GroupByRequest(NamedTuple):
     """One aggregation by the group-by.
 
     column: the values to aggregate; None for "count_all".
@@ -50,7 +50,7 @@ class Request(NamedTuple):
 
 Collect = Callable[[list[pa.Array]], list[pa.Array]]
 """Converts the results of the requests to the columns of a state."""
-Work = tuple[list[Request], Collect]
+Work = tuple[list[GroupByRequest], Collect]
 """The requests to the group-by, and the conversion of their results."""
 
 
@@ -59,7 +59,7 @@ def _as_they_are(results: list[pa.Array]) -> list[pa.Array]:
 
 
 @frozen
-class State(ABC):
+class AggregateState(ABC):
     """The base of all states."""
 
     @property
@@ -81,13 +81,13 @@ class State(ABC):
             c if c.type == t else pc.cast(c, t) for c, t in zip(columns, self.types, strict=True)
         ]
 
-    def placed(self, position: Position | None) -> State:
+    def placed(self, position: Position | None) -> AggregateState:
         """The state of a call at that position, for errors of the state itself."""
         return self
 
 
 @frozen
-class Count(State):
+class Count(AggregateState):
     """The number of rows, or of arguments that aren't NULL.
 
     of_rows: whether all rows count.
@@ -101,15 +101,15 @@ class Count(State):
 
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
         if self.of_rows:
-            return [Request(None, "count_all")], _as_they_are
-        return [Request(arguments[0], "count")], _as_they_are
+            return [GroupByRequest(None, "count_all")], _as_they_are
+        return [GroupByRequest(arguments[0], "count")], _as_they_are
 
     def combine(self, columns: Sequence[pa.Array]) -> Work:
-        return [Request(columns[0], "sum")], _as_they_are
+        return [GroupByRequest(columns[0], "sum")], _as_they_are
 
 
 @frozen
-class SumInteger(State):
+class SumInteger(AggregateState):
     """An exact sum of integers: in 64 bits if the number of rows times the largest argument proves
     that it fits, else in 128.
 
@@ -130,7 +130,7 @@ class SumInteger(State):
     def _sum(self, column: Column) -> Work:
         if not pa.types.is_decimal(column.type) and not fits_in_64_bits(column):
             column = pc.cast(column, WHOLE)
-        return [Request(column, "sum")], _as_they_are
+        return [GroupByRequest(column, "sum")], _as_they_are
 
 
 def _narrowed(column: pa.Array) -> pa.Array:
@@ -162,7 +162,7 @@ def fits_in_64_bits(column: Column) -> bool:
 
 
 @frozen
-class SumDecimal(State):
+class SumDecimal(AggregateState):
     """A sum of DECIMAL(precision, scale), in 256 bits unless 128 are proved to be enough.
 
     precision, scale: of the arguments.
@@ -181,10 +181,10 @@ class SumDecimal(State):
         column = arguments[0]
         if num_rows * 10**self.precision > _LARGEST_128 and not self._fits(column):
             column = pc.cast(column, pa.decimal256(_WIDE_DIGITS, self.scale))
-        return [Request(column, "sum")], _as_they_are
+        return [GroupByRequest(column, "sum")], _as_they_are
 
     def combine(self, columns: Sequence[pa.Array]) -> Work:
-        return [Request(pc.cast(columns[0], self.types[0]), "sum")], _as_they_are
+        return [GroupByRequest(pc.cast(columns[0], self.types[0]), "sum")], _as_they_are
 
     def _fits(self, column: Column) -> bool:
         bounds = pc.min_max(column)
@@ -203,7 +203,7 @@ def sum_overflow(position: Position | None) -> DataError:
 
 
 @frozen
-class SumDouble(State):
+class SumDouble(AggregateState):
     """A sum of REAL or DOUBLE.
 
     A sum of finite values that isn't finite is a DataError.
@@ -213,7 +213,7 @@ class SumDouble(State):
 
     position: Position | None = field(default=None, compare=False, repr=False)
 
-    def placed(self, position: Position | None) -> State:
+    def placed(self, position: Position | None) -> AggregateState:
         return replace(self, position=position)
 
     @property
@@ -235,11 +235,11 @@ class SumDouble(State):
                 raise sum_overflow(self.position)
             return results
 
-        return [Request(column, "sum")], collect
+        return [GroupByRequest(column, "sum")], collect
 
 
 @frozen
-class Extreme(State):
+class Extreme(AggregateState):
     """The smallest or largest argument; NaN is the largest number.
 
     function: "min" or "max".
@@ -261,14 +261,17 @@ class Extreme(State):
 
     def _extreme(self, column: Column) -> Work:
         if pa.types.is_duration(self.type):
-            plain = Request(pc.cast(column, pa.int64()), self.function)
+            plain = GroupByRequest(pc.cast(column, pa.int64()), self.function)
             return [plain], lambda results: [results[0].cast(self.type)]
         # Arrow's kernels skip NaN. NaN is the largest number, so only "max" needs more.
         if self.function == "max" and pa.types.is_floating(self.type):
             is_nan = pc.is_nan(column)
             if pc.any(is_nan).as_py():
-                return [Request(column, "max"), Request(is_nan, "max")], self._with_nan
-        return [Request(column, self.function)], _as_they_are
+                return [
+                    GroupByRequest(column, "max"),
+                    GroupByRequest(is_nan, "max"),
+                ], self._with_nan
+        return [GroupByRequest(column, self.function)], _as_they_are
 
     def _with_nan(self, results: list[pa.Array]) -> list[pa.Array]:
         nan = from_numbers(np.array([np.nan]), pa.float64())[0].cast(self.type)
@@ -276,7 +279,7 @@ class Extreme(State):
 
 
 @frozen
-class First(State):
+class First(AggregateState):
     """The argument that arrived first and isn't NULL; for every type."""
 
     type: pa.DataType
@@ -294,11 +297,11 @@ class First(State):
     def _first(self, column: Column) -> Work:
         array = contiguous(column)
         positions = indexes(np.arange(len(array)), validity(array))
-        return [Request(positions, "min")], lambda results: [array.take(results[0])]
+        return [GroupByRequest(positions, "min")], lambda results: [array.take(results[0])]
 
 
 @frozen
-class Moments(State):
+class VarianceState(AggregateState):
     """Count, mean and the sum of squared differences from the mean (M2) of DOUBLE arguments.
 
     States are combined by the method of Chan, Golub and LeVeque (1979), which loses no precision if
@@ -312,9 +315,9 @@ class Moments(State):
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
         column = arguments[0]
         requests = [
-            Request(column, "count"),
-            Request(column, "mean"),
-            Request(column, "variance", pc.VarianceOptions(ddof=0)),
+            GroupByRequest(column, "count"),
+            GroupByRequest(column, "mean"),
+            GroupByRequest(column, "variance", pc.VarianceOptions(ddof=0)),
         ]
 
         def collect(results: list[pa.Array]) -> list[pa.Array]:
@@ -344,11 +347,11 @@ class Moments(State):
                 from_numbers(square, pa.float64(), some),
             ]
 
-        return [Request(positions, "list")], collect
+        return [GroupByRequest(positions, "list")], collect
 
 
 @frozen
-class Items(State):
+class Items(AggregateState):
     """All arguments in a list, in the order of arrival; NULL without any.
 
     With a second argument, this is a flag that says which rows count, and NULLs count too.
@@ -389,7 +392,7 @@ class Items(State):
                 rows = rows.drop_null()
             return [_lists(array.take(rows), ends, self.types[0])]
 
-        return [Request(positions_column, "list")], collect
+        return [GroupByRequest(positions_column, "list")], collect
 
     def combine(self, columns: Sequence[pa.Array]) -> Work:
         lists = columns[0]
@@ -404,7 +407,7 @@ class Items(State):
             )
             return [_lists(ordered.flatten(), ends, self.types[0])]
 
-        return [Request(positions, "list")], collect
+        return [GroupByRequest(positions, "list")], collect
 
 
 def _lists(items: pa.Array, ends: Any, arrow: pa.DataType) -> pa.Array:

@@ -13,9 +13,9 @@ import pyarrow as pa
 from runnel.columns.batches import Numbers, from_numbers
 from runnel.expressions.aggregates.function import (
     AggregateFunction,
-    Bound,
+    AggregateSyntax,
+    BoundAggregate,
     Finish,
-    Given,
     anything,
     as_double,
     bigint,
@@ -30,7 +30,7 @@ from runnel.expressions.aggregates.hyperloglog import Sketch, estimates
 from runnel.expressions.aggregates.moments import Comoments, Folded, HigherMoments
 from runnel.expressions.aggregates.states import filled
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.nodes import Aggregate
+from runnel.expressions.nodes import AggregateCall
 from runnel.sqltypes import BIGINT, DOUBLE, SqlType, to_arrow
 
 Pairs = Callable[..., tuple[Numbers, Any]]
@@ -41,19 +41,23 @@ The first argument of the SQL function is y, as in PostgreSQL: REGR_SLOPE(y, x).
 """
 
 
-def _bind_pair(function: AggregateFunction, syntax: Given) -> Bound:
+def _bind_pair(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
     check_arguments(syntax, 2)
     arguments = tuple(as_double(syntax.name, item, syntax.position) for item in syntax.arguments)
-    return Bound(arguments, (), function.result(DOUBLE))
+    return BoundAggregate(arguments, (), function.result(DOUBLE))
 
 
-def _bind_double(function: AggregateFunction, syntax: Given) -> Bound:
+def _bind_double(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
     check_arguments(syntax, 1)
-    return Bound((as_double(syntax.name, syntax.arguments[0], syntax.position),), (), DOUBLE)
+    return BoundAggregate(
+        (as_double(syntax.name, syntax.arguments[0], syntax.position),), (), DOUBLE
+    )
 
 
 def _of_pairs(compute: Pairs) -> Finish:
-    def finish(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+    def finish(
+        columns: list[pa.Array], call: AggregateCall, context: EvaluationContext
+    ) -> pa.Array:
         counts = filled(columns[0], np.int64)
         with np.errstate(all="ignore"):
             values, some = compute(counts, *(filled(item, np.float64) for item in columns[1:]))
@@ -106,11 +110,13 @@ def _kurtosis_pop(n: Any, mean: Any, m2: Any, m3: Any, m4: Any) -> tuple[Any, An
     return n * m4 / (m2 * m2) - 3.0, (n > 0) & (m2 > 0)
 
 
-def _folded(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def _folded(columns: list[pa.Array], call: AggregateCall, context: EvaluationContext) -> pa.Array:
     return columns[0]
 
 
-def _estimated(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def _estimated(
+    columns: list[pa.Array], call: AggregateCall, context: EvaluationContext
+) -> pa.Array:
     return from_numbers(estimates(columns[0]), pa.int64())
 
 

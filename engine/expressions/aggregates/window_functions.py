@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from runnel.base.frozen import frozen
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.coercion import coerce, convert, takes_type
-from runnel.expressions.nodes import Aggregate, Expression
+from runnel.expressions.nodes import AggregateCall, Expression
 from runnel.sqltypes import BIGINT, DOUBLE, SqlType
 
 Bind = Callable[[str, Sequence[Expression]], tuple[tuple[Expression, ...], SqlType]]
@@ -22,7 +22,7 @@ Bind = Callable[[str, Sequence[Expression]], tuple[tuple[Expression, ...], SqlTy
 class WindowFunction:
     """One entry of WINDOW_FUNCTIONS.
 
-    name: the key that `Aggregate.function` carries in a WindowCall.
+    name: the key that `AggregateCall.function` carries in a WindowCall.
     least: the smallest number of arguments.
     most: the largest number of arguments.
     bind: converts the arguments, and returns them with the result's type.
@@ -91,7 +91,8 @@ WINDOW_FUNCTIONS: Mapping[str, WindowFunction] = {
         WindowFunction("nth_value", 2, 2, _nth, uses_frame=True, takes_ignore_nulls=True),
     )
 }
-"""All functions that require OVER, by the key that `Aggregate.function` carries in a WindowCall."""
+"""All functions that require OVER, by the key that `AggregateCall.function` carries in a
+WindowCall."""
 
 
 def is_window_function(name: str) -> bool:
@@ -101,7 +102,7 @@ def is_window_function(name: str) -> bool:
 
 def window_function_call(
     name: str, arguments: Sequence[Expression], position: Position | None = None
-) -> Aggregate:
+) -> AggregateCall:
     """Binds a window function; ProgrammingError for a wrong number of arguments or an unsuitable
     type.
     """
@@ -118,4 +119,4 @@ def window_function_call(
             position=position,
         )
     bound, result = function.bind(name, arguments)
-    return Aggregate(function=function.name, arguments=bound, type=result, position=position)
+    return AggregateCall(function=function.name, arguments=bound, type=result, position=position)

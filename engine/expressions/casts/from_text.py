@@ -141,10 +141,10 @@ def _to_timestamp(datum: Datum, context: EvaluationContext) -> Datum:
         return pc.cast(datum, _TIMESTAMP_TYPE)
     except pa.ArrowInvalid:
         group = _groups(pc.utf8_trim_whitespace(datum), f"^{_DATE}(?:[T ]{_CLOCK})?$")
-        return _moment(group)
+        return _timestamp(group)
 
 
-def _moment(group: Callable[[str], Datum]) -> Datum:
+def _timestamp(group: Callable[[str], Datum]) -> Datum:
     """The timestamp of the named groups of a date and a time."""
     return pc.cast(
         pc.binary_join_element_wise(_date_text(group), _time_text(group), _SPACE), _TIMESTAMP_TYPE
@@ -157,7 +157,7 @@ def _to_instant(datum: Datum, context: EvaluationContext) -> Datum:
         return pc.cast(datum, pa.timestamp("us", "UTC"))
     except pa.ArrowInvalid:
         group = _groups(pc.utf8_trim_whitespace(datum), f"^{_DATE}(?:[T ]{_CLOCK}{_OFFSET})?$")
-        timestamp = _moment(group)
+        timestamp = _timestamp(group)
         minutes = pc.add(
             pc.multiply(_number(group("zone_hour")), _SIXTY), _number(group("zone_minute"))
         )

@@ -18,7 +18,7 @@ from runnel.expressions.casts.cast import conversion_of
 from runnel.expressions.casts.nested import list_like
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.coercion import convert
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.function import (
     Bound,
     Datum,
@@ -104,7 +104,7 @@ def _compile_object(call: Call) -> Kernel:
     keeps = _keeps_nulls(call)
     writers = [writer(item.type) for item in call.arguments[2::2]]
 
-    def run(frame: Frame, nulls: Datum, *arguments: Datum) -> Datum:
+    def run(frame: EvaluationInput, nulls: Datum, *arguments: Datum) -> Datum:
         texts = []
         for write, name, value in zip(writers, arguments[0::2], arguments[1::2], strict=True):
             if any_true(pc.is_null(name)):
@@ -123,7 +123,7 @@ def _compile_array(call: Call) -> Kernel:
     keeps = _keeps_nulls(call)
     writers = [writer(item.type) for item in call.arguments[1:]]
 
-    def run(frame: Frame, nulls: Datum, *arguments: Datum) -> Datum:
+    def run(frame: EvaluationInput, nulls: Datum, *arguments: Datum) -> Datum:
         texts = [
             _text(write(value, frame.context), keeps)
             for write, value in zip(writers, arguments, strict=True)
@@ -170,7 +170,7 @@ def _compile_lists(call: Call) -> Kernel:
     assert names.type.element is not None and values.type.element is not None
     to_text, write = conversion_of(names.type.element, VARCHAR), writer(values.type.element)
 
-    def run(frame: Frame, nulls: Datum, keys: pa.Array, items: pa.Array) -> pa.Array:
+    def run(frame: EvaluationInput, nulls: Datum, keys: pa.Array, items: pa.Array) -> pa.Array:
         names_written, values_written = (
             to_text(keys.flatten(), frame.context),
             write(items.flatten(), frame.context),
@@ -194,7 +194,7 @@ def _compile_items(call: Call) -> Kernel:
     assert element is not None
     write = writer(element)
 
-    def run(frame: Frame, items: pa.Array) -> pa.Array:
+    def run(frame: EvaluationInput, items: pa.Array) -> pa.Array:
         return _joined(items, _text(write(items.flatten(), frame.context), keeps), _BRACKETS)
 
     return lambda frame, nulls, items: over_first(lambda array: run(frame, array))(items)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.casts.cast import compile_cast
 from runnel.expressions.coercion import convert
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail
 from runnel.expressions.json import text as json_text
 from runnel.expressions.json.path import compile_path
@@ -132,7 +132,7 @@ def _compile_outcome(call: Call) -> Kernel:
     target = call.arguments[2].type
     converted = _converter(target)
 
-    def run(frame: Frame, document: Datum, path: Datum, kind: Datum) -> Datum:
+    def run(frame: EvaluationInput, document: Datum, path: Datum, kind: Datum) -> Datum:
         outcome = plain(document, path)
         if target == VARCHAR:
             return outcome
@@ -154,7 +154,7 @@ def _quiet_text(text: str, path: str) -> str | None:
     return None if found is _NOTHING else found
 
 
-def _converter(target: SqlType) -> Callable[[Frame, Datum], tuple[Datum, Datum]]:
+def _converter(target: SqlType) -> Callable[[EvaluationInput, Datum], tuple[Datum, Datum]]:
     """Converts texts to values of a type, NULL for texts that aren't; and returns which texts could
     be converted.
     """
@@ -162,7 +162,7 @@ def _converter(target: SqlType) -> Callable[[Frame, Datum], tuple[Datum, Datum]]
 
     conversion = compile_cast(VARCHAR, target)
 
-    def run(frame: Frame, texts: Datum) -> tuple[Datum, Datum]:
+    def run(frame: EvaluationInput, texts: Datum) -> tuple[Datum, Datum]:
         values = attempted(conversion, texts, VARCHAR, target, frame.context)
         return values, pc.or_(pc.is_valid(values), pc.is_null(texts))
 
@@ -190,7 +190,7 @@ def _compile_value(call: Call) -> Kernel:
 
     texts = kernel_of(text, types, VARCHAR)
 
-    def run(frame: Frame, document: Datum, path: Datum, *rest: Datum) -> Datum:
+    def run(frame: EvaluationInput, document: Datum, path: Datum, *rest: Datum) -> Datum:
         value = texts(document, path)
         if target == VARCHAR:
             return value

@@ -196,14 +196,14 @@ Range = Callable[[int], range]
 
 def _range(reader: _Reader) -> Range:
     """One item of a subscript: an index, or a range of indexes."""
-    first = None if reader.peek() == ":" else _place(reader)
+    first = None if reader.peek() == ":" else _index(reader)
     if reader.accept("to"):
-        last = _place(reader)
+        last = _index(reader)
         assert first is not None
         begin = first
         return lambda length: range(max(begin(length), 0), min(last(length) + 1, length))
     if reader.accept(":"):
-        end = None if reader.peek() in ("]", ",") else _place(reader)
+        end = None if reader.peek() in ("]", ",") else _index(reader)
         return lambda length: range(
             max(first(length), 0) if first is not None else 0,
             min(end(length), length) if end is not None else length,
@@ -216,7 +216,7 @@ def _range(reader: _Reader) -> Range:
     )
 
 
-def _place(reader: _Reader) -> Callable[[int], int]:
+def _index(reader: _Reader) -> Callable[[int], int]:
     if reader.accept("last"):
         back = 0
         if reader.accept("-"):

@@ -73,7 +73,7 @@ def _booleans(array: pa.Array, sql_type: SqlType) -> Any:
     return numbers(pc.cast(array, pa.uint8()), "bool").tolist()
 
 
-def _moments(array: pa.Array, sql_type: SqlType) -> Any:
+def _timestamps(array: pa.Array, sql_type: SqlType) -> Any:
     """Dates and timestamps as Python values.
 
     The slot of a NULL may contain a number that is no date at all, so it is set to 0 first.
@@ -100,7 +100,7 @@ OUTSIDE_YEARS = "leave such values out with a WHERE, or put NULL in their place 
 
 
 def _instants(array: pa.Array, sql_type: SqlType) -> list[Any]:
-    return [value.replace(tzinfo=UTC) for value in _moments(array, sql_type)]
+    return [value.replace(tzinfo=UTC) for value in _timestamps(array, sql_type)]
 
 
 def _times(array: pa.Array, sql_type: SqlType) -> list[Any]:
@@ -194,8 +194,8 @@ def _rows(array: pa.Array, sql_type: SqlType) -> list[Any]:
 
 _SPECIAL: dict[Kind, Callable[[pa.Array, SqlType], list[Any]]] = {
     Kind.BOOLEAN: _booleans,
-    Kind.DATE: _moments,
-    Kind.TIMESTAMP: _moments,
+    Kind.DATE: _timestamps,
+    Kind.TIMESTAMP: _timestamps,
     Kind.TIMESTAMP_TZ: _instants,
     Kind.TIME: _times,
     Kind.VARCHAR: _texts,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import numbers
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.function import Datum, spread
 from runnel.expressions.kernels.buffers import FALSE, TRUE, null_scalar
 from runnel.expressions.kernels.result_size import check_spread
@@ -23,18 +23,18 @@ from runnel.expressions.nodes import Call, Case, Expression, columns_of
 from runnel.expressions.properties import can_fail
 from runnel.sqltypes import to_arrow
 
-Evaluator = Callable[[Frame], Any]
+Evaluator = Callable[[EvaluationInput], Any]
 Compile = Callable[[Expression], Evaluator]
 
 
-def restricted(frame: Frame, mask: pa.Array, columns: set[int]) -> Frame:
+def restricted(frame: EvaluationInput, mask: pa.Array, columns: set[int]) -> EvaluationInput:
     """The rows of a frame at which `mask` is true, with the needed columns only (None for any other
     column).
     """
     filtered = [
         column.filter(mask) if i in columns else None for i, column in enumerate(frame.columns)
     ]
-    return Frame(filtered, mask.true_count, frame.context)
+    return EvaluationInput(filtered, mask.true_count, frame.context)
 
 
 def compile_connective(call: Call, compile_expression: Compile) -> Evaluator:
@@ -57,7 +57,7 @@ def compile_connective(call: Call, compile_expression: Compile) -> Evaluator:
         return lambda frame: kernel(first(frame), second(frame))
     is_and = call.function == "and"
 
-    def run(frame: Frame) -> Datum:
+    def run(frame: EvaluationInput) -> Datum:
         value = first(frame)
         for other, columns in others:
             value = (
@@ -71,7 +71,7 @@ def compile_connective(call: Call, compile_expression: Compile) -> Evaluator:
 
 
 def _where_undecided(
-    is_and: bool, first: Datum, right: Evaluator, columns: set[int], frame: Frame
+    is_and: bool, first: Datum, right: Evaluator, columns: set[int], frame: EvaluationInput
 ) -> Datum:
     """`first` AND (or OR) the value of `right`, which is evaluated only for the rows that `first`
     doesn't decide.
@@ -159,7 +159,7 @@ def _eager_case(case: Case, compile_expression: Compile) -> Evaluator:
         (lambda frame: null) if case.otherwise is None else compile_expression(case.otherwise)
     )
 
-    def run(frame: Frame) -> Datum:
+    def run(frame: EvaluationInput) -> Datum:
         value = otherwise(frame)
         for condition, result in pairs:
             chosen = result(frame)
@@ -200,9 +200,9 @@ def _lazy_case(case: Case, compile_expression: Compile) -> Evaluator:
     needed = {index for _, first, _, second in branches for index in first | second} | (
         last[1] if last else set()
     )
-    collect = _Collector(case)
+    collect = _CaseResult(case)
 
-    def run(frame: Frame) -> Datum:
+    def run(frame: EvaluationInput) -> Datum:
         values = collect.start(frame)
         rest, rows = frame, None
         for condition, _, result, columns in branches:
@@ -239,9 +239,9 @@ def _lazy_coalesce(case: Case, arguments: list[tuple[Evaluator, set[int]]]) -> E
     `rest` and `rows` are as in `_lazy_case`.
     """
     needed = {index for _, columns in arguments for index in columns}
-    collect = _Collector(case)
+    collect = _CaseResult(case)
 
-    def run(frame: Frame) -> Datum:
+    def run(frame: EvaluationInput) -> Datum:
         values = collect.start(frame)
         rest, rows = frame, None
         for evaluator, _ in arguments[:-1]:
@@ -272,18 +272,18 @@ def _sub(rows: np.ndarray[Any, Any] | None, chosen: np.ndarray[Any, Any]) -> np.
     return chosen if rows is None else rows[chosen.astype(np.int64)]
 
 
-class _Collector:
+class _CaseResult:
     """Creates the collection of branch values for one evaluation of a CASE."""
 
     def __init__(self, case: Case) -> None:
         self._null = null_scalar(case.type)
         self._arrow = to_arrow(case.type)
 
-    def start(self, frame: Frame) -> _Parts:
-        return _Parts(frame.num_rows, self._null, self._arrow)
+    def start(self, frame: EvaluationInput) -> _BranchValues:
+        return _BranchValues(frame.num_rows, self._null, self._arrow)
 
 
-class _Parts:
+class _BranchValues:
     """The values of the branches that were selected so far, with the rows that each is for."""
 
     def __init__(self, num_rows: int, null: pa.Scalar, arrow: pa.DataType) -> None:

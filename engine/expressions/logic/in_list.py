@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.function import Datum
 from runnel.expressions.kernels.buffers import null_scalar, pack, pack_scalar
 from runnel.expressions.nodes import Expression, InList, Literal, Parameter
 from runnel.sqltypes import BOOLEAN, SqlType
 
-Evaluator = Callable[[Frame], Any]
+Evaluator = Callable[[EvaluationInput], Any]
 
 _NULL = null_scalar(BOOLEAN)
 
@@ -54,7 +54,7 @@ def compile_in_list(
             cached[:] = [known]
         return known[1]
 
-    def run(frame: Frame) -> Datum:
+    def run(frame: EvaluationInput) -> Datum:
         value = operand(frame)
         values, has_null = value_set(frame.context)
         if zero is not None:

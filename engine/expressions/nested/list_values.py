@@ -24,7 +24,7 @@ from runnel.expressions.nested.lists import (
     as_array,
     bind_two,
     element_of,
-    kept,
+    filtered,
     list_function,
     made,
     same_type,
@@ -92,7 +92,7 @@ def _distinct(call: Call) -> Kernel:
         lists = Lists(column)
         present = validity(lists.items)
         keep = _firsts(lists)
-        return kept(lists, keep if present is None else keep & present, arrow)
+        return filtered(lists, keep if present is None else keep & present, arrow)
 
     return over_first(run)
 
@@ -165,7 +165,7 @@ def _set_operation(call: Call) -> Kernel:
             return from_flags(shared > 0, all_valid(left, right))
         keep = _firsts(first) & (hit if name == "array_intersect" else ~hit)
         valid = all_valid(left, right)
-        found = kept(first, keep, to_arrow(call.type))
+        found = filtered(first, keep, to_arrow(call.type))
         return (
             found
             if valid is None

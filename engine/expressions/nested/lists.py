@@ -370,7 +370,7 @@ def _positions(column: pa.Array, item: pa.Array) -> pa.Array:
     return made(positions, lengths, pa.list_(pa.int32()), lists.valid)
 
 
-def kept(lists: Lists, keep: Numbers, arrow: pa.DataType) -> pa.Array:
+def filtered(lists: Lists, keep: Numbers, arrow: pa.DataType) -> pa.Array:
     """The lists with only the elements at which `keep` is true."""
     lengths = np.bincount(lists.owners[keep], minlength=lists.count)
     return made(lists.items.take(indexes(np.flatnonzero(keep))), lengths, arrow, lists.valid)
@@ -381,7 +381,7 @@ def _remove(call: Call) -> Kernel:
 
     def run(column: pa.Array, item: pa.Array) -> pa.Array:
         lists = Lists(column)
-        return kept(lists, ~_matches(lists, item), arrow)
+        return filtered(lists, ~_matches(lists, item), arrow)
 
     return over_arrays(run)
 

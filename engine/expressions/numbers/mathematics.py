@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from runnel.errors import DataError
 from runnel.expressions.casts import numbers as cast_numbers
 from runnel.expressions.casts.numbers import any_true
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.function import Datum, Function, Kernel, always_may_fail, over_first
 from runnel.expressions.kernels.buffers import pack_scalar, validity
 from runnel.expressions.nodes import Call, Expression
@@ -136,7 +136,7 @@ _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-def _random(frame: Frame, *seed: Datum) -> Datum:
+def _random(frame: EvaluationInput, *seed: Datum) -> Datum:
     """A new random number for every row; with a seed, the number that follows from it
     (splitmix64).
     """

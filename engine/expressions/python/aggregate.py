@@ -15,19 +15,24 @@ import pyarrow as pa
 
 from runnel.columns.batches import indexes
 from runnel.errors import Position, ProgrammingError
-from runnel.expressions.aggregates.function import AggregateFunction, Given, anything, same
+from runnel.expressions.aggregates.function import (
+    AggregateFunction,
+    AggregateSyntax,
+    anything,
+    same,
+)
 from runnel.expressions.aggregates.ordered_groups import Groups, no_states, rows_states
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.python_values import python_values
-from runnel.expressions.nodes import Aggregate, Expression
+from runnel.expressions.nodes import AggregateCall, Expression
 from runnel.expressions.python.calls import failed, made_values, valid_rows
 from runnel.expressions.python.function import PythonFunction
 from runnel.expressions.signature import signature
 
 
 def python_aggregate(
-    function: PythonFunction, syntax: Given, distinct: bool, predicate: Expression | None
-) -> Aggregate:
+    function: PythonFunction, syntax: AggregateSyntax, distinct: bool, predicate: Expression | None
+) -> AggregateCall:
     """A call with converted arguments; ProgrammingError if they don't fit the parameters."""
     name, position = function.name, syntax.position
     if syntax.within_group:
@@ -44,7 +49,7 @@ def python_aggregate(
             f"with DISTINCT, ORDER BY within {name} can only use its arguments",
             position=syntax.order[0].expression.position,
         )
-    return Aggregate(
+    return AggregateCall(
         function=name.lower(),
         arguments=bound,
         type=result,
@@ -56,7 +61,7 @@ def python_aggregate(
     )
 
 
-def _finish(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+def _finish(columns: list[pa.Array], call: AggregateCall, context: EvaluationContext) -> pa.Array:
     """The function's value for each group; NULL for a group without rows."""
     assert call.python is not None
     groups = Groups(columns[0], call)

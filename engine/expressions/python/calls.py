@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import Mask, indexes, join_arrays, validity
 from runnel.errors import DataError, Error, Position
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.kernels.canonical import canonical
 from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.kernels.values import array_of
@@ -35,12 +35,12 @@ def python_call(
 
 
 def compile_python_call(
-    call: PythonCall, compile_expression: Callable[[Expression], Callable[[Frame], Any]]
-) -> Callable[[Frame], Any]:
+    call: PythonCall, compile_expression: Callable[[Expression], Callable[[EvaluationInput], Any]]
+) -> Callable[[EvaluationInput], Any]:
     """The evaluator of a call."""
     arguments = [compile_expression(item) for item in call.arguments]
 
-    def run(frame: Frame) -> Any:
+    def run(frame: EvaluationInput) -> Any:
         values = [argument(frame) for argument in arguments]
         is_constant = call.function.is_deterministic and all(
             isinstance(item, pa.Scalar) for item in values
@@ -110,7 +110,9 @@ def _values(
 
 
 def failed(function: PythonFunction, error: Exception, position: Position | None) -> DataError:
-    return DataError(f"function {function.name} failed", detail=_told(error), position=position)
+    return DataError(
+        f"function {function.name} failed", detail=_error_text(error), position=position
+    )
 
 
 class _Left(BaseException):
@@ -154,7 +156,7 @@ def made_values(
     except (Error, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"function {function.name} gave a value that isn't {kind}",
-            detail=_told(error),
+            detail=_error_text(error),
             position=position,
         ) from error
 
@@ -167,7 +169,7 @@ def _checked(call: PythonCall, result: Any, rows: int) -> pa.Array:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"function {function.name} must give an Arrow array, not {type(result).__name__}",
-            detail=_told(error),
+            detail=_error_text(error),
             position=call.position,
         ) from error
     if len(array) != rows:
@@ -191,7 +193,7 @@ def _checked(call: PythonCall, result: Any, rows: int) -> pa.Array:
     except (Error, pa.ArrowException) as error:
         raise DataError(
             f"function {function.name} gave values that aren't {function.result}",
-            detail=_told(error),
+            detail=_error_text(error),
             position=call.position,
         ) from error
     raise DataError(
@@ -216,6 +218,6 @@ def _as_array(result: Any, expected: pa.DataType) -> pa.Array:
     return pa.array(result)
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -174,11 +174,16 @@ def _regexp_split(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
 
     # Arrow's splitting doesn't terminate if the pattern matches the empty text.
     def run(text: Datum) -> Datum:
-        from runnel.expressions.text.regex_matches import Texts, all_matches, scattered, split_at
+        from runnel.expressions.text.regex_matches import (
+            TextColumn,
+            all_matches,
+            scattered,
+            split_at,
+        )
 
         if isinstance(text, pa.Scalar):
             return run(pa.repeat(text, 1))[0] if text.is_valid else null_scalar(_TEXTS)
-        present = Texts(text.drop_null())
+        present = TextColumn(text.drop_null())
         parts = split_at(present, all_matches(present, regex))
         return (
             scattered(parts, true_flags(text.is_valid()).nonzero()[0], len(text))
@@ -246,13 +251,13 @@ def _checking(bind: Bind, check: Callable[..., Any]) -> Bind:
             try:
                 check(*(item.value for item in options))(pack([""], VARCHAR))
             except DataError as error:
-                raise told_of_literal(error, options[0].position or position) from None
+                raise literal_pattern_error(error, options[0].position or position) from None
         return bound, result
 
     return run
 
 
-def told_of_literal(error: DataError, position: Position | None) -> Error:
+def literal_pattern_error(error: DataError, position: Position | None) -> Error:
     """The error of a pattern that is a literal of the statement."""
     kind = NotSupportedError if error.code is ErrorCode.NOT_SUPPORTED else ProgrammingError
     return kind(error.message, hint=error.hint, position=position)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-class Texts:
+class TextColumn:
     """A column of texts without NULLs.
 
     column: the texts.
@@ -71,7 +71,7 @@ _LARGEST = 2**31 - 1
 """The largest offset in an Arrow text column."""
 
 
-class Places(NamedTuple):
+class Matches(NamedTuple):
     """Matches, or one group of each match, in the order of rows and offsets.
 
     rows: the row of each match.
@@ -85,12 +85,12 @@ class Places(NamedTuple):
     ends: Numbers
     valid: Mask | None = None
 
-    def chosen(self, flags: Mask) -> Places:
+    def chosen(self, flags: Mask) -> Matches:
         valid = None if self.valid is None else self.valid[flags]
-        return Places(self.rows[flags], self.starts[flags], self.ends[flags], valid)
+        return Matches(self.rows[flags], self.starts[flags], self.ends[flags], valid)
 
 
-def first_matches(texts: Texts, regex: Regex) -> list[Places]:
+def first_matches(texts: TextColumn, regex: Regex) -> list[Matches]:
     """The first match of each row that has one, and its groups."""
     spans = pc.extract_regex_span(texts.column, f"(?P<g0>{regex.named})")
     found = valid_flags(spans)
@@ -100,7 +100,7 @@ def first_matches(texts: Texts, regex: Regex) -> list[Places]:
 
 def _groups(
     spans: pa.StructArray, chosen: Numbers, rows: Numbers, origins: Numbers
-) -> list[Places]:
+) -> list[Matches]:
     """The spans of some of the searched texts, by group.
 
     chosen: the indexes of the texts in `spans`.
@@ -114,21 +114,21 @@ def _groups(
         valid = valid_flags(field)
         starts = origins + pairs[:, 0]
         groups.append(
-            Places(rows, starts, starts + pairs[:, 1], None if valid is None else valid[chosen])
+            Matches(rows, starts, starts + pairs[:, 1], None if valid is None else valid[chosen])
         )
     return groups
 
 
-def all_matches(texts: Texts, regex: Regex, start: int = 1) -> Places:
+def all_matches(texts: TextColumn, regex: Regex, start: int = 1) -> Matches:
     """All matches that don't overlap, from the `start`-th character on; assertions see the
     character before it.
     """
     if not len(texts.column):
         none = np.zeros(0, np.int64)
-        return Places(none, none, none)
+        return Matches(none, none, none)
     if start == 1:
         return _with_nothings(_marked(texts, regex.pattern), regex)
-    rest = Texts(pc.utf8_slice_codeunits(texts.column, start - 2))
+    rest = TextColumn(pc.utf8_slice_codeunits(texts.column, start - 2))
     # The search includes the character before the start, for `^` and `\\b`. That character is
     # matched first, and its match is dropped.
     found = _marked(rest, f"\\A(?s:.)|{regex.named}")
@@ -137,7 +137,7 @@ def all_matches(texts: Texts, regex: Regex, start: int = 1) -> Places:
     is_first = np.concatenate(([True], found.rows[1:] != found.rows[:-1]))[: len(found.rows)]
     found = found.chosen(has_start[found.rows] & ~is_first)
     shift = (texts.ends - rest.ends)[found.rows]
-    return Places(found.rows, found.starts + shift, found.ends + shift)
+    return Matches(found.rows, found.starts + shift, found.ends + shift)
 
 
 # For the texts 'a1b22' and 'c', and the pattern [0-9]+ (the mark is written | here):
@@ -148,7 +148,7 @@ def all_matches(texts: Texts, regex: Regex, start: int = 1) -> Places:
 #     owners    [0, 0, 0, 0, 0, 1]
 #     position  [0, 1, 2, 3, 4, 0]  of a segment in its text: the odd ones are matches
 #     result    rows [0, 0], starts [1, 3], ends [2, 5]
-def _marked(texts: Texts, pattern: str) -> Places:
+def _marked(texts: TextColumn, pattern: str) -> Matches:
     """The matches that Arrow's replacement finds."""
     mark = _unused(texts.column)
     marked = pc.replace_substring_regex(texts.column, pattern, f"{mark}\\0{mark}")
@@ -159,7 +159,7 @@ def _marked(texts: Texts, pattern: str) -> Places:
     owners = np.repeat(np.arange(len(counts)), counts)
     position = np.arange(len(ends)) - np.repeat(np.cumsum(counts) - counts, counts)
     is_match = position % 2 == 1
-    return Places(owners[is_match], (ends - _lengths(segments))[is_match], ends[is_match])
+    return Matches(owners[is_match], (ends - _lengths(segments))[is_match], ends[is_match])
 
 
 def _lengths(column: pa.Array) -> Numbers:
@@ -192,7 +192,7 @@ def _is_free(column: pa.Array, mark: str) -> bool:
 #     is_last    [F, T]
 #     has_gap    [T, F]   the match ends at 1, but no match begins there
 #     where      [1]      an empty match at 1 is inserted after it
-def _with_nothings(found: Places, regex: Regex) -> Places:
+def _with_nothings(found: Matches, regex: Regex) -> Matches:
     """The matches with the empty matches directly after a match, which RE2's replacement leaves
     out.
 
@@ -204,7 +204,7 @@ def _with_nothings(found: Places, regex: Regex) -> Places:
     is_last = np.concatenate((found.rows[1:] != found.rows[:-1], [True]))[: len(found.rows)]
     has_gap = (found.ends > found.starts) & (is_last | (following[: len(found.rows)] != found.ends))
     where = np.flatnonzero(has_gap) + 1
-    return Places(
+    return Matches(
         np.insert(found.rows, where, found.rows[has_gap]),
         np.insert(found.starts, where, found.ends[has_gap]),
         np.insert(found.ends, where, found.ends[has_gap]),
@@ -218,7 +218,7 @@ def _matches_nothing(pattern: str) -> bool:
 _NOTHING = pack([""], VARCHAR)
 
 
-def groups_of(texts: Texts, found: Places, regex: Regex) -> list[Places]:
+def groups_of(texts: TextColumn, found: Matches, regex: Regex) -> list[Matches]:
     """The matches themselves, and their groups."""
     if not regex.groups:
         return [found]
@@ -244,12 +244,12 @@ def groups_of(texts: Texts, found: Places, regex: Regex) -> list[Places]:
                 flags[index][chosen] = True if group.valid is None else group.valid
     return [
         found,
-        *(Places(found.rows, *columns) for columns in zip(begins, stops, flags, strict=True)),
+        *(Matches(found.rows, *columns) for columns in zip(begins, stops, flags, strict=True)),
     ]
 
 
 def _widened(
-    octets: Numbers, found: Places, has_before: Mask, has_next: Mask
+    octets: Numbers, found: Matches, has_before: Mask, has_next: Mask
 ) -> tuple[Numbers, Numbers]:
     """The matches with one more character on each side, where there is one."""
     # A character of UTF-8 has at most three continuation bytes (10xxxxxx), so each side moves by
@@ -272,7 +272,7 @@ def _widened(
 #     begins  [0, 2]  the first match of each row
 #     counts  [2, 1]  matches of each row that has any
 #     chosen  [F, T, F]
-def nth_per_row(found: Places, number: int) -> Places:
+def nth_per_row(found: Matches, number: int) -> Matches:
     """The `number`-th match of each row that has as many."""
     if not len(found.rows):
         return found
@@ -289,7 +289,7 @@ def nth_per_row(found: Places, number: int) -> Places:
 #     ends     [1, 3, 4]  a substring ends at each match and at the end of the text
 #     starts   [0, 2, 3]  and begins at the start of the text and after each match
 #     offsets  [0, 2, 3]  text 0 has two substrings, text 1 has one: [['a', 'b'], ['c']]
-def split_at(texts: Texts, found: Places) -> pa.Array:
+def split_at(texts: TextColumn, found: Matches) -> pa.Array:
     """The texts between matches, as arrays.
 
     An empty match counts only inside a text, and not directly after another match.

@@ -24,10 +24,10 @@ from runnel.expressions.nested.construct import interleaved
 from runnel.expressions.nested.lists import made
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.signature import signature
-from runnel.expressions.text.patterns import regex_with, told_of_literal
+from runnel.expressions.text.patterns import literal_pattern_error, regex_with
 from runnel.expressions.text.regex_matches import (
-    Places,
-    Texts,
+    Matches,
+    TextColumn,
     all_matches,
     first_matches,
     groups_of,
@@ -40,14 +40,14 @@ from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType, array
 _EMPTY = pack_scalar("", VARCHAR)
 
 
-def _over_texts(search: Callable[[Texts], pa.Array]) -> Callable[[Datum], Datum]:
+def _over_texts(search: Callable[[TextColumn], pa.Array]) -> Callable[[Datum], Datum]:
     """A kernel that applies `search` to the texts that aren't NULL."""
 
     def run(text: Datum) -> Datum:
         if isinstance(text, pa.Scalar):
             return run(pa.repeat(text, 1))[0]
         try:
-            found = search(Texts(text.drop_null() if text.null_count else text))
+            found = search(TextColumn(text.drop_null() if text.null_count else text))
         except pa.ArrowInvalid as error:
             raise DataError(regex_message(error)) from None
         return (
@@ -59,15 +59,15 @@ def _over_texts(search: Callable[[Texts], pa.Array]) -> Callable[[Datum], Datum]
     return run
 
 
-def _places_text(texts: Texts, matches: Places) -> pa.Array:
+def _matched_text(texts: TextColumn, matches: Matches) -> pa.Array:
     return texts.substrings(matches.starts, matches.ends, matches.valid)
 
 
-def _rows_of_groups(texts: Texts, groups: list[Places]) -> pa.Array:
+def _rows_of_groups(texts: TextColumn, groups: list[Matches]) -> pa.Array:
     """The groups of each match as an array; if the pattern has no groups, the whole match as the
     only element.
     """
-    columns = [_places_text(texts, matches) for matches in groups[1:] or groups]
+    columns = [_matched_text(texts, matches) for matches in groups[1:] or groups]
     return made(
         interleaved(columns), np.full(len(columns[0]), len(columns)), pa.list_(pa.string()), None
     )
@@ -76,7 +76,7 @@ def _rows_of_groups(texts: Texts, groups: list[Places]) -> pa.Array:
 def _match(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
     regex = regex_with(pattern, flags.replace("g", ""))
 
-    def search(texts: Texts) -> pa.Array:
+    def search(texts: TextColumn) -> pa.Array:
         groups = first_matches(texts, regex)
         return scattered(_rows_of_groups(texts, groups), groups[0].rows, len(texts.starts))
 
@@ -86,7 +86,7 @@ def _match(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
 def _matches(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
     regex = regex_with(pattern, flags.replace("g", ""))
 
-    def search(texts: Texts) -> pa.Array:
+    def search(texts: TextColumn) -> pa.Array:
         groups = (
             groups_of(texts, all_matches(texts, regex), regex)
             if "g" in flags
@@ -108,10 +108,10 @@ def _extract(pattern: str, group: int = 0, flags: str = "") -> Callable[[Datum],
     regex = regex_with(pattern, flags)
     _check_group(regex, group)
 
-    def search(texts: Texts) -> pa.Array:
+    def search(texts: TextColumn) -> pa.Array:
         found = first_matches(texts, regex)[group]
         return pc.coalesce(
-            scattered(_places_text(texts, found), found.rows, len(texts.starts)), _EMPTY
+            scattered(_matched_text(texts, found), found.rows, len(texts.starts)), _EMPTY
         )
 
     return _over_texts(search)
@@ -121,12 +121,12 @@ def _extract_all(pattern: str, group: int = 0, flags: str = "") -> Callable[[Dat
     regex = regex_with(pattern, flags)
     _check_group(regex, group)
 
-    def search(texts: Texts) -> pa.Array:
+    def search(texts: TextColumn) -> pa.Array:
         matches = all_matches(texts, regex)
         found = groups_of(texts, matches, regex)[group] if group else matches
         counts = np.bincount(found.rows, minlength=len(texts.starts))
         return made(
-            pc.coalesce(_places_text(texts, found), _EMPTY), counts, pa.list_(pa.string()), None
+            pc.coalesce(_matched_text(texts, found), _EMPTY), counts, pa.list_(pa.string()), None
         )
 
     return _over_texts(search)
@@ -141,21 +141,21 @@ def _count(pattern: str, start: int = 1, flags: str = "") -> Callable[[Datum], D
     regex = regex_with(pattern, flags)
     _check_start(start)
 
-    def search(texts: Texts) -> pa.Array:
+    def search(texts: TextColumn) -> pa.Array:
         counts = np.bincount(all_matches(texts, regex, start).rows, minlength=len(texts.starts))
         return from_numbers(counts.astype(np.int32), pa.int32())
 
     return _over_texts(search)
 
 
-def _nth(regex: Regex, start: int, number: int, group: int) -> Callable[[Texts], Places]:
+def _nth(regex: Regex, start: int, number: int, group: int) -> Callable[[TextColumn], Matches]:
     """Finds the `number`-th match from the `start`-th character on, or one of its groups."""
     _check_start(start)
     if number < 1:
         raise DataError(f"the number of a match is at least 1, not {number}")
     _check_group(regex, group)
 
-    def search(texts: Texts) -> Places:
+    def search(texts: TextColumn) -> Matches:
         if start == number == 1:
             return first_matches(texts, regex)[group]
         found = nth_per_row(all_matches(texts, regex, start), number)
@@ -169,9 +169,9 @@ def _substr(
 ) -> Callable[[Datum], Datum]:
     nth = _nth(regex_with(pattern, flags), start, number, group)
 
-    def search(texts: Texts) -> pa.Array:
+    def search(texts: TextColumn) -> pa.Array:
         found = nth(texts)
-        return scattered(_places_text(texts, found), found.rows, len(texts.starts))
+        return scattered(_matched_text(texts, found), found.rows, len(texts.starts))
 
     return _over_texts(search)
 
@@ -183,7 +183,7 @@ def _instr(
         raise DataError("the end option of REGEXP_INSTR is 0 or 1")
     nth = _nth(regex_with(pattern, flags), start, number, group)
 
-    def search(texts: Texts) -> pa.Array:
+    def search(texts: TextColumn) -> pa.Array:
         found = nth(texts)
         found = found if found.valid is None else found.chosen(found.valid)
         answer = np.zeros(len(texts.starts), np.int32)
@@ -263,7 +263,7 @@ def _trying(bind: Any, make: Callable[..., Any]) -> Any:
             try:
                 make(*(item.value for item in options))
             except DataError as error:
-                raise told_of_literal(error, options[0].position or position) from None
+                raise literal_pattern_error(error, options[0].position or position) from None
         return bound, result
 
     return run

@@ -28,7 +28,7 @@ class _Separators(NamedTuple):
     first: Numbers
 
 
-class _Kept(local):
+class _LastSplit(local):
     """The separators that were found last in this thread.
 
     texts: the column; a weak reference, so that the cache doesn't extend its life.
@@ -45,10 +45,10 @@ class _Kept(local):
             self.texts = self.found = None
 
 
-_kept = _Kept()
+_last_split = _LastSplit()
 
 
-def nth_part(texts: pa.Array, separator: int, index: int) -> pa.Array:
+def nth_field(texts: pa.Array, separator: int, index: int) -> pa.Array:
     """The `index`-th (from 1) field of each text between bytes `separator`, which is ASCII; empty
     if there are fewer fields.
     """
@@ -60,7 +60,7 @@ def nth_part(texts: pa.Array, separator: int, index: int) -> pa.Array:
     )
     if offsets[0] == offsets[-1]:
         return texts
-    begins, stops = _part_places(offsets, _separators(texts, offsets, separator), index)
+    begins, stops = _field_offsets(offsets, _separators(texts, offsets, separator), index)
     # The fields become texts over the same bytes, without a copy: every second text is a field,
     # and the text after it has the bytes up to the next field.
     cuts = np.empty(2 * rows, np.int32)
@@ -73,7 +73,7 @@ def nth_part(texts: pa.Array, separator: int, index: int) -> pa.Array:
 
 
 def _separators(texts: pa.Array, offsets: Numbers, separator: int) -> _Separators:
-    last = _kept
+    last = _last_split
     if (
         last.found is not None
         and last.separator == separator
@@ -98,7 +98,9 @@ def _separators(texts: pa.Array, offsets: Numbers, separator: int) -> _Separator
 #                           'd' has none, so its index is clipped to the last one
 #     stops   [3, 6]        clipped to the ends of the texts
 #     begins  [2, 6]        one after the separator before the field; 6 to 6 is empty
-def _part_places(offsets: Numbers, separators: _Separators, index: int) -> tuple[Numbers, Numbers]:
+def _field_offsets(
+    offsets: Numbers, separators: _Separators, index: int
+) -> tuple[Numbers, Numbers]:
     """The offsets in the bytes at which the fields begin and end."""
     starts, ends = offsets[:-1], offsets[1:]
     found = separators.offsets

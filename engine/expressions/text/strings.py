@@ -19,7 +19,7 @@ from runnel.expressions.kernels.buffers import null_scalar, pack, pack_scalar
 from runnel.expressions.kernels.options import by_option, null_like, of_distinct
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.signature import ANY_TEXT, named, signature
-from runnel.expressions.text.split_part import nth_part
+from runnel.expressions.text.split_part import nth_field
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, Kind, array, can_cast
 
 _EMPTY = pack_scalar("", VARCHAR)
@@ -177,9 +177,9 @@ def _split_part(separator: str, index: int) -> Callable[[Datum], Datum]:
         return of_distinct(of_row, VARCHAR, VARCHAR)
     if len(separator) == 1 and separator.isascii():
         return lambda text: (
-            nth_part(pa.repeat(text, 1), ord(separator), index)[0]
+            nth_field(pa.repeat(text, 1), ord(separator), index)[0]
             if isinstance(text, pa.Scalar)
-            else nth_part(text, ord(separator), index)
+            else nth_field(text, ord(separator), index)
         )
 
     blanks = pack_scalar([""] * index, array(VARCHAR))

@@ -17,7 +17,7 @@ from runnel.sqltypes import VARCHAR
 
 WIDTH = 16
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
-_PLACES = np.array([i for i in range(36) if i not in (8, 13, 18, 23)])
+_DIGIT_POSITIONS = np.array([i for i in range(36) if i not in (8, 13, 18, 23)])
 """The positions of the 32 digits in the canonical text."""
 _ACCEPTED = (
     r"^(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|\{[0-9a-f]{8}-?(?:[0-9a-f]{4}-?)"
@@ -53,7 +53,7 @@ def text_of(
     digits = np.empty((rows, 32), np.uint8)
     digits[:, 0::2] = _DIGITS[octets >> 4]
     digits[:, 1::2] = _DIGITS[octets & 15]
-    texts[:, _PLACES] = digits
+    texts[:, _DIGIT_POSITIONS] = digits
     offsets = np.arange(0, 36 * (rows + 1), 36, dtype=np.int32)
     array = pa.Array.from_buffers(
         pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(texts)]
@@ -95,7 +95,7 @@ def to_storage(array: pa.Array) -> pa.Array:
         values = np.frombuffer(filled.buffers()[2], np.uint8, 36 * rows, int(begin)).reshape(
             rows, 36
         )
-    digits = values[:, _PLACES]
+    digits = values[:, _DIGIT_POSITIONS]
     digits = np.where(digits >= ord("a"), digits - (ord("a") - 10), digits - ord("0")).astype(
         np.uint8
     )

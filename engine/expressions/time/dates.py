@@ -15,7 +15,7 @@ from runnel.columns.batches import Numbers, from_numbers, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions.casts.temporal import instant, local, today
 from runnel.expressions.coercion import check_count, coerce, convert
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.function import (
     Bound,
     Datum,
@@ -28,7 +28,7 @@ from runnel.expressions.function import (
 )
 from runnel.expressions.kernels.buffers import DAY_US, FIRST_US, LAST_US, pack, pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.expressions.signature import MOMENT, named, signature
+from runnel.expressions.signature import DATE_OR_TIMESTAMP, named, signature
 from runnel.expressions.time import extract
 from runnel.expressions.time.extract import field_name
 from runnel.expressions.time.intervals import UNIT_US
@@ -155,7 +155,7 @@ def _difference(call: Call) -> Kernel:
 
     counted = over_arrays(count)
 
-    def run(frame: Frame, name: Datum, start: Datum, end: Datum) -> Datum:
+    def run(frame: EvaluationInput, name: Datum, start: Datum, end: Datum) -> Datum:
         if kind is Kind.TIMESTAMP_TZ:
             start, end = local(start, frame.context.zone), local(end, frame.context.zone)
         return counted(start, end)
@@ -199,7 +199,7 @@ def _age(call: Call) -> Kernel:
     arrow = to_arrow(INTERVAL)
     is_instant = call.arguments[0].type.kind is Kind.TIMESTAMP_TZ
 
-    def run(frame: Frame, *instants: Datum) -> Datum:
+    def run(frame: EvaluationInput, *instants: Datum) -> Datum:
         if len(instants) == 1:
             midnight = pc.cast(today(frame.context), pa.timestamp("us"))
             start: Datum = instant(midnight, frame.context.zone) if is_instant else midnight
@@ -252,7 +252,7 @@ def _named_part(
     def compile_call(call: Call) -> Kernel:
         in_zone = call.arguments[0].type.kind is Kind.TIMESTAMP_TZ
 
-        def run(frame: Frame, value: Datum) -> Datum:
+        def run(frame: EvaluationInput, value: Datum) -> Datum:
             wall = local(value, frame.context.zone) if in_zone else value
             return over_first(lambda array: texts.take(number(array)))(wall)
 
@@ -394,7 +394,7 @@ FUNCTIONS = (
         "day_name",
         "x DATE or TIMESTAMP",
         "VARCHAR",
-        signature(MOMENT, result=VARCHAR),
+        signature(DATE_OR_TIMESTAMP, result=VARCHAR),
         _named_part(DAYS, lambda value: pc.day_of_week(value, count_from_zero=True, week_start=7)),
         names=("DAYNAME", "DAY_NAME"),
     ),
@@ -402,7 +402,7 @@ FUNCTIONS = (
         "month_name",
         "x DATE or TIMESTAMP",
         "VARCHAR",
-        signature(MOMENT, result=VARCHAR),
+        signature(DATE_OR_TIMESTAMP, result=VARCHAR),
         _named_part(MONTHS, lambda value: pc.subtract(pc.month(value), pack_scalar(1, BIGINT))),
         names=("MONTHNAME", "MONTH_NAME"),
     ),

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.casts.temporal import local
 from runnel.expressions.coercion import check_count, convert
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.kernels.buffers import DAY_US, pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
@@ -209,7 +209,7 @@ def _compile(call: Call) -> Kernel:
     if offset is not None:
         return lambda frame, name, value: _float(offset(_offset(value, frame.context.zone)))
 
-    def run(frame: Frame, name: Datum, value: Datum) -> Datum:
+    def run(frame: EvaluationInput, name: Datum, value: Datum) -> Datum:
         return _float(part(local(value, frame.context.zone) if in_zone else value))
 
     return run

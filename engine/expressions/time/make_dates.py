@@ -14,7 +14,7 @@ from runnel.columns.batches import Numbers, from_numbers, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.casts.temporal import instant
 from runnel.expressions.coercion import check_count
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_arrays
 from runnel.expressions.kernels.buffers import DAY_US, pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
@@ -106,7 +106,7 @@ def _make_timestamp(*arrays: pa.Array) -> pa.Array:
 _MAKE = over_arrays(_make_timestamp)
 
 
-def _make_instant(frame: Frame, *arguments: Datum) -> Datum:
+def _make_instant(frame: EvaluationInput, *arguments: Datum) -> Datum:
     if len(arguments) == 6:
         return instant(_MAKE(*arguments), frame.context.zone)
     timestamp, zone = _MAKE(*arguments[:6]), arguments[6]
@@ -211,7 +211,7 @@ def _of_count(name: str, unit: int, result: SqlType) -> Function:
     )
 
 
-def _moment(
+def _timestamp(
     name: str, result: SqlType, kinds: Sequence[SqlType], kernel: Kernel, arguments: str
 ) -> Function:
     bind = signature(*kinds, result=result)
@@ -230,9 +230,9 @@ _SIX = [*[BIGINT] * 5, DOUBLE]
 _YMD = "year BIGINT, month BIGINT, day BIGINT"
 _HMS = "hour BIGINT, minute BIGINT, second DOUBLE"
 FUNCTIONS = (
-    _moment("make_date", DATE, [BIGINT] * 3, _make_date, _YMD),
-    _moment("make_time", TIME, [BIGINT, BIGINT, DOUBLE], _make_time, _HMS),
-    _moment("make_timestamp", TIMESTAMP, _SIX, _make_timestamp, f"{_YMD}, {_HMS}"),
+    _timestamp("make_date", DATE, [BIGINT] * 3, _make_date, _YMD),
+    _timestamp("make_time", TIME, [BIGINT, BIGINT, DOUBLE], _make_time, _HMS),
+    _timestamp("make_timestamp", TIMESTAMP, _SIX, _make_timestamp, f"{_YMD}, {_HMS}"),
     Function(
         name="make_timestamptz",
         arguments=f"{_YMD}, {_HMS} [, zone VARCHAR]",

@@ -17,7 +17,7 @@ from runnel.columns.batches import numbers
 from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions.casts.temporal import instant, local
 from runnel.expressions.coercion import check_count, convert
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_first
 from runnel.expressions.kernels.buffers import pack_scalar, validity
 from runnel.expressions.kernels.options import by_option
@@ -57,7 +57,7 @@ def _now(context: EvaluationContext) -> Datum:
 def _clock_function(name: str, sql_names: tuple[str, ...], result: SqlType) -> Function:
     arrow = to_arrow(result)
 
-    def kernel(frame: Frame) -> Datum:
+    def kernel(frame: EvaluationInput) -> Datum:
         now = _now(frame.context)
         return now if result == TIMESTAMP_TZ else pc.cast(local(now, frame.context.zone), arrow)
 
@@ -131,7 +131,7 @@ def _compile_truncate(call: Call) -> Kernel:
 
     within_hours = keeps_offset(call)
 
-    def run(frame: Frame, name: Datum, value: Datum) -> Datum:
+    def run(frame: EvaluationInput, name: Datum, value: Datum) -> Datum:
         if not in_zone:
             return truncate(value)
         wall = local(value, frame.context.zone)
@@ -148,7 +148,7 @@ def _compile_interval_truncate(call: Call, unit: str, months: int | None) -> Ker
     arrow = to_arrow(call.type)
     whole = _INT64 if call.type.kind is Kind.INTERVAL else pa.int32()
 
-    def run(frame: Frame, name: Datum, value: Datum) -> Datum:
+    def run(frame: EvaluationInput, name: Datum, value: Datum) -> Datum:
         count = pc.cast(value, _INT64)
         return pc.cast(pc.cast(pc.subtract(count, pc.remainder(count, size)), whole), arrow)
 

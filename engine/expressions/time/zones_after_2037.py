@@ -68,7 +68,7 @@ def _shifted(array: pa.Array, near: pa.Array, zone: str, shift: Shift) -> pa.Arr
     far = micros[is_far]
     blocks, positions = np.unique(far // _BLOCK_US, return_inverse=True)
     known = ZoneInfo(zone)
-    shifts = np.array([shift(_moment(block), known) for block in blocks.tolist()], np.int64)
+    shifts = np.array([shift(_datetime(block), known) for block in blocks.tolist()], np.int64)
     result[is_far] = far + shifts[positions]
     return from_numbers(result, near.type, valid)
 
@@ -87,7 +87,7 @@ def _of_local(local: datetime, zone: ZoneInfo) -> int:
     return -min(_offset(wall), _offset(wall.replace(fold=1)))
 
 
-def _moment(block: int) -> datetime:
+def _datetime(block: int) -> datetime:
     return _EPOCH + timedelta(microseconds=min(block * _BLOCK_US, _LAST_US))
 
 

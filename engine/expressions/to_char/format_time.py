@@ -17,11 +17,11 @@ from runnel.expressions.kernels.buffers import DAY_US, pack, pack_scalar
 from runnel.expressions.to_char.patterns import (
     DAYS,
     MONTHS,
-    Piece,
+    PatternToken,
     cased,
     ordinal_ending,
-    pieces_of,
     roman,
+    tokens_of,
 )
 from runnel.sqltypes import BIGINT, VARCHAR, Kind
 
@@ -32,7 +32,7 @@ _MONTH_COUNTS = frozenset({"YYYY", "YYY", "YY", "Y", "Y,YYY", "MM", "RM", "RY", 
 """The fields of an interval of months."""
 
 
-class Moments:
+class FormattedTimes:
     """The values to format.
 
     value: local times, or intervals.
@@ -61,7 +61,7 @@ class Moments:
 #     encoded  dictionary [600, 601], indices [0, 0, 1]
 #     distinct [10:00, 10:01]   the dictionary as timestamps, which alone are formatted
 # If more than half of the steps are distinct, every row is formatted.
-def text_of(times: Moments, pattern: str) -> pa.Array:
+def text_of(times: FormattedTimes, pattern: str) -> pa.Array:
     """The values in the form of a pattern.
 
     Timestamps that the pattern formats alike are formatted once, as consecutive rows tend to be of
@@ -75,7 +75,7 @@ def text_of(times: Moments, pattern: str) -> pa.Array:
     if 2 * len(encoded.dictionary) > len(steps):
         return _text_of_each(times, pattern)
     distinct = from_numbers(numbers(encoded.dictionary, np.int64) * step, times.value.type)
-    return _text_of_each(Moments(distinct, times.kind), pattern).take(encoded.indices)
+    return _text_of_each(FormattedTimes(distinct, times.kind), pattern).take(encoded.indices)
 
 
 _FEW = 16
@@ -87,7 +87,7 @@ def _step(pattern: str) -> int:
     """The size of the ranges in µs, aligned to the epoch, within which a pattern formats all
     timestamps alike.
     """
-    fields = {item.field for item in pieces_of(pattern) if item.field}
+    fields = {item.field for item in tokens_of(pattern) if item.field}
     if fields <= _DAY_FIELDS:
         return DAY_US
     if fields <= _DAY_FIELDS | _MINUTE_FIELDS:
@@ -95,20 +95,20 @@ def _step(pattern: str) -> int:
     return _SECOND if fields <= _DAY_FIELDS | _MINUTE_FIELDS | _SECOND_FIELDS else 1
 
 
-def _text_of_each(times: Moments, pattern: str) -> pa.Array:
+def _text_of_each(times: FormattedTimes, pattern: str) -> pa.Array:
     texts = [
         _field(times, item) if item.field else pack_scalar(item.text, VARCHAR)
-        for item in pieces_of(pattern)
+        for item in tokens_of(pattern)
     ]
     valid = pc.if_else(times.value.is_valid(), _EMPTY, pa.nulls(1, pa.string())[0])
     return pc.binary_join_element_wise(valid, *texts, _EMPTY)
 
 
-def _field(times: Moments, token: Piece) -> pa.Array:
+def _field(times: FormattedTimes, token: PatternToken) -> pa.Array:
     if times.kind is Kind.INTERVAL_MONTH:
         if token.field not in _MONTH_COUNTS:
             raise DataError(f"{token.field} is not a field of an INTERVAL YEAR TO MONTH")
-        return _number_text(_months_part(times.value, token.field), token)
+        return _number_text(_month_field(times.value, token.field), token)
     by_number = _NUMBERS.get(token.field)
     if by_number is not None:
         width, number = by_number
@@ -117,7 +117,7 @@ def _field(times: Moments, token: Piece) -> pa.Array:
     return _WORDS[token.field](times, token)
 
 
-def _months_part(months: pa.Array, field: str) -> pa.Array:
+def _month_field(months: pa.Array, field: str) -> pa.Array:
     """A field of an interval of months; negative for a negative interval."""
     values = numbers(months, np.int32).astype(np.int64)
     size = np.abs(values)
@@ -175,7 +175,7 @@ _MINUTE_FIELDS = frozenset({"HH24", "HH12", "HH", "MI", "AM", "PM", "A.M.", "P.M
 _SECOND_FIELDS = frozenset({"SS", "SSSS", "SSSSS"})
 
 
-def _check_kind(times: Moments, field: str) -> None:
+def _check_kind(times: FormattedTimes, field: str) -> None:
     """Raises DataError if values of that kind have no such field."""
     is_date_field = field in _DATE_ONLY or field in ("MONTH", "MON", "DAY", "DY", "RM", "RY", "RD")
     if (times.kind is Kind.TIME and (is_date_field or field == "DD")) or (
@@ -185,7 +185,7 @@ def _check_kind(times: Moments, field: str) -> None:
         raise DataError(f"{field} is not a field of {'a' if name == 'TIME' else 'an'} {name}")
 
 
-def _number_text(number: pa.Array, token: Piece, width: int = 2) -> pa.Array:
+def _number_text(number: pa.Array, token: PatternToken, width: int = 2) -> pa.Array:
     if token.field in ("YYYY", "YYY", "YY", "Y", "IYYY", "IYY", "IY", "I"):
         width = len(
             token.field.replace("IYYY", "YYYY")
@@ -216,10 +216,10 @@ def _modulo(array: pa.Array, size: int) -> pa.Array:
     return pc.modulo(array, pack_scalar(size, BIGINT))
 
 
-def _part(unit: int, within: int | None) -> Callable[[Moments], pa.Array]:
+def _day_field(unit: int, within: int | None) -> Callable[[FormattedTimes], pa.Array]:
     """Returns the kernel of a field of the day; for negative intervals it truncates toward zero."""
 
-    def run(times: Moments) -> pa.Array:
+    def run(times: FormattedTimes) -> pa.Array:
         micros = times.micros
         rest = micros if within is None else pc.remainder(micros, pack_scalar(within, BIGINT))
         return pc.divide(rest, pack_scalar(unit, BIGINT))
@@ -227,56 +227,56 @@ def _part(unit: int, within: int | None) -> Callable[[Moments], pa.Array]:
     return run
 
 
-def _hour12(times: Moments) -> pa.Array:
-    hour = _part(_HOUR, DAY_US)(times)
+def _hour12(times: FormattedTimes) -> pa.Array:
+    hour = _day_field(_HOUR, DAY_US)(times)
     rest = pc.remainder(hour, pack_scalar(12, BIGINT))
     return pc.if_else(pc.equal(rest, pack_scalar(0, BIGINT)), pack_scalar(12, BIGINT), rest)
 
 
-def _hour24(times: Moments) -> pa.Array:
-    return _part(_HOUR, DAY_US)(times)
+def _hour24(times: FormattedTimes) -> pa.Array:
+    return _day_field(_HOUR, DAY_US)(times)
 
 
-def _day(times: Moments) -> pa.Array:
-    return _part(DAY_US, None)(times) if times.kind is Kind.INTERVAL else pc.day(times.value)
+def _day(times: FormattedTimes) -> pa.Array:
+    return _day_field(DAY_US, None)(times) if times.kind is Kind.INTERVAL else pc.day(times.value)
 
 
-def _year(size: int) -> Callable[[Moments], pa.Array]:
+def _year(size: int) -> Callable[[FormattedTimes], pa.Array]:
     return lambda times: _modulo(pc.year(times.value), size)
 
 
-def _iso_year(size: int) -> Callable[[Moments], pa.Array]:
+def _iso_year(size: int) -> Callable[[FormattedTimes], pa.Array]:
     return lambda times: _modulo(pc.iso_year(times.value), size)
 
 
-def _week_of(day: Callable[[pa.Array], pa.Array]) -> Callable[[Moments], pa.Array]:
-    def run(times: Moments) -> pa.Array:
+def _week_of(day: Callable[[pa.Array], pa.Array]) -> Callable[[FormattedTimes], pa.Array]:
+    def run(times: FormattedTimes) -> pa.Array:
         before = pc.subtract(day(times.value), pack_scalar(1, BIGINT))
         return pc.add(pc.divide(before, pack_scalar(7, BIGINT)), pack_scalar(1, BIGINT))
 
     return run
 
 
-def _iso_day_of_year(times: Moments) -> pa.Array:
+def _iso_day_of_year(times: FormattedTimes) -> pa.Array:
     days = pc.multiply(
         pc.subtract(pc.iso_week(times.value), pack_scalar(1, BIGINT)), pack_scalar(7, BIGINT)
     )
     return pc.add(days, pc.day_of_week(times.value, count_from_zero=False, week_start=1))
 
 
-def _julian(times: Moments) -> pa.Array:
+def _julian(times: FormattedTimes) -> pa.Array:
     days = (
         numbers(pc.cast(pc.floor_temporal(times.value, 1, unit="day"), _INT64), np.int64) // DAY_US
     )
     return from_numbers(days + 2_440_588, _INT64, validity(times.value))
 
 
-def _century(times: Moments) -> pa.Array:
+def _century(times: FormattedTimes) -> pa.Array:
     one, hundred = pack_scalar(1, BIGINT), pack_scalar(100, BIGINT)
     return pc.add(pc.divide(pc.subtract(pc.year(times.value), one), hundred), one)
 
 
-_NUMBERS: dict[str, tuple[int, Callable[[Moments], pa.Array]]] = {
+_NUMBERS: dict[str, tuple[int, Callable[[FormattedTimes], pa.Array]]] = {
     "Y,YYY": (4, _year(10**6)),
     **{
         field: (len(field), _year(10**6 if len(field) == 4 else 10 ** len(field)))
@@ -301,21 +301,21 @@ _NUMBERS: dict[str, tuple[int, Callable[[Moments], pa.Array]]] = {
     "HH24": (2, _hour24),
     "HH12": (2, _hour12),
     "HH": (2, _hour12),
-    "MI": (2, _part(_MINUTE, _HOUR)),
-    "SS": (2, _part(_SECOND, _MINUTE)),
-    "SSSS": (1, _part(_SECOND, None)),
-    "SSSSS": (1, _part(_SECOND, None)),
-    "MS": (3, _part(1000, _SECOND)),
-    "US": (6, _part(1, _SECOND)),
-    **{f"FF{digits}": (digits, _part(10 ** (6 - digits), _SECOND)) for digits in range(1, 7)},
+    "MI": (2, _day_field(_MINUTE, _HOUR)),
+    "SS": (2, _day_field(_SECOND, _MINUTE)),
+    "SSSS": (1, _day_field(_SECOND, None)),
+    "SSSSS": (1, _day_field(_SECOND, None)),
+    "MS": (3, _day_field(1000, _SECOND)),
+    "US": (6, _day_field(1, _SECOND)),
+    **{f"FF{digits}": (digits, _day_field(10 ** (6 - digits), _SECOND)) for digits in range(1, 7)},
 }
 """The numeric fields: the width, and the kernel."""
 
 
 def _named(
     names: tuple[str, ...], number: Callable[[pa.Array], pa.Array], width: int
-) -> Callable[[Moments, Piece], pa.Array]:
-    def run(times: Moments, token: Piece) -> pa.Array:
+) -> Callable[[FormattedTimes, PatternToken], pa.Array]:
+    def run(times: FormattedTimes, token: PatternToken) -> pa.Array:
         _check_kind(times, token.field)
         written = cased(token.written, names)
         padded = [name.ljust(width) for name in written] if token.fills else list(written)
@@ -332,14 +332,14 @@ def _day_index(value: pa.Array) -> pa.Array:
     return pc.day_of_week(value, count_from_zero=True, week_start=7)
 
 
-def _half_of_day(times: Moments, token: Piece) -> pa.Array:
+def _half_of_day(times: FormattedTimes, token: PatternToken) -> pa.Array:
     words = ("A.M.", "P.M.") if "." in token.field else ("AM", "PM")
     written = words if token.written[:1].isupper() else tuple(word.lower() for word in words)
     afternoon = pc.greater_equal(_hour24(times), pack_scalar(12, BIGINT))
     return pc.if_else(afternoon, pack_scalar(written[1], VARCHAR), pack_scalar(written[0], VARCHAR))
 
 
-def _era(times: Moments, token: Piece) -> pa.Array:
+def _era(times: FormattedTimes, token: PatternToken) -> pa.Array:
     """AD or A.D., as all years are from 1 on."""
     _check_kind(times, "CC")
     word = "A.D." if "." in token.field else "AD"
@@ -350,9 +350,9 @@ def _era(times: Moments, token: Piece) -> pa.Array:
 
 
 def _roman_of(
-    number: Callable[[Moments], pa.Array], width: int, most: int
-) -> Callable[[Moments, Piece], pa.Array]:
-    def run(times: Moments, token: Piece) -> pa.Array:
+    number: Callable[[FormattedTimes], pa.Array], width: int, most: int
+) -> Callable[[FormattedTimes, PatternToken], pa.Array]:
+    def run(times: FormattedTimes, token: PatternToken) -> pa.Array:
         _check_kind(times, token.field)
         values = number(times)
         largest = pc.max(values).as_py()
@@ -367,7 +367,7 @@ def _roman_of(
     return run
 
 
-def _offset_text(times: Moments, token: Piece) -> pa.Array:
+def _offset_text(times: FormattedTimes, token: PatternToken) -> pa.Array:
     if times.kind is not Kind.TIMESTAMP_TZ or times.offset is None:
         if times.kind in (Kind.INTERVAL, Kind.TIME):
             raise DataError(f"{token.field} is for a TIMESTAMP WITH TIME ZONE")
@@ -391,7 +391,7 @@ def _offset_text(times: Moments, token: Piece) -> pa.Array:
     return pc.binary_join_element_wise(*texts, _EMPTY)
 
 
-def _zone_names(times: Moments, upper: bool) -> pa.Array:
+def _zone_names(times: FormattedTimes, upper: bool) -> pa.Array:
     """The abbreviation of the zone at each instant, looked up once for each distinct offset."""
     from datetime import UTC, datetime, timedelta
     from zoneinfo import ZoneInfo
@@ -413,7 +413,7 @@ def _zone_names(times: Moments, upper: bool) -> pa.Array:
     return pack(names, VARCHAR).take(encoded.indices)
 
 
-_WORDS: dict[str, Callable[[Moments, Piece], pa.Array]] = {
+_WORDS: dict[str, Callable[[FormattedTimes, PatternToken], pa.Array]] = {
     "MONTH": _named(MONTHS, _month_index, 9),
     "MON": _named(tuple(name[:3] for name in MONTHS), _month_index, 3),
     "DAY": _named(DAYS, _day_index, 9),

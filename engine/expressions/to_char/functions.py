@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.casts.temporal import instant, local
 from runnel.expressions.coercion import convert
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, spread
 from runnel.expressions.kernels.buffers import FALSE, pack_scalar
 from runnel.expressions.kernels.options import by_option
@@ -56,30 +56,32 @@ def _compile(call: Call) -> Kernel:
         numbers = kernel_of(char_numbers.text_of, [source, VARCHAR], VARCHAR)
         return lambda frame, value, pattern, *locale: numbers(value, pattern)
 
-    def run(frame: Frame, value: Datum, pattern: Datum, *locale: Datum) -> Datum:
+    def run(frame: EvaluationInput, value: Datum, pattern: Datum, *locale: Datum) -> Datum:
         if isinstance(pattern, pa.Scalar):
             if isinstance(value, pa.Scalar):
-                return _moments(frame, pa.repeat(value, 1), pattern, source.kind)[0]
-            return _moments(frame, value, pattern, source.kind)
+                return _times(frame, pa.repeat(value, 1), pattern, source.kind)[0]
+            return _times(frame, value, pattern, source.kind)
         values = spread(value, len(pattern))
         answer: pa.Array = pa.nulls(len(pattern), pa.string())
         for distinct in pattern.unique().drop_null():
             chosen = pc.coalesce(pc.equal(pattern, distinct), FALSE)
-            answer = pc.if_else(chosen, _moments(frame, values, distinct, source.kind), answer)
+            answer = pc.if_else(chosen, _times(frame, values, distinct, source.kind), answer)
         return answer
 
     return run
 
 
-def _moments(frame: Frame, values: pa.Array, pattern: pa.Scalar, kind: Kind) -> pa.Array:
+def _times(frame: EvaluationInput, values: pa.Array, pattern: pa.Scalar, kind: Kind) -> pa.Array:
     if not pattern.is_valid:
         return pa.nulls(len(values), pa.string())
     if kind is Kind.TIMESTAMP_TZ:
         zone = frame.context.zone
         wall = local(values, zone)
         offset = pc.subtract(pc.cast(wall, _INT64), pc.cast(values, _INT64))
-        return char_moments.text_of(char_moments.Moments(wall, kind, offset, zone), pattern.as_py())
-    return char_moments.text_of(char_moments.Moments(values, kind), pattern.as_py())
+        return char_moments.text_of(
+            char_moments.FormattedTimes(wall, kind, offset, zone), pattern.as_py()
+        )
+    return char_moments.text_of(char_moments.FormattedTimes(values, kind), pattern.as_py())
 
 
 def _to_date(pattern: str) -> Callable[[Datum], Datum]:
@@ -108,7 +110,7 @@ def _compile_timestamp(call: Call) -> Kernel:
         lambda pattern: over_distinct(lambda texts: read(texts, pattern).offset_flags)
     )(Call(function="to_timestamp", arguments=call.arguments, type=BOOLEAN))
 
-    def run(frame: Frame, text: Datum, pattern: Datum) -> Datum:
+    def run(frame: EvaluationInput, text: Datum, pattern: Datum) -> Datum:
         wall = walls(text, pattern)
         if frame.context.zone == "UTC":
             return instant(wall, "UTC")

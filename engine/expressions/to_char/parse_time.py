@@ -16,7 +16,7 @@ from runnel.columns.batches import Mask, Numbers, from_flags, from_numbers, numb
 from runnel.errors import DataError
 from runnel.expressions.function import Datum
 from runnel.expressions.kernels.buffers import DAY_US, FIRST_US, LAST_US, pack
-from runnel.expressions.to_char.patterns import DAYS, MONTHS, Piece, pieces_of
+from runnel.expressions.to_char.patterns import DAYS, MONTHS, PatternToken, tokens_of
 from runnel.sqltypes import TIMESTAMP, VARCHAR, to_arrow
 
 _DIGITS = {
@@ -57,7 +57,7 @@ _FIRST_DAY, _LAST_DAY = FIRST_US // DAY_US, LAST_US // DAY_US
 _EPOCH_JULIAN = 2_440_588
 
 
-class Reading(NamedTuple):
+class ParsedTimes(NamedTuple):
     """The parsed texts.
 
     micros: local time, in µs since the epoch.
@@ -105,7 +105,7 @@ def reads_offset(pattern: str) -> bool:
 def _regex_of(pattern: str) -> tuple[str, tuple[str, ...]]:
     """The regular expression of a pattern, with groups g0, g1, …, and the field of each group."""
     groups, fields = [r"(?i)\A\s*"], list[str]()
-    tokens = pieces_of(pattern)
+    tokens = tokens_of(pattern)
     for position, token in enumerate(tokens):
         if not token.field:
             groups.append(_plain(token.text))
@@ -129,7 +129,7 @@ def _plain(text: str) -> str:
     return rf"\s*{_SEPARATOR if text not in '+-' else _SIGN_TOO}?\s*"
 
 
-def _group(token: Piece, next_token: Piece | None, group: str) -> str:
+def _group(token: PatternToken, next_token: PatternToken | None, group: str) -> str:
     """The regular expression of a field."""
     names = _NAMES.get(token.field)
     if names is not None:
@@ -145,14 +145,14 @@ def _group(token: Piece, next_token: Piece | None, group: str) -> str:
     return rf"(?P<{group}>\d{{1,{most}}}){'(?:st|nd|rd|th)' if token.ending else ''}"
 
 
-def read(texts: pa.Array, pattern: str) -> Reading:
+def read(texts: pa.Array, pattern: str) -> ParsedTimes:
     """The timestamps that texts show by a pattern; no text may be NULL.
 
     Raises DataError, which shows the first such text, for a text that doesn't fit or isn't an
     existing date.
     """
     regex, fields = _regex_of(pattern)
-    found = _found_at_places(texts, pattern) or _found(texts, pattern, regex, fields)
+    found = _found_at_positions(texts, pattern) or _found(texts, pattern, regex, fields)
     shown = np.ones(len(texts), np.bool_)
     days = _days_of(found, shown)
     micros = days * DAY_US + _time_of(found, shown)
@@ -160,7 +160,7 @@ def read(texts: pa.Array, pattern: str) -> Reading:
     if not shown.all():
         text = texts[int(np.flatnonzero(~shown)[0])].as_py()
         raise DataError(f"the text '{text[:60]}' is a date or time that does not exist")
-    return Reading(micros, _offsets_of(found))
+    return ParsedTimes(micros, _offsets_of(found))
 
 
 def _found(texts: pa.Array, pattern: str, regex: str, fields: tuple[str, ...]) -> Found:
@@ -175,7 +175,7 @@ def _found(texts: pa.Array, pattern: str, regex: str, fields: tuple[str, ...]) -
 
 
 @lru_cache(maxsize=256)
-def _places_of(
+def _positions_of(
     pattern: str,
 ) -> tuple[tuple[tuple[str, int, int], ...], tuple[tuple[int, int], ...], int] | None:
     """The fixed positions of a pattern's fields, if it has only numbers and single characters; None
@@ -185,7 +185,7 @@ def _places_of(
     between fields), and the length of a text.
     """
     fields, others, at = [], [], 0
-    for token in pieces_of(pattern):
+    for token in tokens_of(pattern):
         if token.field:
             if token.field not in _FIXED or token.ending:
                 return None
@@ -226,11 +226,11 @@ _FIXED = frozenset(
 #     digits     of MM: [[0, 8], [0, 1]], the columns 5 and 6 less ord('0') = 48
 #     found      MM: digits @ [10, 1] = [8, 1]
 # A byte below ord('0') wraps to a number above 9, so one comparison finds all other characters.
-def _found_at_places(texts: pa.Array, pattern: str) -> Found | None:
+def _found_at_positions(texts: pa.Array, pattern: str) -> Found | None:
     """The fields if all texts have every digit and exactly the pattern's separators, as is usual;
     else None.
     """
-    positions = _places_of(pattern)
+    positions = _positions_of(pattern)
     if positions is None or not len(texts):
         return None
     fields, others, width = positions

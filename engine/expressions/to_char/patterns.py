@@ -26,7 +26,7 @@ _BY_LENGTH = sorted(FIELDS, key=len, reverse=True)
 _PREFIXES = ("FM", "FX", "TM")
 
 
-class Piece(NamedTuple):
+class PatternToken(NamedTuple):
     """A token of a pattern: a field, or plain text.
 
     text: the plain text; empty for a field.
@@ -44,9 +44,9 @@ class Piece(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def pieces_of(pattern: str) -> tuple[Piece, ...]:
+def tokens_of(pattern: str) -> tuple[PatternToken, ...]:
     """The tokens of a pattern for dates and times."""
-    tokens: list[Piece] = []
+    tokens: list[PatternToken] = []
     at, fills = 0, True
     upper = pattern.upper()
     while at < len(pattern):
@@ -54,7 +54,7 @@ def pieces_of(pattern: str) -> tuple[Piece, ...]:
             end = pattern.find('"', at + 1)
             if end < 0:
                 raise DataError(f"the pattern '{pattern}' has a quote without an end")
-            tokens.append(Piece(pattern[at + 1 : end]))
+            tokens.append(PatternToken(pattern[at + 1 : end]))
             at = end + 1
             continue
         prefix = next((word for word in _PREFIXES if upper.startswith(word, at)), None)
@@ -64,14 +64,14 @@ def pieces_of(pattern: str) -> tuple[Piece, ...]:
             continue
         field = next((word for word in _BY_LENGTH if upper.startswith(word, at)), None)
         if field is None:
-            tokens.append(Piece(pattern[at]))
+            tokens.append(PatternToken(pattern[at]))
             at += 1
             continue
         written = pattern[at : at + len(field)]
         at += len(field)
         ending = pattern[at : at + 2] if upper.startswith("TH", at) else ""
         at += len(ending)
-        tokens.append(Piece("", field, written, fills, ending))
+        tokens.append(PatternToken("", field, written, fills, ending))
         fills = True
     return tuple(tokens)
 

@@ -93,7 +93,7 @@ _ATTRIBUTES = {
 """The attributes of the options by stored name. An attribute may be renamed, a stored name may
 not."""
 
-GivenOption = tuple[str, str, Position | None]
+OptionValue = tuple[str, str, Position | None]
 """Name, value, and position of the name in the statement."""
 
 
@@ -196,13 +196,13 @@ _ONE_MEMBER = (
 )
 
 
-def read_options(values: Iterable[GivenOption]) -> NamedJobOptions:
+def read_options(values: Iterable[OptionValue]) -> NamedJobOptions:
     """The options of CREATE JOB."""
     return changed_options(_DEFAULTS, values, is_new=True)
 
 
 def changed_options(
-    options: NamedJobOptions, changes: Iterable[GivenOption], *, is_new: bool = False
+    options: NamedJobOptions, changes: Iterable[OptionValue], *, is_new: bool = False
 ) -> NamedJobOptions:
     """The options with the changes of OPTIONS (…); ProgrammingError for an unknown option or a
     wrong value."""

@@ -24,7 +24,7 @@ FORMAT = 2
 
 
 @frozen
-class Failure:
+class RecordedError:
     """An error as a record stores it.
 
     kind: stored name of its class (`error_records`).
@@ -39,9 +39,9 @@ class Failure:
     hint: str | None = None
 
     @staticmethod
-    def of(error: Error) -> Failure:
+    def of(error: Error) -> RecordedError:
         """The stored form of an error."""
-        return Failure(
+        return RecordedError(
             class_name(error), code_name(error.code), error.message, error.detail, error.hint
         )
 
@@ -61,9 +61,9 @@ class Failure:
         }
 
     @staticmethod
-    def from_json(value: Mapping[str, Any]) -> Failure:
+    def from_json(value: Mapping[str, Any]) -> RecordedError:
         """The failure that `to_json` wrote."""
-        return Failure(
+        return RecordedError(
             value["kind"], value["code"], value["message"], value.get("detail"), value.get("hint")
         )
 
@@ -120,7 +120,7 @@ class JobRecord:
     started: int | None = None
     finished: int | None = None
     restarts: int = 0
-    last_error: Failure | None = None
+    last_error: RecordedError | None = None
     is_user_cancelled: bool = False
     is_unbounded: bool = False
     is_resumable: bool = False
@@ -167,7 +167,7 @@ class JobRecord:
             "options": NamedJobOptions.from_json(value["options"]),
             "arguments": tuple(decode(item) for item in value["arguments"]),
             "status": JobStatus(value["status"]),
-            "last_error": None if error is None else Failure.from_json(error),
+            "last_error": None if error is None else RecordedError.from_json(error),
             "last_batch": tuple(value.get("last_batch", ())),
         }
         return JobRecord(

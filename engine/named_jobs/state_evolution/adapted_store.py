@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from runnel.dag import DAG
 from runnel.expressions.kernels.buffers import pack
-from runnel.named_jobs.state_evolution.compatibility import VertexFate, read_anew
+from runnel.named_jobs.state_evolution.compatibility import VertexOutcome, reread_vertices
 from runnel.named_jobs.state_evolution.converted_state import converted, of_other_stage
 from runnel.named_jobs.state_evolution.row_columns import with_columns
-from runnel.relation.state_identity import Meaning
-from runnel.snapshots.store import ENDED, MEANINGS, SnapshotStore, StateReader, VertexState
+from runnel.relation.state_identity import StateSignature
+from runnel.snapshots.store import ENDED, SIGNATURES, SnapshotStore, StateReader, VertexState
 from runnel.sqltypes import VARCHAR
 
 
@@ -29,19 +29,19 @@ class AdaptedSnapshots:
     def __init__(
         self,
         store: SnapshotStore,
-        found: Sequence[VertexFate],
+        found: Sequence[VertexOutcome],
         signatures: tuple[Mapping[str, str], Mapping[str, str]],
         dag: DAG,
     ) -> None:
         self._store = store
-        self._outcomes: dict[str, list[VertexFate]] = {}
+        self._outcomes: dict[str, list[VertexOutcome]] = {}
         for item in found:
             if item.takes_state:
                 self._outcomes.setdefault(item.vertex, []).append(item)
         self._names = {item.source: item.vertex for item in found if item.takes_state}
         self._signatures = signatures
         self._dag = dag
-        self._repeated = read_anew(dag, found)
+        self._repeated = reread_vertices(dag, found)
 
     def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
         """Implements `StateReader`."""
@@ -88,7 +88,7 @@ class AdaptedSnapshots:
         found = pack(sorted(ended | with_state), VARCHAR)
         return [pa.record_batch([found], names=["vertex"])] if len(found) else ()
 
-    def _is_as_it_was(self, outcome: VertexFate) -> bool:
+    def _is_as_it_was(self, outcome: VertexOutcome) -> bool:
         is_moved = (
             outcome.crosses_stages
             or bool(outcome.columns)
@@ -101,20 +101,20 @@ class AdaptedSnapshots:
         before, after = self._signatures[0].get(source), self._signatures[1].get(vertex)
         if before is None or after is None:
             return before is after and vertex in self._dag.vertices
-        return Meaning.decode(before).text == Meaning.decode(after).text
+        return StateSignature.decode(before).text == StateSignature.decode(after).text
 
 
-def kept_meanings(signatures: Mapping[str, str]) -> list[VertexState]:
+def encoded_signatures(signatures: Mapping[str, str]) -> list[VertexState]:
     """The state signatures of the vertices, as stored in each snapshot."""
     if not signatures:
         return []
     columns = [pack(list(signatures), VARCHAR), pack(list(signatures.values()), VARCHAR)]
-    return [(MEANINGS, pa.record_batch(columns, names=["vertex", "meaning"]))]
+    return [(SIGNATURES, pa.record_batch(columns, names=["vertex", "meaning"]))]
 
 
-def meanings_in(store: StateReader, snapshot_id: int) -> dict[str, str]:
+def signatures_in(store: StateReader, snapshot_id: int) -> dict[str, str]:
     """The state signatures in a snapshot, by vertex; empty if an earlier version took it."""
-    batches = store.read(snapshot_id, MEANINGS)
+    batches = store.read(snapshot_id, SIGNATURES)
     return {
         vertex: text
         for batch in batches

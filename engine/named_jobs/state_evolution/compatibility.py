@@ -16,9 +16,14 @@ from textwrap import wrap
 from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge
 from runnel.errors import ErrorCode, OperationalError
-from runnel.named_jobs.state_evolution.recombination import Change, Refusal, change_of, difference
+from runnel.named_jobs.state_evolution.recombination import (
+    Change,
+    RecombinationRefusal,
+    change_of,
+    difference,
+)
 from runnel.named_jobs.state_evolution.row_columns import Columns, missing_columns, moved_columns
-from runnel.relation.state_identity import Form, Meaning
+from runnel.relation.state_identity import Form, StateSignature
 from runnel.relation.streams import WINDOW_COLUMNS
 
 _OTHER_STAGES = {"accumulate": "aggregate", "combine": "aggregate", "aggregate": "combine"}
@@ -33,12 +38,12 @@ _SESSION_ROWS_BEFORE = (
 _WIDTH = 110
 """Maximum number of characters in a line of EXPLAIN."""
 
-_READ_ANEW = "as its rows are read again for a new step"
+_REREAD = "as its rows are read again for a new step"
 
 _INCOMPLETE = "its first results miss the rows from before the change"
 
 
-class Fate(Enum):
+class StateOutcome(Enum):
     """The outcome for the state of a vertex.
 
     KEPT: the vertex continues with its state.
@@ -59,7 +64,7 @@ class Fate(Enum):
 
 
 @frozen
-class VertexFate:
+class VertexOutcome:
     """The outcome for the state of one vertex.
 
     vertex: name of the vertex in the new plan; for dropped state in the old plan.
@@ -76,7 +81,7 @@ class VertexFate:
     """
 
     vertex: str
-    outcome: Fate
+    outcome: StateOutcome
     reason: str = ""
     notes: tuple[str, ...] = ()
     source: str = ""
@@ -89,16 +94,16 @@ class VertexFate:
 
     @property
     def takes_state(self) -> bool:
-        return self.outcome in (Fate.KEPT, Fate.RECOMBINED)
+        return self.outcome in (StateOutcome.KEPT, StateOutcome.RECOMBINED)
 
     def __str__(self) -> str:
         return _line([self])
 
 
-def told(found: Sequence[VertexFate]) -> list[tuple[str, tuple[str, ...]]]:
+def grouped(found: Sequence[VertexOutcome]) -> list[tuple[str, tuple[str, ...]]]:
     """The outcomes as text, each with its notes. Vertices that implement one step of the query, and
     therefore have the same reason, are combined."""
-    together: dict[object, list[VertexFate]] = {}
+    together: dict[object, list[VertexOutcome]] = {}
     for item in found:
         together.setdefault(
             (item.outcome, item.reason, item.notes) if item.reason else item.vertex, []
@@ -106,10 +111,10 @@ def told(found: Sequence[VertexFate]) -> list[tuple[str, tuple[str, ...]]]:
     return [(_line(items), items[0].notes) for items in together.values()]
 
 
-def explained(found: Sequence[VertexFate]) -> list[str]:
+def explained(found: Sequence[VertexOutcome]) -> list[str]:
     """The outcomes as lines for a terminal."""
     lines = []
-    for text, notes in told(found):
+    for text, notes in grouped(found):
         lines += wrap(
             text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
         )
@@ -124,7 +129,7 @@ def explained(found: Sequence[VertexFate]) -> list[str]:
     return lines
 
 
-def _line(items: Sequence[VertexFate]) -> str:
+def _line(items: Sequence[VertexOutcome]) -> str:
     first = items[0]
     sources = [item.source for item in items if item.source not in ("", item.vertex)]
     renamed = f" (state of {' and '.join(sources)})" if sources else ""
@@ -135,14 +140,14 @@ def _line(items: Sequence[VertexFate]) -> str:
     )
 
 
-def fates(
+def state_outcomes(
     with_state: Collection[str],
     before: Mapping[str, str],
     after: Mapping[str, str],
     dag: DAG,
     *,
     empties: bool = False,
-) -> list[VertexFate]:
+) -> list[VertexOutcome]:
     """The outcome for each vertex that has state, and for each new one that will have some.
 
     with_state: vertices with state in the snapshot.
@@ -157,37 +162,37 @@ def fates(
     found = matching.outcomes()
     unknown = set(with_state) - {item.source for item in found}
     found += [
-        VertexFate(vertex, Fate.REFUSED, "as no step can use it", source=vertex)
+        VertexOutcome(vertex, StateOutcome.REFUSED, "as no step can use it", source=vertex)
         for vertex in sorted(unknown)
     ]
     if empties:
         found = [_emptied(item) if _may_begin_empty(item, dag) else item for item in found]
-    repeated = read_anew(dag, found)
+    repeated = reread_vertices(dag, found)
     return [
-        VertexFate(item.vertex, Fate.EMPTY, _READ_ANEW)
+        VertexOutcome(item.vertex, StateOutcome.EMPTY, _REREAD)
         if item.vertex in repeated and item.takes_state
         else item
         for item in found
     ]
 
 
-def _may_begin_empty(item: VertexFate, dag: DAG) -> bool:
+def _may_begin_empty(item: VertexOutcome, dag: DAG) -> bool:
     return (
-        item.outcome is Fate.REFUSED
+        item.outcome is StateOutcome.REFUSED
         and bool(dag.inputs(item.vertex))
         and not item.vertex.startswith("write ")
     )
 
 
-def _emptied(item: VertexFate) -> VertexFate:
-    return replace(item, outcome=Fate.EMPTY, notes=(_INCOMPLETE,))
+def _emptied(item: VertexOutcome) -> VertexOutcome:
+    return replace(item, outcome=StateOutcome.EMPTY, notes=(_INCOMPLETE,))
 
 
-def read_anew(dag: DAG, found: Sequence[VertexFate]) -> frozenset[str]:
+def reread_vertices(dag: DAG, found: Sequence[VertexOutcome]) -> frozenset[str]:
     """The vertices that must process their input again, for consumers that are new. A consumer may
     read some inputs to their end before the rest; their producers have ended in the snapshot."""
     repeated: set[str] = set()
-    empty = [item.vertex for item in found if item.outcome is Fate.EMPTY]
+    empty = [item.vertex for item in found if item.outcome is StateOutcome.EMPTY]
     waiting = [edge.source for vertex in empty for edge in _read_first(dag.inputs(vertex))]
     while waiting:
         vertex = waiting.pop()
@@ -207,11 +212,11 @@ def keeping(signatures: Mapping[str, str]) -> list[str]:
     return [vertex for vertex, signature in _decoded(signatures).items() if signature.keeps]
 
 
-def _decoded(signatures: Mapping[str, str]) -> dict[str, Meaning]:
-    return {vertex: Meaning.decode(text) for vertex, text in signatures.items()}
+def _decoded(signatures: Mapping[str, str]) -> dict[str, StateSignature]:
+    return {vertex: StateSignature.decode(text) for vertex, text in signatures.items()}
 
 
-def _kind(vertex: str, signature: Meaning) -> str:
+def _kind(vertex: str, signature: StateSignature) -> str:
     """A vertex's name without the name from a hint, and without the number that distinguishes it
     from vertices of the same name."""
     name, _, number = vertex.rpartition(" ")
@@ -219,7 +224,7 @@ def _kind(vertex: str, signature: Meaning) -> str:
     return name.removesuffix(f" {signature.name}") if signature.name else name
 
 
-def _may_be(vertex: str, new: Meaning, source: str, old: Meaning) -> bool:
+def _may_be(vertex: str, new: StateSignature, source: str, old: StateSignature) -> bool:
     """Whether two vertices may be the same one, with another number, or with a name from a hint
     that was added or removed."""
     return _kind(vertex, new) == _kind(source, old) and (
@@ -233,13 +238,15 @@ class _Matching:
     def __init__(
         self,
         with_state: Collection[str],
-        before: Mapping[str, Meaning],
-        after: Mapping[str, Meaning],
+        before: Mapping[str, StateSignature],
+        after: Mapping[str, StateSignature],
     ) -> None:
         self._before, self._after = before, after
-        self._old = {vertex: before.get(vertex, Meaning(text="")) for vertex in sorted(with_state)}
+        self._old = {
+            vertex: before.get(vertex, StateSignature(text="")) for vertex in sorted(with_state)
+        }
         self._new = dict(after)
-        self._found: list[VertexFate] = []
+        self._found: list[VertexOutcome] = []
 
     def run(self) -> None:
         """Matches from the most certain pairs to the least certain ones."""
@@ -261,7 +268,9 @@ class _Matching:
         )
         self._match_stages()
 
-    def _match(self, test: Callable[[Meaning, Meaning], bool], by_number: bool) -> None:
+    def _match(
+        self, test: Callable[[StateSignature, StateSignature], bool], by_number: bool
+    ) -> None:
         """Matches vertices with equal names: with equal numbers, or with any."""
         for source, old in list(self._old.items()):
             names = (
@@ -271,7 +280,7 @@ class _Matching:
             )
             for vertex in names:
                 if vertex in self._new and test(old, self._new[vertex]):
-                    self._found.append(_fate(vertex, source, old, self._new[vertex]))
+                    self._found.append(_outcome(vertex, source, old, self._new[vertex]))
                     del self._old[source], self._new[vertex]
                     break
 
@@ -290,7 +299,7 @@ class _Matching:
                     and (_is_same(old, new) or _can_change(old, new))
                 ):
                     self._found.append(
-                        replace(_fate(vertex, source, old, new), crosses_stages=True)
+                        replace(_outcome(vertex, source, old, new), crosses_stages=True)
                     )
                     taken.add((vertex, stage))
                     del self._old[source]
@@ -298,18 +307,22 @@ class _Matching:
         for vertex, _ in taken:
             self._new.pop(vertex, None)
 
-    def outcomes(self) -> list[VertexFate]:
+    def outcomes(self) -> list[VertexOutcome]:
         """The matches, and the outcomes for the unmatched vertices of both plans."""
         left, dropped = [], {}
         for vertex, old in self._old.items():
             new = self._new.pop(vertex, None)
             if new is None:
-                left.append(VertexFate(vertex, Fate.DROPPED, source=vertex))
+                left.append(VertexOutcome(vertex, StateOutcome.DROPPED, source=vertex))
                 dropped[vertex] = old
             else:
                 left.append(
-                    VertexFate(
-                        vertex, Fate.REFUSED, _why_not(old, new), _remedies(old, new), vertex
+                    VertexOutcome(
+                        vertex,
+                        StateOutcome.REFUSED,
+                        _why_not(old, new),
+                        _remedies(old, new),
+                        vertex,
                     )
                 )
         matched = sorted([*self._found, *left], key=lambda item: item.vertex)
@@ -320,23 +333,25 @@ class _Matching:
         ]
         return matched + [self._begins(vertex, self._new[vertex], dropped) for vertex in added]
 
-    def _begins(self, vertex: str, new: Meaning, dropped: Mapping[str, Meaning]) -> VertexFate:
+    def _begins(
+        self, vertex: str, new: StateSignature, dropped: Mapping[str, StateSignature]
+    ) -> VertexOutcome:
         """The outcome for a new step. It is refused if it would begin without state while the state
         of another step over the same rows is dropped, because that state would be lost. A new name
         from a hint states that this is intended."""
         for source, old in dropped.items():
             is_meant = bool(new.name) and new.name != old.name
             if not is_meant and set(new.holds) & set(old.holds or old.reads):
-                return VertexFate(
+                return VertexOutcome(
                     vertex,
-                    Fate.REFUSED,
+                    StateOutcome.REFUSED,
                     _why_lost(source, old, vertex, new),
                     _remedies(old, new),
                     vertex,
                 )
-        return VertexFate(vertex, Fate.EMPTY)
+        return VertexOutcome(vertex, StateOutcome.EMPTY)
 
-    def _had_none(self, vertex: str, new: Meaning) -> bool:
+    def _had_none(self, vertex: str, new: StateSignature) -> bool:
         """Whether the vertex existed in the old plan, without state so far."""
         old = self._before.get(vertex)
         return (
@@ -346,7 +361,7 @@ class _Matching:
         )
 
 
-def _is_same(old: Meaning, new: Meaning) -> bool:
+def _is_same(old: StateSignature, new: StateSignature) -> bool:
     """Whether state can be used unchanged, or with only the columns of its rows in another
     order."""
     if old.text != new.text:
@@ -360,7 +375,7 @@ def _is_same(old: Meaning, new: Meaning) -> bool:
     return isinstance(change_of(old, new), Change) or _has_no_windows(old, new)
 
 
-def _has_no_windows(old: Meaning, new: Meaning) -> bool:
+def _has_no_windows(old: StateSignature, new: StateSignature) -> bool:
     """Whether only one of the two plans recognizes groups as windows, while their keys are the same
     columns."""
     assert old.windows is not None and new.windows is not None
@@ -377,7 +392,7 @@ def _shares(old: Sequence[str], new: Sequence[str]) -> bool:
     return set(old) <= set(new) or set(new) <= set(old)
 
 
-def _can_change(old: Meaning, new: Meaning) -> bool:
+def _can_change(old: StateSignature, new: StateSignature) -> bool:
     """Whether state can be converted."""
     if not old.is_known or not new.is_known or _watermarks(old, new) is None:
         return False
@@ -389,7 +404,7 @@ def _can_change(old: Meaning, new: Meaning) -> bool:
     return isinstance(change_of(old, new), Change)
 
 
-def _fate(vertex: str, source: str, old: Meaning, new: Meaning) -> VertexFate:
+def _outcome(vertex: str, source: str, old: StateSignature, new: StateSignature) -> VertexOutcome:
     watermarks = tuple((_watermarks(old, new) or {}).items())
     above = (
         ()
@@ -397,9 +412,9 @@ def _fate(vertex: str, source: str, old: Meaning, new: Meaning) -> VertexFate:
         else ("its rows keep the bounds of the windows from before",)
     )
     columns, widths = moved_columns(old, new), tuple(map(len, old.columns))
-    kept = VertexFate(
+    kept = VertexOutcome(
         vertex,
-        Fate.KEPT,
+        StateOutcome.KEPT,
         "",
         above,
         source,
@@ -412,15 +427,15 @@ def _fate(vertex: str, source: str, old: Meaning, new: Meaning) -> VertexFate:
     if old.windows is None or new.windows is None:
         return kept
     change = change_of(old, new)
-    if isinstance(change, Refusal):
+    if isinstance(change, RecombinationRefusal):
         return kept  # the signatures' texts are equal, see `_is_same`
     if change.is_same and not change.text:
-        return replace(kept, notes=() if _is_own(new) else above, change=change)
-    outcome = Fate.KEPT if change.is_same else Fate.RECOMBINED
+        return replace(kept, notes=() if _has_own_watermarks(new) else above, change=change)
+    outcome = StateOutcome.KEPT if change.is_same else StateOutcome.RECOMBINED
     return replace(kept, outcome=outcome, reason=change.text, notes=change.notes, change=change)
 
 
-def _is_own(signature: Meaning) -> bool:
+def _has_own_watermarks(signature: StateSignature) -> bool:
     """Whether the windows are assigned directly below the vertex."""
     return (
         signature.windows is None
@@ -429,7 +444,7 @@ def _is_own(signature: Meaning) -> bool:
     )
 
 
-def _watermarks(old: Meaning, new: Meaning) -> dict[int, int] | None:
+def _watermarks(old: StateSignature, new: StateSignature) -> dict[int, int] | None:
     """The new numbers of watermarks by their old ones: matched by name, or else in numerical order;
     None if there are more or fewer of them."""
     if len(old.watermarks) != len(new.watermarks):
@@ -440,7 +455,7 @@ def _watermarks(old: Meaning, new: Meaning) -> dict[int, int] | None:
     return dict(zip(sorted(old.watermarks), sorted(new.watermarks), strict=True))
 
 
-def _why_not(old: Meaning, new: Meaning) -> str:
+def _why_not(old: StateSignature, new: StateSignature) -> str:
     if not old.is_known or not new.is_known:
         return f"as it was {old.text or 'unknown'}, and is {new.text or 'unknown'}"
     if _is_of_sessions(old, new):
@@ -449,7 +464,7 @@ def _why_not(old: Meaning, new: Meaning) -> str:
         return f"as it uses the event times of {_listed(new)}, where it used {_listed(old)}"
     if old.windows is not None and new.windows is not None:
         found = change_of(old, new)
-        if isinstance(found, Refusal):
+        if isinstance(found, RecombinationRefusal):
             return f"as {found.reason}"
     if old.windows is not None and new.windows is not None:
         return f"as {difference(old.same, new.same)}"
@@ -461,7 +476,7 @@ def _why_not(old: Meaning, new: Meaning) -> str:
     return f"as it was {old.text}, and is {new.text}"
 
 
-def _why_lost(source: str, old: Meaning, vertex: str, new: Meaning) -> str:
+def _why_lost(source: str, old: StateSignature, vertex: str, new: StateSignature) -> str:
     """The reason why a step may not begin without state."""
     if (
         _is_of_sessions(old, new)
@@ -474,7 +489,7 @@ def _why_lost(source: str, old: Meaning, vertex: str, new: Meaning) -> str:
     )
 
 
-def _is_of_sessions(old: Meaning, new: Meaning) -> bool:
+def _is_of_sessions(old: StateSignature, new: StateSignature) -> bool:
     """Whether one vertex aggregates sessions, and the other one stores their rows or groups by
     them."""
     forms = (old.form, new.form)
@@ -483,7 +498,7 @@ def _is_of_sessions(old: Meaning, new: Meaning) -> bool:
     )
 
 
-def _is_of_rows(signature: Meaning) -> bool:
+def _is_of_rows(signature: StateSignature) -> bool:
     """Whether it stores rows of sessions, or groups by their bounds."""
     if signature.windows is None or signature.form is not Form.GROUPS:
         return signature.form is Form.SESSION_ROWS
@@ -492,11 +507,11 @@ def _is_of_rows(signature: Meaning) -> bool:
     )
 
 
-def _tables(old: Meaning, new: Meaning) -> str:
+def _tables(old: StateSignature, new: StateSignature) -> str:
     return ", ".join(name for name in new.holds if name in (old.holds or old.reads))
 
 
-def _remedies(old: Meaning, new: Meaning) -> tuple[str, ...]:
+def _remedies(old: StateSignature, new: StateSignature) -> tuple[str, ...]:
     if not _is_of_sessions(old, new):
         return (_remedy(new),)
     return (
@@ -509,23 +524,23 @@ def _remedies(old: Meaning, new: Meaning) -> tuple[str, ...]:
     )
 
 
-def _remedy(new: Meaning) -> str:
+def _remedy(new: StateSignature) -> str:
     name = "another name" if new.name else "a name"
     return f"to have it begin without state, give it {name}: SELECT /*+ STATE(name) */ …"
 
 
-def _listed(signature: Meaning) -> str:
+def _listed(signature: StateSignature) -> str:
     return ", ".join(dict.fromkeys(signature.watermarks.values())) or "nothing"
 
 
-def check_fates(name: str, found: list[VertexFate], *, may_drop: bool) -> list[str]:
+def check_outcomes(name: str, found: list[VertexOutcome], *, may_drop: bool) -> list[str]:
     """The vertices whose state is dropped; OperationalError if state is refused, or must not be
     dropped."""
-    refused = [item for item in found if item.outcome is Fate.REFUSED]
-    dropped = [item.vertex for item in found if item.outcome is Fate.DROPPED]
+    refused = [item for item in found if item.outcome is StateOutcome.REFUSED]
+    dropped = [item.vertex for item in found if item.outcome is StateOutcome.DROPPED]
     if not refused and (may_drop or not dropped):
         return dropped
-    reasons = [text for text, _ in told(refused)]
+    reasons = [text for text, _ in grouped(refused)]
     reasons += [f"{vertex}: its query has no such vertex" for vertex in dropped if not may_drop]
     hint = (
         "was a view, a mapping or an index that it uses changed? Change it back, "

@@ -35,11 +35,11 @@ from runnel.named_jobs.state_evolution.recombination import Change
 from runnel.processors.sessions.ended_sessions import ended_state, is_ended_state
 from runnel.processors.sources.partition_watermarks import event_times
 from runnel.processors.time_windows.frames import FrameTimes
-from runnel.relation.state_identity import Form, Windows
+from runnel.relation.state_identity import Form, StateWindows
 from runnel.relation.streams import WINDOW_COLUMNS, WindowKind, WindowShape
 from runnel.sqltypes import BIGINT
 
-_GIVEN = "given_"
+_EMITTED = "given_"
 BY_WATERMARK = (["watermark", "time"], ["$watermark", "$seen"])
 """The first columns of state with one row for each watermark: its number comes first."""
 
@@ -121,7 +121,7 @@ class _WindowStates:
 
     def groups(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Groups, or the distinct arguments of groups. None if the new plan does not need them."""
-        is_emitted = batch.schema.names[0].startswith(_GIVEN)
+        is_emitted = batch.schema.names[0].startswith(_EMITTED)
         if is_emitted and self._change.is_same and not self._new.lateness:
             return None
         stays_emitted = is_emitted and self._change.is_same
@@ -135,9 +135,9 @@ class _WindowStates:
         ]
         columns = [*keys, *rest]
         names = self._names(
-            batch.schema.names[0].removeprefix(_GIVEN), batch.schema.names, len(keys)
+            batch.schema.names[0].removeprefix(_EMITTED), batch.schema.names, len(keys)
         )
-        names = [(_GIVEN if stays_emitted else "") + name for name in names]
+        names = [(_EMITTED if stays_emitted else "") + name for name in names]
         divided_by = names[: len(keys)]
         if self._to is Form.FRAMES:
             divided_by = divided_by[1:] or divided_by
@@ -159,7 +159,7 @@ class _WindowStates:
             return [f"{prefix}_{i}" for i in range(keys + len(names) - self._width)]
         return [
             *(f"k{i}" for i in range(keys)),
-            *(name.removeprefix(_GIVEN) for name in names[self._width :]),
+            *(name.removeprefix(_EMITTED) for name in names[self._width :]),
         ]
 
     def _ends(self, batch: pa.RecordBatch) -> tuple[Indexes | None, pa.Array]:
@@ -268,8 +268,8 @@ class _SessionStates:
     be emitted."""
 
     def __init__(self, change: Change, batches: Sequence[pa.RecordBatch]) -> None:
-        self._old: Windows = change.before
-        self._new: Windows = change.after
+        self._old: StateWindows = change.before
+        self._new: StateWindows = change.after
         self._batches = batches
         times = [
             int(numbers(batch.column(0), np.int64)[0])

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import gcd
 
 from runnel.base.frozen import frozen
-from runnel.relation.state_identity import Form, Meaning, Windows
+from runnel.relation.state_identity import Form, StateSignature, StateWindows
 from runnel.relation.streams import WindowKind, WindowShape
 
 _FIXED = (Form.GROUPS, Form.FRAMES, Form.WINDOWS)
@@ -36,8 +36,8 @@ class Change:
     is_same: the windows are equal; only when results are emitted changes.
     """
 
-    before: Windows
-    after: Windows
+    before: StateWindows
+    after: StateWindows
     forms: tuple[Form, Form]
     text: str
     notes: tuple[str, ...]
@@ -45,28 +45,28 @@ class Change:
 
 
 @frozen
-class Refusal:
+class RecombinationRefusal:
     """The reason why state cannot be used, as a clause."""
 
     reason: str
 
 
-def change_of(before: Meaning, after: Meaning) -> Change | Refusal:
+def change_of(before: StateSignature, after: StateSignature) -> Change | RecombinationRefusal:
     """The conversion of state of `before` to state of `after`, both of which have windows."""
     old, new = before.windows, after.windows
     assert old is not None and new is not None
     forms = (before.form, after.form)
     if forms[0] is not forms[1] and not (set(forms) <= set(_FIXED)):
-        return Refusal(_other_form(*forms))
+        return RecombinationRefusal(_other_form(*forms))
     different = difference(_without_columns(before, after), _without_columns(after, before))
     if different is not None:
-        return Refusal(different)
+        return RecombinationRefusal(different)
     if forms[0] in _FIXED:
         return _of_fixed_size(old, new, forms)
     return _of_sessions(old, new, forms)
 
 
-def _without_columns(one: Meaning, other: Meaning) -> Mapping[str, str]:
+def _without_columns(one: StateSignature, other: StateSignature) -> Mapping[str, str]:
     """The properties that must not change. Columns may change if both plans know them one by
     one."""
     if not one.columns or not other.columns:
@@ -93,9 +93,11 @@ def _other_form(before: Form, after: Form) -> str:
     )
 
 
-def _of_fixed_size(old: Windows, new: Windows, forms: tuple[Form, Form]) -> Change | Refusal:
+def _of_fixed_size(
+    old: StateWindows, new: StateWindows, forms: tuple[Form, Form]
+) -> Change | RecombinationRefusal:
     if sorted(old.keys) != sorted(new.keys):
-        return Refusal(
+        return RecombinationRefusal(
             f"it groups by {', '.join(new.keys) or 'nothing else'}, where it was "
             f"{', '.join(old.keys) or 'nothing'}"
         )
@@ -111,7 +113,7 @@ def _of_fixed_size(old: Windows, new: Windows, forms: tuple[Form, Form]) -> Chan
             if old.lateness
             else "the query that it had"
         )
-        return Refusal(
+        return RecombinationRefusal(
             f"with {clause} each of its windows, which overlap, "
             "has a state of its own that can't be split"
         )
@@ -124,7 +126,7 @@ def _of_fixed_size(old: Windows, new: Windows, forms: tuple[Form, Form]) -> Chan
     return Change(old, new, forms, _windows_text(old, new), (*exact, *notes))
 
 
-def _windows_text(old: Windows, new: Windows) -> str:
+def _windows_text(old: StateWindows, new: StateWindows) -> str:
     if old.shape == new.shape:
         return (
             f"as results of {new} are now emitted "
@@ -145,7 +147,7 @@ def fits(old: WindowShape, new: WindowShape) -> bool:
     return after % before == 0 and (other - start) % before == 0
 
 
-def _frame_notes(old: Windows, new: Windows) -> list[str]:
+def _frame_notes(old: StateWindows, new: StateWindows) -> list[str]:
     if fits(old.shape, new.shape):
         return []
     (before, start), (after, other) = _frames(old.shape), _frames(new.shape)
@@ -159,11 +161,11 @@ def _frame_notes(old: Windows, new: Windows) -> list[str]:
     ]
 
 
-def _from(windows: Windows, length: int, start: int) -> str:
+def _from(windows: StateWindows, length: int, start: int) -> str:
     return windows.span(length) + (f" from {windows.span(start)} on" if start else "")
 
 
-def missing(old: Windows, new: Windows) -> int:
+def missing(old: StateWindows, new: StateWindows) -> int:
     """How much earlier than the oldest stored row a future new window may begin; 0 or less: not
     earlier.
 
@@ -188,7 +190,7 @@ def _starts(shape: WindowShape) -> tuple[int, int, int]:
     return shape.size, shape.step if shape.kind is WindowKind.HOP else shape.size, shape.offset
 
 
-def _reach_notes(old: Windows, new: Windows) -> list[str]:
+def _reach_notes(old: StateWindows, new: StateWindows) -> list[str]:
     less = missing(old, new)
     if less <= 0:
         return []
@@ -200,7 +202,7 @@ def _reach_notes(old: Windows, new: Windows) -> list[str]:
     ]
 
 
-def _emission_text(old: Windows, new: Windows) -> str:
+def _emission_text(old: StateWindows, new: StateWindows) -> str:
     if old.lateness != new.lateness:
         return (
             f"as it accepts late rows for {new.span(new.lateness)}, where it was "
@@ -215,7 +217,7 @@ def _emission_text(old: Windows, new: Windows) -> str:
     return ""
 
 
-def _emission_notes(old: Windows, new: Windows) -> tuple[str, ...]:
+def _emission_notes(old: StateWindows, new: StateWindows) -> tuple[str, ...]:
     if new.lateness > old.lateness:
         return ("windows for which rows were too late before the change stay as they were emitted",)
     if new.lateness < old.lateness:
@@ -223,7 +225,7 @@ def _emission_notes(old: Windows, new: Windows) -> tuple[str, ...]:
     return ()
 
 
-def _of_sessions(old: Windows, new: Windows, forms: tuple[Form, Form]) -> Change:
+def _of_sessions(old: StateWindows, new: StateWindows, forms: tuple[Form, Form]) -> Change:
     notes = []
     gap, before = new.shape.size, old.shape.size
     if gap > before:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from runnel.columns.batches import make_batch
 from runnel.columns.key_hash import KEY_METADATA
 from runnel.named_jobs.state_evolution.converted_state import BY_WATERMARK
-from runnel.relation.state_identity import Meaning
+from runnel.relation.state_identity import StateSignature
 
 Columns = tuple[tuple[int, ...], ...]
 """For each input, the positions of the old columns, in the order of the new ones."""
@@ -27,7 +27,7 @@ _OTHERS = ("$watermark", "$r0")
 """First columns of batches that do not contain input rows; BY_WATERMARK lists others."""
 
 
-def missing_columns(old: Meaning, new: Meaning) -> list[str]:
+def missing_columns(old: StateSignature, new: StateSignature) -> list[str]:
     """The columns that the new step needs of its inputs and the stored rows lack."""
     pairs = zip(old.columns, new.columns, strict=True)
     return list(
@@ -35,7 +35,7 @@ def missing_columns(old: Meaning, new: Meaning) -> list[str]:
     )
 
 
-def moved_columns(old: Meaning, new: Meaning) -> Columns:
+def moved_columns(old: StateSignature, new: StateSignature) -> Columns:
     """The positions of the inputs' columns in the stored rows; () if nothing changed."""
     if (old.columns == new.columns and old.column_names == new.column_names) or not old.columns:
         return ()

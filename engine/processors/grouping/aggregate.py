@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from runnel.columns.batches import no_rows
 from runnel.dag import ProcessorFactory
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import evaluate
-from runnel.expressions.nodes import Aggregate, Expression
+from runnel.expressions.nodes import AggregateCall, Expression
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.grouping.aggregation import Aggregation, Stage, spread_out
+from runnel.processors.grouping.aggregation import Aggregation, AggregationStage, spread_out
 from runnel.processors.grouping.group_state import WEIGHT, GroupState, Partial, exported, partial_of
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.storage.memory_budget import Reservation
@@ -56,20 +56,20 @@ class AggregateProcessor(EmittingProcessor):
             GroupState(s.layout, self.check_accumulated, alone, Reservation(memory, WEIGHT))
             for s in aggregation.distinct_sets
         ]
-        if aggregation.stage is Stage.ACCUMULATE:
+        if aggregation.stage is AggregationStage.ACCUMULATE:
             self._groups.can_spill = False
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         aggregation = self._aggregation
-        if aggregation.stage is Stage.COMBINE:
+        if aggregation.stage is AggregationStage.COMBINE:
             self._groups.add_partial(partial_of(batch, aggregation.layout))
             return
-        frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
+        frame = EvaluationInput(batch.columns, batch.num_rows, self.context.job.evaluation)
         columns = [evaluate(item, frame) for item in aggregation.evaluators]
         self._groups.add(columns, batch.num_rows)
         if aggregation.distinct_sets:
             self._take_distinct(columns)
-        if aggregation.stage is Stage.ACCUMULATE and aggregation.keys:
+        if aggregation.stage is AggregationStage.ACCUMULATE and aggregation.keys:
             groups = self._groups
             for partial in (
                 groups.take_all() if groups.must_spill else groups.take_if_sparse(PASS_ON_SHARE)
@@ -114,7 +114,7 @@ class AggregateProcessor(EmittingProcessor):
         if not self._is_done:
             self._is_done = True
             aggregation = self._aggregation
-            if aggregation.stage is Stage.ACCUMULATE:
+            if aggregation.stage is AggregationStage.ACCUMULATE:
                 if not self._groups.is_empty:
                     self.emit(self._accumulated(self._groups.combined()))
                 self._let_go()
@@ -196,7 +196,7 @@ class AggregateProcessor(EmittingProcessor):
         self._distinct = []
 
 
-def has_stages(aggregates: Sequence[Aggregate]) -> bool:
+def has_stages(aggregates: Sequence[AggregateCall]) -> bool:
     """Whether the aggregates can be computed in two stages.
 
     An aggregate with DISTINCT can't: it needs all rows of a group in one processor.
@@ -206,9 +206,9 @@ def has_stages(aggregates: Sequence[Aggregate]) -> bool:
 
 def aggregate(
     keys: tuple[Expression, ...],
-    aggregates: tuple[Aggregate, ...],
+    aggregates: tuple[AggregateCall, ...],
     names: tuple[str, ...],
-    stage: Stage,
+    stage: AggregationStage,
 ) -> ProcessorFactory:
     """Return a supplier of processors that group by `keys` and aggregate.
 

@@ -12,15 +12,15 @@ import pyarrow.compute as pc
 from runnel.base.frozen import frozen
 from runnel.columns.batches import from_flags, make_batch
 from runnel.expressions.aggregates.registry import function_of, row_arguments, states_of
-from runnel.expressions.aggregates.states import Count, State
+from runnel.expressions.aggregates.states import AggregateState, Count
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import Evaluator, compile_expression, is_volatile
-from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression
-from runnel.processors.grouping.group_state import GroupState, Layout, Partial
+from runnel.expressions.nodes import WINDOW_FINAL, AggregateCall, Expression
+from runnel.processors.grouping.group_state import GroupLayout, GroupState, Partial
 from runnel.sqltypes import to_arrow
 
 
-class Stage(Enum):
+class AggregationStage(Enum):
     """A stage of an aggregation.
 
     SINGLE: computes the result from the rows.
@@ -45,7 +45,7 @@ class DistinctSet:
 
     arguments: tuple[int, ...]
     has_flag: bool
-    layout: Layout
+    layout: GroupLayout
     states: tuple[int, ...]
 
 
@@ -55,9 +55,9 @@ class Aggregation:
     def __init__(
         self,
         keys: tuple[Expression, ...],
-        aggregates: tuple[Aggregate, ...],
+        aggregates: tuple[AggregateCall, ...],
         names: tuple[str, ...],
-        stage: Stage,
+        stage: AggregationStage,
         counts_rows: bool = False,
     ) -> None:
         """Compile an aggregation.
@@ -69,7 +69,7 @@ class Aggregation:
         self.keys, self.aggregates, self.stage = keys, aggregates, stage
         self._arguments: list[Expression] = []
         self._positions: dict[Expression, int] = {}
-        requested: list[tuple[State, tuple[int, ...], bool]] = []
+        requested: list[tuple[AggregateState, tuple[int, ...], bool]] = []
         flagged: dict[tuple[int, ...], bool] = {}
         self.slots: list[list[int]] = []
         for call in aggregates:
@@ -88,9 +88,11 @@ class Aggregation:
         key_types = tuple(to_arrow(item.type) for item in keys)
         argument_types = tuple(to_arrow(item.type) for item in self._arguments)
 
-        def layout(slots: Sequence[int]) -> Layout:
+        def layout(slots: Sequence[int]) -> GroupLayout:
             states = tuple(requested[i][0] for i in slots)
-            return Layout(key_types, argument_types, states, tuple(requested[i][1] for i in slots))
+            return GroupLayout(
+                key_types, argument_types, states, tuple(requested[i][1] for i in slots)
+            )
 
         self.layout = layout(range(len(requested)))
         self.plain = [i for i, item in enumerate(requested) if not item[2]]
@@ -101,13 +103,14 @@ class Aggregation:
             types = (*key_types, *(argument_types[i] for i in positions))
             slots = tuple(i for i, item in enumerate(requested) if item[1:] == (positions, True))
             self.distinct_sets.append(
-                DistinctSet(positions, flagged[positions], Layout(types, (), (), ()), slots)
+                DistinctSet(positions, flagged[positions], GroupLayout(types, (), (), ()), slots)
             )
         self.evaluators: list[Evaluator] = [
             compile_expression(item) for item in (*keys, *self._arguments)
         ]
-        self.state_schema = self.plain_layout.schema
-        self.schema = self.state_schema if stage is Stage.ACCUMULATE else self._result_schema(names)
+        self.state_schema = self.schema = self.plain_layout.schema
+        if stage is not AggregationStage.ACCUMULATE:
+            self.schema = self._result_schema(names)
 
     def _argument_positions(self, expressions: Sequence[Expression]) -> tuple[int, ...]:
         """Return the indexes of a call's argument columns; equal arguments share a column."""
@@ -152,7 +155,7 @@ class Aggregation:
         states = tuple(layout.states[i] for i in item.states)
         over = tuple(tuple(range(len(item.arguments))) for _ in states)
         types = tuple(layout.argument_types[i] for i in item.arguments)
-        again = GroupState(Layout(layout.key_types, types, states, over), check)
+        again = GroupState(GroupLayout(layout.key_types, types, states, over), check)
         again.add(rows.keys, rows.num_rows)
         return spread_out(again.combined(), item.states, layout)
 
@@ -173,7 +176,7 @@ class Aggregation:
         return make_batch(columns, self.schema, partial.num_rows)
 
 
-def spread_out(partial: Partial, slots: Sequence[int], layout: Layout) -> Partial:
+def spread_out(partial: Partial, slots: Sequence[int], layout: GroupLayout) -> Partial:
     """Extend a partial to all states of the layout; states that aren't in `slots` are NULL."""
     columns = [
         [pa.nulls(partial.num_rows, kind) for kind in state.types] for state in layout.states

@@ -13,7 +13,7 @@ GROWTH = 6
 """Minimum ratio of the sizes of an index and the next smaller one."""
 
 
-class SeenRows:
+class DistinctRows:
     """A growing set of rows.
 
     The rows are in a few indexes, each several times as large as the next. So a lookup searches few

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.columns.batches import MAX_ROWS, Indexes, indexes, join_batches, numbers
 from runnel.dag import ProcessorFactory
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression, SortKey
 from runnel.processor import Outbox, ProcessorContext
@@ -43,7 +43,7 @@ class GroupLimitPlan:
     offset: Expression | None
 
 
-class GroupLimit(EmittingProcessor):
+class GroupLimitProcessor(EmittingProcessor):
     """Buffers the rows that may be among the first ones of their group; emits them at the end."""
 
     holds_snapshots = True
@@ -90,7 +90,7 @@ class GroupLimit(EmittingProcessor):
         #   sorted_codes  [0, 0, 1]; begins = [0, 2], sizes = [2, 1]: the groups in `grouped`
         #   positions     [0, 1, 2] - [0, 0, 2] = [0, 1, 0]
         count = rows.num_rows
-        frame = Frame(rows.columns, count, self.context.job.evaluation)
+        frame = EvaluationInput(rows.columns, count, self.context.job.evaluation)
         order = np.arange(count)
         if self._plan.ordering is not None:
             found = self._plan.ordering.indices(self._plan.ordering.columns(frame))
@@ -155,4 +155,4 @@ def group_limit(
     plan = GroupLimitPlan(
         tuple(map(compile_expression, keys)), Ordering(order) if order else None, count, offset
     )
-    return lambda: GroupLimit(plan)
+    return lambda: GroupLimitProcessor(plan)

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import join_arrays, make_batch
-from runnel.expressions.aggregates.states import Collect, Column, Request, State
+from runnel.expressions.aggregates.states import AggregateState, Collect, Column, GroupByRequest
 from runnel.processors.grouping.grouping import group
-from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
+from runnel.processors.grouping.hash_partitions import DEEPEST, HashPartitions
 from runnel.storage.memory_budget import Reservation, size_of, too_large
 
 BUFFERED_ROWS = 1 << 19
@@ -63,7 +63,7 @@ BUFFERED_ROWS_UNKEYED = 1 << 16
 
 
 @frozen
-class Layout:
+class GroupLayout:
     """The columns of rows and of partial states.
 
     key_types: the Arrow types of the keys.
@@ -74,15 +74,15 @@ class Layout:
 
     key_types: tuple[pa.DataType, ...]
     argument_types: tuple[pa.DataType, ...]
-    states: tuple[State, ...]
+    states: tuple[AggregateState, ...]
     arguments: tuple[tuple[int, ...], ...]
 
     @property
     def state_types(self) -> list[pa.DataType]:
         return [item for state in self.states for item in state.types]
 
-    def without_first_key(self) -> Layout:
-        return Layout(self.key_types[1:], self.argument_types, self.states, self.arguments)
+    def without_first_key(self) -> GroupLayout:
+        return GroupLayout(self.key_types[1:], self.argument_types, self.states, self.arguments)
 
     @property
     def schema_of_rows(self) -> pa.Schema:
@@ -132,7 +132,9 @@ class Partial:
         )
 
 
-def exported(partial: Partial, layout: Layout, schema: pa.Schema | None = None) -> pa.RecordBatch:
+def exported(
+    partial: Partial, layout: GroupLayout, schema: pa.Schema | None = None
+) -> pa.RecordBatch:
     """Convert a partial to a batch: keys, then states in the types for edges and snapshots."""
     columns = list(partial.keys)
     for state, values in zip(layout.states, partial.columns, strict=True):
@@ -140,7 +142,7 @@ def exported(partial: Partial, layout: Layout, schema: pa.Schema | None = None) 
     return make_batch(columns, layout.schema if schema is None else schema, partial.num_rows)
 
 
-def partial_of(batch: pa.RecordBatch, layout: Layout) -> Partial:
+def partial_of(batch: pa.RecordBatch, layout: GroupLayout) -> Partial:
     """Convert a batch of `exported` back to a partial."""
     columns = batch.columns
     start = len(layout.key_types)
@@ -163,7 +165,7 @@ class GroupState:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: GroupLayout,
         check: Callable[[int], None],
         use_threads: bool = False,
         reservation: Reservation | None = None,
@@ -175,7 +177,7 @@ class GroupState:
         self._reservation = reservation or Reservation(None)
         self._level = level
         self.can_spill = bool(layout.key_types) and level < DEEPEST
-        self._files: Partitions | None = None
+        self._files: HashPartitions | None = None
         self._row_bytes = 0
         self._partial_bytes = 0
         self._rows: list[Sequence[pa.Array]] = []
@@ -276,7 +278,7 @@ class GroupState:
 
     def _write(self) -> None:
         if self._files is None:
-            self._files = Partitions(self._reservation.memory, self._level)
+            self._files = HashPartitions(self._reservation.memory, self._level)
         keys = len(self._layout.key_types)
         for partial in self._taken():
             batch = exported(partial, self._layout)
@@ -386,7 +388,10 @@ class GroupState:
         return self._group(keys, works, sum(item.num_rows for item in partials))
 
     def _group(
-        self, keys: Sequence[Column], works: Sequence[tuple[list[Request], Collect]], num_rows: int
+        self,
+        keys: Sequence[Column],
+        works: Sequence[tuple[list[GroupByRequest], Collect]],
+        num_rows: int,
     ) -> Partial:
         requests = [request for work in works for request in work[0]]
         grouped, results = group(keys, requests, num_rows, self._use_threads)

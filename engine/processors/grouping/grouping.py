@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
 
 from runnel.columns.batches import from_numbers, indexes, numbers, one_value, validity
-from runnel.expressions.aggregates.states import Column, Request, contiguous
+from runnel.expressions.aggregates.states import Column, GroupByRequest, contiguous
 from runnel.processors.grouping.integer_groups import group_dense
 from runnel.processors.grouping.numpy_groups import group_few
 from runnel.processors.grouping.row_identity import factorise, is_plain, normalised
@@ -27,7 +27,10 @@ THREADED_ROWS = 1 << 18
 
 
 def group(
-    keys: Sequence[Column], requests: Sequence[Request], num_rows: int, use_threads: bool = False
+    keys: Sequence[Column],
+    requests: Sequence[GroupByRequest],
+    num_rows: int,
+    use_threads: bool = False,
 ) -> tuple[list[pa.Array], list[pa.Array]]:
     """Return the keys of the groups, and for each request its value per group.
 
@@ -48,7 +51,7 @@ def group(
     return [array.take(rows) for array in arrays], results
 
 
-def _over_all(request: Request, num_rows: int) -> pa.Scalar:
+def _over_all(request: GroupByRequest, num_rows: int) -> pa.Scalar:
     if request.column is None:
         return pa.arange(num_rows, num_rows + 1)[0]
     if request.function == "list":
@@ -60,7 +63,7 @@ def _over_all(request: Request, num_rows: int) -> pa.Scalar:
 
 
 def _by_acero(
-    keys: Sequence[Column], requests: Sequence[Request], use_threads: bool
+    keys: Sequence[Column], requests: Sequence[GroupByRequest], use_threads: bool
 ) -> tuple[list[pa.Array], list[pa.Array]]:
     swapped = [_has_idle_half(key) for key in keys]
     columns = [

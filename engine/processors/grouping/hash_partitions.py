@@ -30,7 +30,7 @@ The lowest bits are not available: they determine the processor of a row.
 """
 
 
-class Partitions:
+class HashPartitions:
     """The files of rows that were partitioned `level` times before.
 
     Iterating yields the files that have rows.

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Numbers, from_numbers, indexes, numbers
-from runnel.expressions.aggregates.states import Column, Request, contiguous
+from runnel.expressions.aggregates.states import Column, GroupByRequest, contiguous
 from runnel.processors.grouping.numpy_groups import aggregated, is_simple
 
 LEAST_ROWS = 128
@@ -29,7 +29,7 @@ numpy holds the interpreter lock while it aggregates. For more rows Acero is bet
 several cores.
 """
 
-FEW_PLACES = 1 << 15
+FEW_CODES = 1 << 15
 """Up to this number of slots, there may be four slots per row; above it, one slot per row.
 
 Many unused slots would displace the used ones from the processor's caches.
@@ -42,7 +42,7 @@ _WIDTHS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
 @dataclass(slots=True)
-class _Places:
+class _KeyCodes:
     """The slots of one key.
 
     codes: the slot of each row.
@@ -69,7 +69,7 @@ class _Places:
 #   counts      [1, 1, 0, 0, 0, 1]: the number of rows per slot; taken = [0, 1, 5]: the used slots
 #   keys        taken divided by 2: [0, 0, 2] + 3 = [3, 3, 5], remainders [0, 1, 1]
 def group_dense(
-    keys: Sequence[Column], requests: Sequence[Request], num_rows: int
+    keys: Sequence[Column], requests: Sequence[GroupByRequest], num_rows: int
 ) -> tuple[list[pa.Array], list[pa.Array]] | None:
     """Return the keys of the groups, ascending, and for each request its value per group.
 
@@ -79,7 +79,7 @@ def group_dense(
         return None
     if not all(is_simple(request) for request in requests):
         return None
-    placed = _placed(keys, max(num_rows, min(4 * num_rows, FEW_PLACES)))
+    placed = _placed(keys, max(num_rows, min(4 * num_rows, FEW_CODES)))
     if placed is None:
         return None
     codes, count = placed[0].codes, placed[0].count
@@ -100,7 +100,9 @@ def group_dense(
                 from_numbers(counts if len(taken) == count else counts[taken], pa.int64())
             )
             continue
-        found = aggregated(Request(columns[id(request.column)], request.function), codes, count)
+        found = aggregated(
+            GroupByRequest(columns[id(request.column)], request.function), codes, count
+        )
         results.append(found if len(taken) == count else found.take(indexes(taken)))
     return _keys_of(taken, placed, keys), results
 
@@ -113,7 +115,7 @@ def _is_integer(key: Column) -> bool:
     return bool(is_number and not key.null_count)
 
 
-def _placed(keys: Sequence[Column], most: int) -> list[_Places] | None:
+def _placed(keys: Sequence[Column], most: int) -> list[_KeyCodes] | None:
     """Return the slots of each key; None if their product exceeds `most`."""
     bounds = [_bounds(key) for key in keys]
     # This check comes first, since it is cheap and mostly detects that there are too many slots.
@@ -122,7 +124,7 @@ def _placed(keys: Sequence[Column], most: int) -> list[_Places] | None:
     found = []
     for key, (low, high) in zip(keys, bounds, strict=True):
         array = contiguous(key)
-        positions = _places(numbers(array, _WIDTHS[array.type.bit_width]), low, high, most)
+        positions = _key_codes(numbers(array, _WIDTHS[array.type.bit_width]), low, high, most)
         if positions is None:
             return None
         most //= positions.count
@@ -137,15 +139,15 @@ def _bounds(key: Column) -> tuple[int, int]:
     return min(int(chunk.min()) for chunk in values), max(int(chunk.max()) for chunk in values)
 
 
-# Example of `_places` with a large range: the values [10, 10, 90, 90, 10].
+# Example of `_key_codes` with a large range: the values [10, 10, 90, 90, 10].
 #
 #   changes   [2, 4]: where a run begins, except the first one; starts = [0, 2, 4]
 #   distinct  [10, 90]: the keys; runs = [0, 1, 0]: the slot of each run
 #   codes     [0, 0, 1, 1, 0]: the slot of each row
-def _places(values: Numbers, low: int, high: int, most: int) -> _Places | None:
+def _key_codes(values: Numbers, low: int, high: int, most: int) -> _KeyCodes | None:
     if high - low < most:
         codes = values.astype(np.int64, copy=False)
-        return _Places(codes - low if low else codes, high - low + 1, low)
+        return _KeyCodes(codes - low if low else codes, high - low + 1, low)
     changes = np.flatnonzero(values[1:] != values[:-1]) + 1
     if len(changes) * ROWS_PER_RUN > len(values):
         return None
@@ -153,10 +155,12 @@ def _places(values: Numbers, low: int, high: int, most: int) -> _Places | None:
     distinct, runs = np.unique(values[starts], return_inverse=True)
     if len(distinct) > most:
         return None
-    return _Places(np.repeat(runs, np.diff(starts, append=len(values))), len(distinct), 0, distinct)
+    return _KeyCodes(
+        np.repeat(runs, np.diff(starts, append=len(values))), len(distinct), 0, distinct
+    )
 
 
-def _keys_of(taken: Indexes, placed: Sequence[_Places], keys: Sequence[Column]) -> list[pa.Array]:
+def _keys_of(taken: Indexes, placed: Sequence[_KeyCodes], keys: Sequence[Column]) -> list[pa.Array]:
     """Return the key columns of the groups in the slots `taken`."""
     found = []
     for item, key in zip(reversed(placed), reversed(keys), strict=True):

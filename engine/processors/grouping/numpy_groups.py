@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Numbers, from_numbers, indexes, numbers, validity
-from runnel.expressions.aggregates.states import Column, Request
+from runnel.expressions.aggregates.states import Column, GroupByRequest
 
 MOST_ROWS = 4096
 """Maximum number of rows for which this group-by is used."""
@@ -24,7 +24,7 @@ _FUNCTIONS = frozenset({"count_all", "count", "sum", "min", "max"})
 
 
 def group_few(
-    keys: Sequence[Column], requests: Sequence[Request], num_rows: int
+    keys: Sequence[Column], requests: Sequence[GroupByRequest], num_rows: int
 ) -> tuple[list[pa.Array], list[pa.Array]] | None:
     """Return the keys of the groups, and for each request its value per group.
 
@@ -41,7 +41,7 @@ def group_few(
     return groups, [aggregated(request, codes, count) for request in requests]
 
 
-def is_simple(request: Request) -> bool:
+def is_simple(request: GroupByRequest) -> bool:
     """Whether `aggregated` supports the request, once its column is contiguous."""
     if request.function not in _FUNCTIONS or request.options is not None:
         return False
@@ -78,7 +78,7 @@ def _encoded(key: pa.Array) -> tuple[Indexes, pa.Array]:
     return numbers(encoded.indices, np.int32), encoded.dictionary
 
 
-def aggregated(request: Request, codes: Indexes, count: int) -> pa.Array:
+def aggregated(request: GroupByRequest, codes: Indexes, count: int) -> pa.Array:
     """Return the value of each group.
 
     codes: the number of each row's group.

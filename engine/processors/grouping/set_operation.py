@@ -11,12 +11,12 @@ from runnel.columns.batches import MAX_ROWS, Indexes, from_numbers, indexes, mak
 from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregates.states import Count, filled
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.grouping.group_state import WEIGHT, GroupState, Layout, Partial
+from runnel.processors.grouping.group_state import WEIGHT, GroupLayout, GroupState, Partial
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.storage.memory_budget import Reservation
 
 
-class SetOperation(EmittingProcessor):
+class SetOperationProcessor(EmittingProcessor):
     """Accumulates the distinct rows of both inputs, and counts how often each occurs in either.
 
     Input 0 is the left side.
@@ -48,7 +48,7 @@ class SetOperation(EmittingProcessor):
         self._groups.add([*batch.columns, *sides], batch.num_rows)
 
     def _new_groups(self, types: list[pa.DataType]) -> GroupState:
-        layout = Layout(tuple(types), (pa.int8(), pa.int8()), (Count(), Count()), ((0,), (1,)))
+        layout = GroupLayout(tuple(types), (pa.int8(), pa.int8()), (Count(), Count()), ((0,), (1,)))
         return GroupState(
             layout,
             self.check_accumulated,
@@ -130,4 +130,4 @@ def set_operation(operation: str, all: bool) -> ProcessorFactory:  # noqa: A002 
     all: whether duplicates are counted (ALL) or removed.
     """
     is_intersection = operation.lower() == "intersect"
-    return lambda: SetOperation(is_intersection, all)
+    return lambda: SetOperationProcessor(is_intersection, all)

@@ -25,7 +25,7 @@ from runnel.columns.batches import (
     true_flags,
 )
 from runnel.errors import DataError, Position
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression, columns_of
 from runnel.processors.joins.index import make_index
@@ -103,11 +103,11 @@ class JoinPlan:
         self._order = None if found == list(chosen) else [found.index(i) for i in chosen]
 
     def build_keys(self, batch: pa.RecordBatch, evaluation: EvaluationContext) -> list[pa.Array]:
-        frame = Frame(batch.columns, batch.num_rows, evaluation)
+        frame = EvaluationInput(batch.columns, batch.num_rows, evaluation)
         return [evaluate(item, frame) for item in self.right_keys]
 
     def probe_keys(self, batch: pa.RecordBatch, evaluation: EvaluationContext) -> list[pa.Array]:
-        frame = Frame(batch.columns, batch.num_rows, evaluation)
+        frame = EvaluationInput(batch.columns, batch.num_rows, evaluation)
         return [evaluate(item, frame) for item in self.left_keys]
 
     def left_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -281,7 +281,7 @@ class JoinTable:
                 columns[index] = batch.column(index).take(probe)
             else:
                 columns[index] = self.build.column(index - plan.left_width).take(build)
-        frame = Frame(columns, len(pairs.probe), self._evaluation)
+        frame = EvaluationInput(columns, len(pairs.probe), self._evaluation)
         return true_flags(evaluate(plan.condition, frame))
 
     def _joined(

@@ -35,7 +35,7 @@ from runnel.storage.memory_budget import Reservation, size_of, too_large
 if TYPE_CHECKING:
     from runnel.processors.joins.spilled import SpilledJoin
 
-__all__ = ["Join", "JoinPlan", "JoinShape", "join"]
+__all__ = ["HashJoinProcessor", "JoinPlan", "JoinShape", "join"]
 
 WEIGHT = 2
 """Bytes of memory that a build side needs per byte: its rows in one batch, and the index."""
@@ -47,7 +47,7 @@ A contiguous column of texts can have at most 2 GiB.
 """
 
 
-class Join(EmittingProcessor):
+class HashJoinProcessor(EmittingProcessor):
     """Buffers the build side, and joins the probe batches with it.
 
     divided_by: the columns of the build side by which several processors share its rows; () if each
@@ -214,4 +214,4 @@ def join(
         broadcast.
     """
     plan = JoinPlan(shape, keys, fields, names)
-    return lambda: Join(plan, divided_by)
+    return lambda: HashJoinProcessor(plan, divided_by)

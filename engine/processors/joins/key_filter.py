@@ -41,7 +41,7 @@ Floats aren't among them, as engines order NaN differently.
 """
 
 
-class WantedKeys:
+class KeyFilter:
     """The distinct keys. A key with a NULL in any column matches nothing, so it is left out.
 
     types: the types of the key columns.

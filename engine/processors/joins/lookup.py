@@ -15,7 +15,7 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, Mask, from_flags, indexes, true_flags
 from runnel.connector import KeyedTable
 from runnel.dag import ProcessorFactory
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.processor import StatelessProcessor
@@ -65,7 +65,7 @@ class LookupPlan:
         self.predicate = None if lookup.predicate is None else compile_expression(lookup.predicate)
 
 
-class LookupJoin(StatelessProcessor):
+class LookupJoinProcessor(StatelessProcessor):
     """Emits each row with the row of the table that its key finds."""
 
     def __init__(self, plan: LookupPlan) -> None:
@@ -84,12 +84,14 @@ class LookupJoin(StatelessProcessor):
         )
         if self._plan.predicate is not None and found.any():
             found = found & true_flags(
-                evaluate(self._plan.predicate, Frame(rows.columns, rows.num_rows, evaluation))
+                evaluate(
+                    self._plan.predicate, EvaluationInput(rows.columns, rows.num_rows, evaluation)
+                )
             )
         right = [rows.column(index) for index in self._plan.lookup.columns]
         if plan.condition is not None and found.any():
             left = batch if valid is None else batch.take(indexes(asked))
-            frame = Frame([*left.columns, *right], left.num_rows, evaluation)
+            frame = EvaluationInput([*left.columns, *right], left.num_rows, evaluation)
             found = found & true_flags(evaluate(plan.condition, frame))
         positions = np.zeros(batch.num_rows, np.int64)
         positions[asked] = np.arange(len(asked))
@@ -140,4 +142,4 @@ def lookup_join(
     names: the names of the result's columns.
     """
     plan = LookupPlan(lookup, shape, keys, fields, names)
-    return lambda: LookupJoin(plan)
+    return lambda: LookupJoinProcessor(plan)

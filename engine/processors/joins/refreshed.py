@@ -24,9 +24,9 @@ from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorCont
 from runnel.processors.calc import (
     SLOW_ROWS,
     Transform,
+    chunked,
     compile_transform,
     divided,
-    pieces,
     works_slowly,
 )
 from runnel.processors.joins.build_side import JoinPlan, JoinShape, JoinTable
@@ -240,7 +240,7 @@ class Versions:
         evaluation = self._job.evaluation
         for batch in batches:
             if is_slow and batch.num_rows > SLOW_ROWS:
-                yield from pieces(batch, transform, evaluation)
+                yield from chunked(batch, transform, evaluation)
                 continue
             try:
                 yield transform(batch, evaluation)
@@ -369,7 +369,7 @@ class RefreshedJoin(EmittingProcessor):
         self._leave()
 
 
-class _Supplier(ProcessorSupplier):
+class _RefreshedJoinSupplier(ProcessorSupplier):
     def __init__(self, versions: Versions) -> None:
         self._versions = versions
 
@@ -389,7 +389,7 @@ class RefreshedJoinSupplier(ProcessorMetaSupplier):
     def get(
         self, context: JobContext, members: int, parallelism: int
     ) -> Sequence[ProcessorSupplier]:
-        return [_Supplier(Versions(self._plan, context)) for _ in range(members)]
+        return [_RefreshedJoinSupplier(Versions(self._plan, context)) for _ in range(members)]
 
 
 def refreshed_join(

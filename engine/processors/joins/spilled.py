@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes, join_batches, no_rows
 from runnel.expressions.context import EvaluationContext
-from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
+from runnel.processors.grouping.hash_partitions import DEEPEST, HashPartitions
 from runnel.processors.joins.build_side import (
     KEEPS_LEFT,
     KEEPS_RIGHT,
@@ -61,8 +61,8 @@ class SpilledJoin:
         self._reservation = Reservation(memory, WEIGHT)
         self._inner: SpilledJoin | None = None
         self._is_divided = bool(plan.right_keys)
-        self._build = Partitions(memory, level)
-        self._probe = Partitions(memory, level)
+        self._build = HashPartitions(memory, level)
+        self._probe = HashPartitions(memory, level)
 
     def take_build(self, batch: pa.RecordBatch) -> None:
         keys = self._plan.build_keys(batch, self._evaluation)

@@ -21,7 +21,7 @@ from runnel.expressions.kernels.values import canonical
 from runnel.expressions.nodes import Column
 from runnel.processor import Inbox, Processor
 from runnel.processors.grouping.aggregate import AggregateProcessor
-from runnel.processors.grouping.aggregation import Aggregation, Stage
+from runnel.processors.grouping.aggregation import Aggregation, AggregationStage
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.library.aggregate_operation import AggregateOperation
 from runnel.processors.stateful.buffered import EmittingProcessor
@@ -40,7 +40,7 @@ def aggregate_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorF
     `aggregate_by_key("word", count=counting())`. An edge to several of these processors must be
     partitioned by the keys.
     """
-    return _supplier(keys, operations, Stage.SINGLE)
+    return _supplier(keys, operations, AggregationStage.SINGLE)
 
 
 def accumulate_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
@@ -49,7 +49,7 @@ def accumulate_by_key(*keys: str, **operations: AggregateOperation) -> Processor
     It must be followed by `combine_by_key` with the same keys and operations, on an edge that is
     partitioned by the keys.
     """
-    return _supplier(keys, operations, Stage.ACCUMULATE)
+    return _supplier(keys, operations, AggregationStage.ACCUMULATE)
 
 
 def combine_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
@@ -60,10 +60,12 @@ def combine_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFac
     Accumulators of user-defined operations are pickled, and unpickling can run any code. Only
     connect it to `accumulate_by_key`, never to rows from a file or a network.
     """
-    return _supplier(keys, operations, Stage.COMBINE)
+    return _supplier(keys, operations, AggregationStage.COMBINE)
 
 
-def _supplier(keys: tuple[str, ...], operations: Operations, stage: Stage) -> ProcessorFactory:
+def _supplier(
+    keys: tuple[str, ...], operations: Operations, stage: AggregationStage
+) -> ProcessorFactory:
     if not keys:
         raise ProgrammingError("aggregation by key needs at least one key column")
 
@@ -81,7 +83,9 @@ class KeyedAggregate(Processor):
     The aggregation is compiled when the first batch arrives, which has the types of the columns.
     """
 
-    def __init__(self, keys: tuple[str, ...], operations: Operations, stage: Stage) -> None:
+    def __init__(
+        self, keys: tuple[str, ...], operations: Operations, stage: AggregationStage
+    ) -> None:
         self._keys = keys
         self._operations = operations
         self._stage = stage
@@ -96,8 +100,10 @@ class KeyedAggregate(Processor):
             batch = inbox.poll()
             if batch is None:
                 return
-            inner = self._aggregate_over(batch.schema, is_state=self._stage is Stage.COMBINE)
-            if self._stage is not Stage.COMBINE:
+            inner = self._aggregate_over(
+                batch.schema, is_state=self._stage is AggregationStage.COMBINE
+            )
+            if self._stage is not AggregationStage.COMBINE:
                 named = zip(self._columns, self._types, strict=True)
                 arrays = [canonical(batch.column(name), kind) for name, kind in named]
                 batch = pa.RecordBatch.from_arrays(arrays, names=self._columns)
@@ -162,7 +168,7 @@ class KeyedAggregate(Processor):
         )
         described = {ARGUMENTS: types.serialize().to_pybytes()}
         aggregation.state_schema = aggregation.state_schema.with_metadata(described)
-        if self._stage is Stage.ACCUMULATE:
+        if self._stage is AggregationStage.ACCUMULATE:
             accumulated = [*self._keys, *aggregation.schema.names[len(self._keys) :]]
             fields = [
                 field.with_name(name)
@@ -185,7 +191,9 @@ def field_of(schema: pa.Schema, name: str) -> pa.Field:
 class KeyedOperations(EmittingProcessor):
     """Aggregates with user-defined operations: one Python accumulator per group and operation."""
 
-    def __init__(self, keys: tuple[str, ...], operations: Operations, stage: Stage) -> None:
+    def __init__(
+        self, keys: tuple[str, ...], operations: Operations, stage: AggregationStage
+    ) -> None:
         super().__init__()
         self._keys = keys
         self._operations = operations
@@ -196,7 +204,7 @@ class KeyedOperations(EmittingProcessor):
         self._is_done = False
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
-        if self._stage is Stage.COMBINE:
+        if self._stage is AggregationStage.COMBINE:
             self.restore_snapshot(batch)
             return
         codes, groups = self._grouped(batch)
@@ -252,7 +260,7 @@ class KeyedOperations(EmittingProcessor):
         if not self._is_done:
             self._is_done = True
             if self._group_keys:
-                self.emit(self._result(accumulated=self._stage is Stage.ACCUMULATE))
+                self.emit(self._result(accumulated=self._stage is AggregationStage.ACCUMULATE))
             self._group_keys, self._states = [], []
         return self.drain()
 

@@ -122,7 +122,7 @@ class IteratorSupplier(ProcessorSupplier):
         return [IterableSource(self._open, False), *idle]
 
 
-class Sink(Processor):
+class ConsumerProcessor(Processor):
     """Calls a function with each batch."""
 
     cooperative = False
@@ -182,9 +182,9 @@ def flat_map(function: Callable[[pa.RecordBatch], Batches]) -> ProcessorFactory:
 
 def sink_to(function: Callable[[pa.RecordBatch], Any]) -> ProcessorFactory:
     """A sink that calls `function`, which may block, with each batch."""
-    return lambda: Sink(function)
+    return lambda: ConsumerProcessor(function)
 
 
 def sink_to_list(target: list[pa.RecordBatch]) -> ProcessorFactory:
     """A sink that appends each batch to a list."""
-    return lambda: Sink(target.append)
+    return lambda: ConsumerProcessor(target.append)

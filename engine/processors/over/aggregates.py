@@ -29,15 +29,15 @@ from runnel.columns.batches import (
 )
 from runnel.errors import internal
 from runnel.expressions.aggregates.registry import function_of, row_arguments, states_of
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
-from runnel.expressions.nodes import Aggregate, Column, Expression, columns_of, transform
+from runnel.expressions.nodes import AggregateCall, Column, Expression, columns_of, transform
 from runnel.processor import Item, ProcessorContext
 from runnel.processors.grouping.aggregate import AggregateProcessor
-from runnel.processors.grouping.aggregation import Aggregation, Stage
+from runnel.processors.grouping.aggregation import Aggregation, AggregationStage
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.over.frames import Range, Ranges
-from runnel.processors.over.partitions import Partitions
+from runnel.processors.over.partitions import WindowPartitions
 from runnel.processors.over.states import RANGE_STATES
 from runnel.sqltypes import BIGINT, BOOLEAN
 
@@ -57,7 +57,7 @@ class Frames:
     grow: bool
 
     @staticmethod
-    def of(ranges: Ranges, rows: Partitions) -> Frames:
+    def of(ranges: Ranges, rows: WindowPartitions) -> Frames:
         grow = len(ranges) == 1 and bool((ranges[0].start == rows.start).all())
         differs = np.zeros(rows.rows, np.bool_)
         differs[:1] = True
@@ -73,7 +73,7 @@ class Frames:
 class WindowAggregate:
     """A compiled aggregate of a window, shared by executions."""
 
-    def __init__(self, call: Aggregate) -> None:
+    def __init__(self, call: AggregateCall) -> None:
         self._read = sorted(set().union(*map(columns_of, call.expressions)))
         places = {index: place for place, index in enumerate(self._read)}
         self._over_frames = _OverFrames(
@@ -83,7 +83,7 @@ class WindowAggregate:
     def values(
         self,
         columns: Sequence[pa.Array],
-        rows: Partitions,
+        rows: WindowPartitions,
         ranges: Ranges,
         context: ProcessorContext,
     ) -> Iterator[pa.Array | None]:
@@ -110,7 +110,7 @@ def _renumbered(expression: Expression, places: dict[int, int]) -> Expression:
 class _OverFrames:
     """An aggregate over columns that are in the window's order; there are `width` of them."""
 
-    def __init__(self, call: Aggregate, width: int) -> None:
+    def __init__(self, call: AggregateCall, width: int) -> None:
         self._call = call
         self._width = width
         self._rows = row_arguments(call)
@@ -140,7 +140,9 @@ class _OverFrames:
         self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext
     ) -> pa.Array:
         evaluation = context.job.evaluation
-        arguments = [evaluate(item, Frame(columns, count, evaluation)) for item in self._arguments]
+        arguments = [
+            evaluate(item, EvaluationInput(columns, count, evaluation)) for item in self._arguments
+        ]
         states = [
             made
             for state in self._states
@@ -150,10 +152,10 @@ class _OverFrames:
 
     def _first_ones(
         self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext
-    ) -> tuple[Aggregate, list[pa.Array]]:
+    ) -> tuple[AggregateCall, list[pa.Array]]:
         """The call without DISTINCT over its evaluated arguments and a flag: which rows are the
         first of their partition that have these arguments and pass the FILTER."""
-        rows = Frame(columns, count, context.job.evaluation)
+        rows = EvaluationInput(columns, count, context.job.evaluation)
         arguments = [evaluate(item, rows) for item in self._arguments]
         passes = np.ones(count, np.bool_)
         if self._rows.has_flag:
@@ -180,8 +182,10 @@ class _OverFrames:
         self, columns: list[pa.Array], frames: Frames, context: ProcessorContext
     ) -> Iterator[pa.Array]:
         number = Column(index=self._width, name="frame", type=BIGINT)
-        by_frame = Aggregation((number,), (self._call,), ("frame", "value"), Stage.SINGLE)
-        over_nothing = Aggregation((), (self._call,), ("value",), Stage.SINGLE)
+        by_frame = Aggregation(
+            (number,), (self._call,), ("frame", "value"), AggregationStage.SINGLE
+        )
+        over_nothing = Aggregation((), (self._call,), ("value",), AggregationStage.SINGLE)
         none = [
             *(column.slice(0, 0) for column in columns),
             from_numbers(np.zeros(0, np.int64), pa.int64()),

@@ -15,8 +15,8 @@ from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import constant
 from runnel.processors.over.calls import CompiledWindow, by_arrangement
 from runnel.processors.over.frames import check_offset
-from runnel.processors.stateful.row_buffer import CompiledHolding, Holding
-from runnel.processors.stateful.until_watermark import TAKEN_SHARE, HoldingProcessor
+from runnel.processors.stateful.row_buffer import Buffering, CompiledBuffering
+from runnel.processors.stateful.until_watermark import TAKEN_SHARE, UntilWatermarkProcessor
 from runnel.relation.over import WindowCall
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ PRUNE_ROWS = 1 << 14
 """How many rows are held before those that can't be needed are looked for, at least."""
 
 
-class TimedWindow(HoldingProcessor):
+class EventTimeWindowProcessor(UntilWatermarkProcessor):
     """Computes the calls over the rows of the partitions that a watermark completes."""
 
     def __init__(
         self,
         plan: CompiledWindow,
-        buffering: CompiledHolding,
+        buffering: CompiledBuffering,
         keys: tuple[int, ...],
         emits_late: bool,
     ) -> None:
@@ -104,10 +104,10 @@ class TimedWindow(HoldingProcessor):
         yield from self._plan.results(rows, self.context)
 
 
-def timed_window(
+def event_time_window(
     calls: tuple[WindowCall, ...],
     shape: tuple[int, tuple[str, ...]],
-    buffering: Holding,
+    buffering: Buffering,
     most: tuple[int, Expression] | None = None,
     keys: tuple[int, ...] = (),
     emits_late: bool = False,
@@ -118,5 +118,5 @@ def timed_window(
     processor. `most` is as in `window.window`. `diverts`: whether late rows go to output 1."""
     width, names = shape
     plan = CompiledWindow(calls, by_arrangement(enumerate(calls)), width, names, most, None)
-    compiled = CompiledHolding(buffering)
-    return lambda: TimedWindow(plan, compiled, keys, emits_late)
+    compiled = CompiledBuffering(buffering)
+    return lambda: EventTimeWindowProcessor(plan, compiled, keys, emits_late)

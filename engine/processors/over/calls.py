@@ -12,16 +12,16 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import MAX_ROWS, empty_columns, indexes, make_batch, numbers
 from runnel.expressions.aggregates.registry import is_aggregate
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
-from runnel.expressions.context import Frame as Rows
+from runnel.expressions.context import EvaluationInput as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression, SortKey
 from runnel.processor import ProcessorContext
 from runnel.processors.over.aggregates import WindowAggregate
-from runnel.processors.over.frames import OrderColumn, Ranges, frame_ranges
-from runnel.processors.over.partitions import Partitions
+from runnel.processors.over.frames import RangeKey, Ranges, frame_ranges
+from runnel.processors.over.partitions import WindowPartitions
 from runnel.processors.over.values import NUMBERINGS, frame_value, ntile, shifted
 from runnel.relation.nodes import Field
-from runnel.relation.over import Frame, FrameUnit, WindowCall
+from runnel.relation.over import FrameUnit, WindowCall, WindowFrame
 
 ROW_BYTES = 48
 """What a row costs beside its values: positions in the order, of its partition, its peers and its
@@ -56,8 +56,8 @@ class CompiledCall:
     def values(
         self,
         columns: Sequence[pa.Array],
-        rows: Partitions,
-        frames: dict[Frame, Ranges],
+        rows: WindowPartitions,
+        frames: dict[WindowFrame, Ranges],
         context: ProcessorContext,
     ) -> Iterator[pa.Array | None]:
         """The value of each row in the window's order; before it None, whenever a part of the work
@@ -85,8 +85,8 @@ class CompiledCall:
     def _ranges(
         self,
         columns: Sequence[pa.Array],
-        rows: Partitions,
-        frames: dict[Frame, Ranges],
+        rows: WindowPartitions,
+        frames: dict[WindowFrame, Ranges],
         context: ProcessorContext,
     ) -> Ranges:
         """The frames, which calls of one arrangement share."""
@@ -97,7 +97,7 @@ class CompiledCall:
             order = None
             if self._key is not None and self._key_values is not None:
                 keys = rows.sort(evaluate(self._key_values, Rows(columns, rows.rows, evaluation)))
-                order = OrderColumn(keys, self._key)
+                order = RangeKey(keys, self._key)
             found = frames[frame] = frame_ranges(frame, rows, order, evaluation)
         return found
 
@@ -116,7 +116,7 @@ def by_arrangement(calls: Iterable[tuple[int, WindowCall]]) -> CallsByArrangemen
 
 def arranged(
     arrangement: Arrangement, rows: pa.RecordBatch, context: ProcessorContext
-) -> Partitions:
+) -> WindowPartitions:
     """The rows in the order of an arrangement."""
     partition, order = arrangement
     frame = Rows(rows.columns, rows.num_rows, context.job.evaluation)
@@ -124,7 +124,7 @@ def arranged(
     def values(expression: Expression) -> pa.Array:
         return evaluate(compile_expression(expression), frame)
 
-    return Partitions(
+    return WindowPartitions(
         [values(item) for item in partition],
         [values(key.expression) for key in order],
         order,
@@ -144,11 +144,11 @@ def computed(
 def values_of(
     calls: Sequence[tuple[int, CompiledCall]],
     rows: pa.RecordBatch,
-    in_order: Partitions,
+    in_order: WindowPartitions,
     context: ProcessorContext,
 ) -> Iterator[tuple[int, pa.Array] | None]:
     """The same of calls of one arrangement, in which the rows are."""
-    frames: dict[Frame, Ranges] = {}
+    frames: dict[WindowFrame, Ranges] = {}
     for place, call in calls:
         for values in call.values(rows.columns, in_order, frames, context):
             yield None if values is None else (place, in_order.unsort(values))

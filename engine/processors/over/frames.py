@@ -16,14 +16,14 @@ from runnel.columns.batches import Indexes, Mask, Numbers, numbers, validity
 from runnel.errors import DataError
 from runnel.expressions import build
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.context import Frame as Rows
+from runnel.expressions.context import EvaluationInput as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.kernels.sorting import ordered_integers
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey
 from runnel.processors.constants import constant
-from runnel.processors.over.partitions import Partitions
-from runnel.relation.over import Bound, BoundKind, Exclusion, Frame, FrameUnit
+from runnel.processors.over.partitions import WindowPartitions
+from runnel.relation.over import BoundKind, Exclusion, FrameBound, FrameUnit, WindowFrame
 from runnel.sqltypes import Kind, SqlType
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -45,7 +45,7 @@ Ranges = list[Range]
 
 
 @frozen
-class OrderColumn:
+class RangeKey:
     """The one ORDER BY key of a RANGE frame with an offset: its values in the window's order, and
     how they are sorted."""
 
@@ -54,15 +54,15 @@ class OrderColumn:
 
 
 def frame_ranges(
-    frame: Frame, rows: Partitions, order: OrderColumn | None, context: EvaluationContext
+    frame: WindowFrame, rows: WindowPartitions, order: RangeKey | None, context: EvaluationContext
 ) -> Ranges:
     """The frame of each row."""
-    bounds = _Bounds(frame.unit, rows, order, context)
+    bounds = _FrameBounds(frame.unit, rows, order, context)
     start, end = bounds.start(frame.start), bounds.end(frame.end)
     return _without(Range(start, np.maximum(start, end)), frame.exclusion, rows)
 
 
-def _without(found: Range, exclusion: Exclusion, rows: Partitions) -> Ranges:
+def _without(found: Range, exclusion: Exclusion, rows: WindowPartitions) -> Ranges:
     if exclusion is Exclusion.NO_OTHERS:
         return [found]
     place = np.arange(rows.rows)
@@ -82,7 +82,7 @@ def _cut(found: Range, start: Indexes, end: Indexes) -> Range:
     return Range(first, np.maximum(first, np.minimum(found.end, end)))
 
 
-def check_offset(bound: Bound, context: EvaluationContext) -> Any:
+def check_offset(bound: FrameBound, context: EvaluationContext) -> Any:
     """The offset of a bound; DataError where it is NULL or negative."""
     assert bound.offset is not None
     value = constant(bound.offset, context)
@@ -93,14 +93,14 @@ def check_offset(bound: Bound, context: EvaluationContext) -> Any:
     return value
 
 
-class _Bounds:
+class _FrameBounds:
     """Works out where frames begin and end."""
 
     def __init__(
         self,
         unit: FrameUnit,
-        rows: Partitions,
-        order: OrderColumn | None,
+        rows: WindowPartitions,
+        order: RangeKey | None,
         context: EvaluationContext,
     ) -> None:
         self._unit = unit
@@ -108,7 +108,7 @@ class _Bounds:
         self._order = order
         self._context = context
 
-    def start(self, bound: Bound) -> Indexes:
+    def start(self, bound: FrameBound) -> Indexes:
         """The first place of each frame."""
         rows = self._rows
         if bound.kind is BoundKind.UNBOUNDED_PRECEDING:
@@ -122,7 +122,7 @@ class _Bounds:
             return np.clip(np.arange(rows.rows) + step, rows.start, rows.end)
         return self._group_place(rows.group + step, rows.group_starts)
 
-    def end(self, bound: Bound) -> Indexes:
+    def end(self, bound: FrameBound) -> Indexes:
         """The place behind the last one of each frame."""
         rows = self._rows
         if bound.kind is BoundKind.UNBOUNDED_FOLLOWING:
@@ -136,7 +136,7 @@ class _Bounds:
             return np.clip(np.arange(1, rows.rows + 1) + step, rows.start, rows.end)
         return self._group_place(rows.group + step, rows.group_ends)
 
-    def _step(self, bound: Bound) -> int:
+    def _step(self, bound: FrameBound) -> int:
         """How far to go; no further than there are rows, so that nothing overflows."""
         offset = min(int(check_offset(bound, self._context)), self._rows.rows + 1)
         return -offset if bound.kind is BoundKind.PRECEDING else offset
@@ -147,7 +147,7 @@ class _Bounds:
         found = np.where(group < 0, 0, np.where(group >= len(places), rows.rows, found))
         return np.clip(found, rows.start, rows.end)
 
-    def _in_range(self, bound: Bound, is_end: bool) -> Indexes:
+    def _in_range(self, bound: FrameBound, is_end: bool) -> Indexes:
         """By value: NULLs are in range of NULLs only, and of nothing else."""
         rows, order = self._rows, self._order
         assert order is not None and bound.offset is not None
@@ -165,7 +165,7 @@ class _Bounds:
         return np.where(valid, found, rows.peer_end if is_end else rows.peer_start)
 
 
-def _known(valid: Mask, rows: Partitions, nulls_first: bool) -> tuple[Indexes, Indexes]:
+def _known(valid: Mask, rows: WindowPartitions, nulls_first: bool) -> tuple[Indexes, Indexes]:
     """Where in each row's partition the keys that aren't NULL are."""
     counts = np.concatenate(([0], np.cumsum(~valid)))
     nulls = counts[rows.end] - counts[rows.start]

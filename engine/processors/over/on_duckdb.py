@@ -21,7 +21,7 @@ from runnel.duckdb.arrow import carried_schema, from_duckdb, to_duckdb
 from runnel.duckdb.errors import translated
 from runnel.duckdb.stream import DuckDBStream
 from runnel.errors import Error, internal
-from runnel.foreign.fragment import InputRows, Unrenderable, place_of
+from runnel.foreign.fragment import InputRows, Unrenderable, position_of
 from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorContext
 from runnel.processors.constants import row_count
 from runnel.relation.nodes import Limit, Relation, walk
@@ -29,7 +29,7 @@ from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.duckdb.relations import DuckDBRelations
 from runnel.rendering.relations import input_name
-from runnel.rendering.render import Rendering, Session
+from runnel.rendering.render import Rendering, RenderingContext
 from runnel.sqltypes import SqlType, to_arrow
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ SHARE = 4
 """All inputs together keep at most this part (one in so many) of the memory limit as Arrow
 batches."""
 
-KEPT_BYTES = 1 << 30
+IN_MEMORY_BYTES = 1 << 30
 """What they keep without a limit."""
 
 
@@ -123,7 +123,7 @@ class OnDuckDB(Processor):
         self._cursor: DuckDBPyConnection | None = None
         self._stream: DuckDBStream | None = None
         self._waiting: pa.RecordBatch | None = None
-        self._budget = KEPT_BYTES
+        self._budget = IN_MEMORY_BYTES
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -174,7 +174,7 @@ class OnDuckDB(Processor):
         assert self._kernel is not None
         inputs = list(self._inputs.values())
         stream = DuckDBStream(
-            self._kernel, cursor, text, inputs, self._finish, partial(place_of, self._relation)
+            self._kernel, cursor, text, inputs, self._finish, partial(position_of, self._relation)
         )
         stream.start(self.context.wake)
         return stream
@@ -233,6 +233,6 @@ def _text(relation: Relation, job: JobContext) -> str:
     evaluation = job.evaluation
     arguments = tuple(value.as_py() for value in evaluation.arguments)
     rendering = Rendering(
-        DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
+        DUCKDB, RenderingContext(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
     )
     return DuckDBRelations(rendering, _no_scan).whole(relation)

@@ -13,7 +13,7 @@ from runnel.expressions.nodes import SortKey
 from runnel.processors.over.row_order import Digits, digits_of, joined, order_of
 
 
-class Partitions:
+class WindowPartitions:
     """The rows of a window in order. All positions below are places in that order.
 
     For the row at place i its partition is `start[i]` … `end[i] - 1`, its peers are `peer_start[i]`

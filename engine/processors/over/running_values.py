@@ -16,9 +16,9 @@ from runnel.errors import DataError
 from runnel.expressions.aggregates.registry import AGGREGATES, aggregate_call
 from runnel.expressions.aggregates.states import filled
 from runnel.expressions.coercion import cast
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
-from runnel.expressions.nodes import Aggregate, Call, Column
+from runnel.expressions.nodes import AggregateCall, Call, Column
 from runnel.relation.over import WindowCall
 from runnel.sqltypes import BIGINT, Kind, SqlType, decimal
 
@@ -61,7 +61,7 @@ def going(call: WindowCall) -> Going:
 
 
 def _row_number(call: WindowCall) -> WindowCall:
-    return replace(call, call=Aggregate(function="row_number", arguments=(), type=BIGINT))
+    return replace(call, call=AggregateCall(function="row_number", arguments=(), type=BIGINT))
 
 
 def _plus(kept: pa.Array, value: pa.Array) -> pa.Array:
@@ -81,7 +81,7 @@ def _ranked(
     return _plus(kept[0], values[0]), (_plus(kept[0], values[1]),)
 
 
-def _added(kept: pa.Array, value: pa.Array, call: Aggregate) -> pa.Array:
+def _added(kept: pa.Array, value: pa.Array, call: AggregateCall) -> pa.Array:
     """The sum of both; of one where the other is NULL."""
     try:
         if pa.types.is_decimal(value.type):
@@ -103,7 +103,7 @@ def _added(kept: pa.Array, value: pa.Array, call: Aggregate) -> pa.Array:
 
 
 def _summed(
-    call: Aggregate,
+    call: AggregateCall,
 ) -> Callable[[Values, Values, Mask, EvaluationContext], tuple[pa.Array, Values]]:
     def combine(
         kept: Values, values: Values, known: Mask, context: EvaluationContext
@@ -172,7 +172,7 @@ def _extreme(
     def combine(
         kept: Values, values: Values, known: Mask, context: EvaluationContext
     ) -> tuple[pa.Array, Values]:
-        found = evaluate(better, Frame([kept[0], values[0]], len(values[0]), context))
+        found = evaluate(better, EvaluationInput([kept[0], values[0]], len(values[0]), context))
         result = pc.coalesce(found, kept[0], values[0])
         return result, (result,)
 

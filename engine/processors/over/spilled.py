@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import empty_columns, join_batches
-from runnel.expressions.context import Frame as Rows
+from runnel.expressions.context import EvaluationInput as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import can_fail, is_volatile
 from runnel.foreign.fragment import InputRows, Unrenderable
 from runnel.processor import Processor, ProcessorContext
-from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
+from runnel.processors.grouping.hash_partitions import DEEPEST, HashPartitions
 from runnel.processors.over.calls import ROW_BYTES, CompiledWindow, by_arrangement, computed
 from runnel.processors.over.nested import Nested
 from runnel.relation.nodes import Field
@@ -31,7 +31,7 @@ from runnel.sqltypes import BOOLEAN
 from runnel.storage.memory_budget import Memory, Reservation, size_of, too_large
 from runnel.storage.spill import SpillFile
 
-_Places = tuple[int, ...]
+CallIndexes = tuple[int, ...]
 
 
 class SpilledWindow:
@@ -57,7 +57,9 @@ class SpilledWindow:
         self._steps: list[_Step] = []
         for keys, places in steps:
             calls = [plan.calls[place] for place in places]
-            self._steps.append((_Divided if keys else _Whole)(calls, keys, fields, memory, context))
+            self._steps.append(
+                (_HashedFiles if keys else _Whole)(calls, keys, fields, memory, context)
+            )
             if fields is not None:
                 fields = (
                     *fields,
@@ -96,10 +98,10 @@ class SpilledWindow:
             step.close()
 
 
-def _steps(calls: Sequence[WindowCall]) -> list[tuple[tuple[Expression, ...], _Places]]:
+def _steps(calls: Sequence[WindowCall]) -> list[tuple[tuple[Expression, ...], CallIndexes]]:
     """The calls, by their places, in steps, each with the keys that all of its calls partition by;
     those without any last."""
-    steps: list[tuple[tuple[Expression, ...], _Places]] = []
+    steps: list[tuple[tuple[Expression, ...], CallIndexes]] = []
     for place, call in enumerate(calls):
         own = tuple(key for key in call.partition if not is_volatile(key))
         for number, (keys, places) in enumerate(steps):
@@ -212,7 +214,7 @@ class _Whole:
         self._duckdb.close()
 
 
-class _Divided:
+class _HashedFiles:
     """Rows in files by the hash of keys that all calls partition by. `level` counts how often they
     were divided before."""
 
@@ -233,7 +235,7 @@ class _Divided:
         self._level = level
         self._compiled_keys = [compile_expression(key) for key in keys]
         self._compiled = by_arrangement(enumerate(calls))
-        self._files = Partitions(memory, level)
+        self._files = HashPartitions(memory, level)
         self._reservation = Reservation(memory)
         self._inner: _Step | None = None
 
@@ -279,7 +281,7 @@ class _Divided:
             item.rows for item in self._files.files
         )
         if can_divide:
-            self._inner = _Divided(
+            self._inner = _HashedFiles(
                 self._calls, self._keys, self._fields, self._memory, self._context, self._level + 1
             )
         else:
@@ -301,7 +303,7 @@ class _Divided:
         self._files.close()
 
 
-_Step = _Divided | _Whole
+_Step = _HashedFiles | _Whole
 
 
 def _shown(calls: Sequence[WindowCall]) -> str:

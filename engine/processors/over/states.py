@@ -26,14 +26,14 @@ from runnel.columns.batches import (
     validity,
 )
 from runnel.expressions.aggregates.states import (
+    AggregateState,
     Count,
     Extreme,
     First,
-    Moments,
-    State,
     SumDecimal,
     SumDouble,
     SumInteger,
+    VarianceState,
     fits_in_64_bits,
     sum_overflow,
 )
@@ -41,7 +41,7 @@ from runnel.expressions.kernels.sorting import ordered_integers
 from runnel.processors.over.frames import Ranges
 from runnel.processors.over.row_order import digits_of
 from runnel.processors.over.segment_tree import Combine, RangeTree, Values
-from runnel.processors.over.values import Known, nth_place
+from runnel.processors.over.values import Known, nth_position
 
 _WORD = np.int64(0xFFFF_FFFF)
 _MOST = np.iinfo(np.int64).max
@@ -216,7 +216,7 @@ def _first(state: First, arguments: Sequence[pa.Array], ranges: Ranges) -> list[
     column = arguments[0]
     valid = validity(column)
     known = Known(np.ones(len(column), np.bool_) if valid is None else valid)
-    place, found = nth_place(known.ranges(ranges), np.zeros(len(ranges[0].start), np.int64))
+    place, found = nth_position(known.ranges(ranges), np.zeros(len(ranges[0].start), np.int64))
     places = known.places[np.where(found, place, 0)] if len(known.places) else place
     return [column.take(indexes(places, found))]
 
@@ -234,7 +234,9 @@ def _merged(left: Values, right: Values) -> Values:
     return count, mean, left[2] + right[2] + between
 
 
-def _moments(state: Moments, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
+def _variance(
+    state: VarianceState, arguments: Sequence[pa.Array], ranges: Ranges
+) -> list[pa.Array]:
     column = arguments[0]
     values = _filled(column, numbers(column, np.float64), 0.0)
     valid = validity(column)
@@ -251,14 +253,16 @@ def _moments(state: Moments, arguments: Sequence[pa.Array], ranges: Ranges) -> l
     ]
 
 
-RANGE_STATES: dict[type[State], Callable[[Any, Sequence[pa.Array], Ranges], list[pa.Array]]] = {
+RANGE_STATES: dict[
+    type[AggregateState], Callable[[Any, Sequence[pa.Array], Ranges], list[pa.Array]]
+] = {
     Count: _count,
     SumInteger: _sum_integer,
     SumDecimal: _sum_decimal,
     SumDouble: _sum_double,
     Extreme: _extreme,
     First: _first,
-    Moments: _moments,
+    VarianceState: _variance,
 }
 """The states that are worked out range by range; each gives the columns of its state, one row per
 range."""

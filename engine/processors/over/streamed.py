@@ -26,26 +26,26 @@ from runnel.columns.batches import (
 )
 from runnel.columns.key_hash import hash_columns, keyed_state
 from runnel.dag import ProcessorFactory
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.over.calls import CompiledWindow, arranged, by_arrangement, values_of
 from runnel.processors.over.frames import check_offset
-from runnel.processors.over.partitions import Partitions
+from runnel.processors.over.partitions import WindowPartitions
 from runnel.processors.over.running_values import Going, going
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME
-from runnel.processors.stateful.late_output import DivertingProcessor
-from runnel.processors.stateful.row_buffer import CompiledHolding, HeldRows, Holding
+from runnel.processors.stateful.late_output import LateOutputProcessor
+from runnel.processors.stateful.row_buffer import Buffering, CompiledBuffering, RowBuffer
 from runnel.processors.stateful.until_watermark import WEIGHT, stepwise
-from runnel.processors.stream_joins.versions import BUCKETS, Buckets, KeptRows
+from runnel.processors.stream_joins.versions import BUCKETS, Buckets, RetainedRows
 from runnel.relation.over import WindowCall
 from runnel.relation.window_reach import Reach, furthest
 
 if TYPE_CHECKING:
     from runnel.processors.over.calls import CallsByArrangement
 
-_KEPT = "$kept"
+_RETAINED = "$kept"
 _RUNNING = "$r"
 
 
@@ -59,14 +59,14 @@ class OrderedPlan:
         calls: tuple[WindowCall, ...],
         reaches: Sequence[Reach],
         shape: tuple[int, tuple[str, ...]],
-        buffering: Holding,
+        buffering: Buffering,
         keys: tuple[tuple[int, int], ...],
     ) -> None:
         width, names = shape
         self.window = CompiledWindow(
             calls, by_arrangement(enumerate(calls)), width, names, None, None
         )
-        self.buffering = CompiledHolding(buffering)
+        self.buffering = CompiledBuffering(buffering)
         self.partition = tuple(compile_expression(item) for item in calls[0].partition)
         self.keys = keys
         self.reach = furthest(reaches)
@@ -80,7 +80,7 @@ class OrderedPlan:
         )
 
 
-class OrderedWindow(DivertingProcessor):
+class OrderedWindow(LateOutputProcessor):
     """Gives each row with the values of its calls when the watermark is beyond it."""
 
     holds = "the rows that OVER keeps"
@@ -88,9 +88,9 @@ class OrderedWindow(DivertingProcessor):
     def __init__(self, plan: OrderedPlan, emits_late: bool) -> None:
         super().__init__(emits_late, plan.buffering.unit)
         self._plan = plan
-        self._buffer = HeldRows(plan.buffering)
-        self._retained = KeptRows(self._buckets_of_rows)
-        self._running = KeptRows(self._buckets_of_running)
+        self._buffer = RowBuffer(plan.buffering)
+        self._retained = RetainedRows(self._buckets_of_rows)
+        self._running = RetainedRows(self._buckets_of_running)
         self._watermarks: dict[int, Watermark] = {}
         self._has_due_rows = False
         self._fresh = 0
@@ -215,7 +215,7 @@ class OrderedWindow(DivertingProcessor):
             self._retained.only(self._in_span)
             self._next_expiry = 2 * self._retained.count
 
-    def _needed(self, rows: pa.RecordBatch, in_order: Partitions, done: int) -> Mask:
+    def _needed(self, rows: pa.RecordBatch, in_order: WindowPartitions, done: int) -> Mask:
         """Which rows frames of later rows may reach back to; those from `done` on still wait, and
         are the last of each partition."""
         reach = self._plan.reach
@@ -257,10 +257,10 @@ class OrderedWindow(DivertingProcessor):
         last = indexes(in_order.order[ends])
         keys = [key.take(last) for key in self._key_columns(new)]
         old = self._running.take(_buckets(keys, len(last)))
-        of_partition, unchanged = _places(old, keys, len(last))
+        of_partition, unchanged = _positions(old, keys, len(last))
         places = np.empty(new.num_rows, np.int64)
         places[in_order.order] = of_partition[in_order.partition]
-        kept_columns = iter(_columns_behind(old, len(keys)))
+        kept_columns = iter(_appended_columns(old, len(keys)))
         retained: list[pa.Array] = list(keys)
         at = 0
         for place, item in self._plan.going:
@@ -282,7 +282,7 @@ class OrderedWindow(DivertingProcessor):
         self._running.add(make_batch(retained, schema, len(last)))
 
     def _key_columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        frame = Frame(rows.columns, rows.num_rows, self.context.job.evaluation)
+        frame = EvaluationInput(rows.columns, rows.num_rows, self.context.job.evaluation)
         return [evaluate(item, frame) for item in self._plan.partition]
 
     def _buckets_of_rows(self, rows: pa.RecordBatch) -> Buckets:
@@ -303,7 +303,7 @@ class OrderedWindow(DivertingProcessor):
         for batch in self._buffer.row_state():
             yield self._keyed(batch, [batch.schema.names[column] for _, column in self._plan.keys])
         for batch in self._retained.batches():
-            marked = batch.append_column(_KEPT, pa.nulls(batch.num_rows))
+            marked = batch.append_column(_RETAINED, pa.nulls(batch.num_rows))
             yield self._keyed(marked, [batch.schema.names[column] for _, column in self._plan.keys])
         for batch in self._running.batches():
             yield self._keyed(batch, [f"{_RUNNING}{place}" for place, _ in self._plan.keys])
@@ -314,7 +314,7 @@ class OrderedWindow(DivertingProcessor):
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         if self._buffer.restores_watermarks(batch):
             return
-        if batch.schema.names[-1] == _KEPT:
+        if batch.schema.names[-1] == _RETAINED:
             self._retained.add(batch.select(range(batch.num_columns - 1)))
         elif batch.schema.names[0] == f"{_RUNNING}0":
             self._running.add(batch)
@@ -335,7 +335,7 @@ def _buckets(keys: Sequence[pa.Array], count: int) -> Buckets:
     return (hash_columns(keys) & np.uint64(BUCKETS - 1)).astype(np.int64)
 
 
-def _places(
+def _positions(
     old: Sequence[pa.RecordBatch], keys: Sequence[pa.Array], count: int
 ) -> tuple[Indexes, pa.RecordBatch | None]:
     """For each of `count` different keys which of the old rows has it (−1: none), and the old rows
@@ -355,7 +355,7 @@ def _places(
     return place[codes[rows.num_rows :]], rows.take(indexes(left)) if len(left) else None
 
 
-def _columns_behind(old: Sequence[pa.RecordBatch], keys: int) -> list[pa.Array]:
+def _appended_columns(old: Sequence[pa.RecordBatch], keys: int) -> list[pa.Array]:
     return join_batches(old).columns[keys:] if old else []
 
 
@@ -371,7 +371,7 @@ def ordered_window(
     calls: tuple[WindowCall, ...],
     reaches: Sequence[Reach],
     shape: tuple[int, tuple[str, ...]],
-    buffering: Holding,
+    buffering: Buffering,
     keys: tuple[tuple[int, int], ...] = (),
     emits_late: bool = False,
 ) -> ProcessorFactory:

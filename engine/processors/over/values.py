@@ -10,31 +10,31 @@ import pyarrow as pa
 from runnel.columns.batches import Indexes, Mask, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError, Position
 from runnel.processors.over.frames import Range, Ranges
-from runnel.processors.over.partitions import Partitions
+from runnel.processors.over.partitions import WindowPartitions
 
 
-def row_number(rows: Partitions) -> pa.Array:
+def row_number(rows: WindowPartitions) -> pa.Array:
     return from_numbers(np.arange(rows.rows) - rows.start + 1, pa.int64())
 
 
-def rank(rows: Partitions) -> pa.Array:
+def rank(rows: WindowPartitions) -> pa.Array:
     return from_numbers(rows.peer_start - rows.start + 1, pa.int64())
 
 
-def dense_rank(rows: Partitions) -> pa.Array:
+def dense_rank(rows: WindowPartitions) -> pa.Array:
     return from_numbers(rows.group - rows.group[rows.start] + 1, pa.int64())
 
 
-def percent_rank(rows: Partitions) -> pa.Array:
+def percent_rank(rows: WindowPartitions) -> pa.Array:
     others = rows.end - rows.start - 1
     return from_numbers((rows.peer_start - rows.start) / np.maximum(others, 1), pa.float64())
 
 
-def cume_dist(rows: Partitions) -> pa.Array:
+def cume_dist(rows: WindowPartitions) -> pa.Array:
     return from_numbers((rows.peer_end - rows.start) / (rows.end - rows.start), pa.float64())
 
 
-NUMBERINGS: dict[str, Callable[[Partitions], pa.Array]] = {
+NUMBERINGS: dict[str, Callable[[WindowPartitions], pa.Array]] = {
     "row_number": row_number,
     "rank": rank,
     "dense_rank": dense_rank,
@@ -43,7 +43,7 @@ NUMBERINGS: dict[str, Callable[[Partitions], pa.Array]] = {
 }
 
 
-def ntile(rows: Partitions, argument: pa.Array, position: Position | None) -> pa.Array:
+def ntile(rows: WindowPartitions, argument: pa.Array, position: Position | None) -> pa.Array:
     """The number of buckets is what the first row of each partition says; the larger ones come
     first."""
     first = rows.start
@@ -87,7 +87,7 @@ class Known:
 
 
 def shifted(
-    rows: Partitions, arguments: Sequence[pa.Array], is_lead: bool, ignore_nulls: bool
+    rows: WindowPartitions, arguments: Sequence[pa.Array], is_lead: bool, ignore_nulls: bool
 ) -> pa.Array:
     """LAG and LEAD of a value, an offset (1 if it isn't given) and a default (NULL)."""
     value = arguments[0]
@@ -114,7 +114,9 @@ def shifted(
     return value.take(indexes(found, inside if valid is None else inside & valid))
 
 
-def _shifted_among_known(rows: Partitions, known: Known, step: Indexes) -> tuple[Indexes, Mask]:
+def _shifted_among_known(
+    rows: WindowPartitions, known: Known, step: Indexes
+) -> tuple[Indexes, Mask]:
     """Steps that count only rows with a value; a step of 0 stays."""
     here = np.arange(rows.rows)
     target = np.where(step > 0, known.before[here + 1] - 1 + step, known.before[here] + step)
@@ -123,7 +125,7 @@ def _shifted_among_known(rows: Partitions, known: Known, step: Indexes) -> tuple
     return np.where(step == 0, here, place), inside | (step == 0)
 
 
-def nth_place(ranges: Ranges, number: Indexes, from_end: bool = False) -> tuple[Indexes, Mask]:
+def nth_position(ranges: Ranges, number: Indexes, from_end: bool = False) -> tuple[Indexes, Mask]:
     """The place of the number-th row (from 0) of each frame, and whether there is one."""
     left = number.copy()
     place = np.zeros(len(left), np.int64)
@@ -158,7 +160,7 @@ def frame_value(
         number = number if valid is None else np.where(valid, number, 0)
     present = validity(value) if ignore_nulls else None
     known = None if present is None else Known(present)
-    place, found = nth_place(
+    place, found = nth_position(
         ranges if known is None else known.ranges(ranges), number, function == "last_value"
     )
     if known is not None and len(known.places):

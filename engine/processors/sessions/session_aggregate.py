@@ -33,11 +33,11 @@ from runnel.columns.batches import (
 from runnel.columns.key_hash import Hashes, hash_columns, keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, OperationalError
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import evaluate
-from runnel.expressions.nodes import Aggregate, Column, Expression
+from runnel.expressions.nodes import AggregateCall, Column, Expression
 from runnel.processor import Outbox, ProcessorContext, Watermark
-from runnel.processors.grouping.aggregation import Aggregation, Stage, spread_out
+from runnel.processors.grouping.aggregation import Aggregation, AggregationStage, spread_out
 from runnel.processors.grouping.group_state import WEIGHT, GroupState, Partial, exported, partial_of
 from runnel.processors.grouping.row_identity import same
 from runnel.processors.sessions.changed_sessions import ChangedSessions
@@ -45,7 +45,7 @@ from runnel.processors.sessions.ended_sessions import is_ended_state
 from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.processors.sessions.session_states import SESSION, SessionStates, session_numbers
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
-from runnel.processors.stateful.late_output import DivertingProcessor
+from runnel.processors.stateful.late_output import LateOutputProcessor
 from runnel.processors.time_windows.assign_windows import bounds_range
 from runnel.relation.streams import WINDOW_COLUMNS, TimeBound
 from runnel.sqltypes import BIGINT, TIMESTAMP, Kind, to_arrow
@@ -84,14 +84,14 @@ class SessionAggregation(Aggregation):
     """A compiled aggregation by sessions."""
 
     def __init__(
-        self, by: SessionKeys, aggregates: tuple[Aggregate, ...], names: tuple[str, ...]
+        self, by: SessionKeys, aggregates: tuple[AggregateCall, ...], names: tuple[str, ...]
     ) -> None:
         time = Column(index=by.time.index, name=by.time.name, type=BIGINT)
         internal = (
             *(f"k{i}" for i in range(1 + len(by.keys))),
             *(f"a{i}" for i in range(len(aggregates))),
         )
-        super().__init__((time, *by.keys), aggregates, internal, Stage.SINGLE)
+        super().__init__((time, *by.keys), aggregates, internal, AggregationStage.SINGLE)
         self.by = by
         kind = to_arrow(by.time.type)
         self.bound_type = pa.timestamp("us") if pa.types.is_date(kind) else kind
@@ -124,7 +124,7 @@ class SessionAggregation(Aggregation):
         )
 
 
-class SessionAggregateProcessor(DivertingProcessor):
+class SessionAggregateProcessor(LateOutputProcessor):
     """Holds the states of open sessions."""
 
     holds = "the states of open sessions"
@@ -192,7 +192,7 @@ class SessionAggregateProcessor(DivertingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         aggregation = self._aggregation
-        frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
+        frame = EvaluationInput(batch.columns, batch.num_rows, self.context.job.evaluation)
         columns: list[pa.Array] = [evaluate(item, frame) for item in aggregation.evaluators]
         times = event_times(columns[SESSION])
         valid = validity(times)
@@ -543,7 +543,7 @@ class SessionAggregateProcessor(DivertingProcessor):
 
 def session_aggregate(
     by: SessionKeys,
-    aggregates: tuple[Aggregate, ...],
+    aggregates: tuple[AggregateCall, ...],
     names: tuple[str, ...],
     emission: SessionEmission | None = None,
 ) -> ProcessorFactory:

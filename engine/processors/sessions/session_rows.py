@@ -28,7 +28,7 @@ from runnel.processors.sessions.ended_sessions import is_ended_state
 from runnel.processors.sessions.session_merge import LEAST, OpenSessions
 from runnel.processors.sessions.session_output import Held, SessionPlan
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
-from runnel.processors.stateful.late_output import DivertingProcessor
+from runnel.processors.stateful.late_output import LateOutputProcessor
 from runnel.processors.stateful.until_watermark import TAKEN_SHARE, WEIGHT
 from runnel.relation.streams import TimeBound
 from runnel.storage.memory_budget import size_of
@@ -36,7 +36,7 @@ from runnel.storage.memory_budget import size_of
 _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
 
 
-class SessionRows(DivertingProcessor):
+class SessionRowsProcessor(LateOutputProcessor):
     """Holds the rows of open sessions."""
 
     holds = "the rows of open sessions"
@@ -237,7 +237,7 @@ def session_rows(
     window_end."""
     plan = SessionPlan(gap, time.index, time.type, keys, width, names, time.position)
     if bound is not None:
-        return lambda: SessionRows(plan, bound, passes_late)
+        return lambda: SessionRowsProcessor(plan, bound, passes_late)
     from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
 
     return lambda: SessionsAtEnd(plan)

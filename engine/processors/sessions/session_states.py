@@ -9,7 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Mask, from_numbers, indexes, numbers, validity
-from runnel.processors.grouping.group_state import GroupState, Layout, Partial, exported, partial_of
+from runnel.processors.grouping.group_state import (
+    GroupLayout,
+    GroupState,
+    Partial,
+    exported,
+    partial_of,
+)
 from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.storage.memory_budget import Memory, size_of
 
@@ -27,7 +33,7 @@ class SessionFile:
     """States in a file: those at `rows` of it. The numbers of their sessions are in memory
     (`valid`: which have one; None: all)."""
 
-    def __init__(self, states: Partial, layout: Layout, memory: Memory) -> None:
+    def __init__(self, states: Partial, layout: GroupLayout, memory: Memory) -> None:
         found, self.valid = session_numbers(states)
         self.numbers = found.copy()
         self.rows: Indexes = np.arange(states.num_rows)
@@ -65,7 +71,7 @@ class SessionStates:
     time."""
 
     def __init__(
-        self, layout: Layout, sessions: OpenSessions, check: Callable[[int], None]
+        self, layout: GroupLayout, sessions: OpenSessions, check: Callable[[int], None]
     ) -> None:
         self.layout = layout
         self._whole = GroupState(layout, check)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from runnel.columns.batches import empty_columns, join_batches
 from runnel.errors import OperationalError
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
+from runnel.processors.grouping.hash_partitions import DEEPEST, HashPartitions
 from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.processors.sessions.session_output import Held, SessionPlan
 from runnel.processors.stateful.buffered import EmittingProcessor
@@ -35,7 +35,7 @@ class SessionsAtEnd(EmittingProcessor):
         self._plan = plan
         self._batches: list[pa.RecordBatch] = []
         self._count = self._bytes = 0
-        self._files: list[Partitions] = []
+        self._files: list[HashPartitions] = []
         self._reservation = Reservation(None)
         self._is_done = False
 
@@ -61,13 +61,13 @@ class SessionsAtEnd(EmittingProcessor):
             if self._reservation.must_spill:
                 self._spill(self._batches, 0)
 
-    def _spill(self, batches: list[pa.RecordBatch], level: int) -> Partitions:
+    def _spill(self, batches: list[pa.RecordBatch], level: int) -> HashPartitions:
         if not self._plan.keys or level > DEEPEST:
             raise too_large(
                 "the rows of one SESSION key, or those without PARTITION BY,",
                 self._reservation.memory,
             )
-        files = Partitions(self._reservation.memory, level)
+        files = HashPartitions(self._reservation.memory, level)
         self._files.append(files)
         while batches:
             rows = batches.pop(0)
@@ -83,7 +83,7 @@ class SessionsAtEnd(EmittingProcessor):
             )
         return self.drain()
 
-    def _of_files(self, files: Partitions, level: int) -> Iterator[pa.RecordBatch]:
+    def _of_files(self, files: HashPartitions, level: int) -> Iterator[pa.RecordBatch]:
         for file in files:
             yield from self._of_file(file, level)
             file.close()

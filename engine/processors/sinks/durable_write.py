@@ -26,7 +26,7 @@ from runnel.sqltypes import BIGINT, VARCHAR, to_arrow
 ASK_AGAIN = 1_000_000_000
 """Time after which another snapshot is requested if the last one failed, in nanoseconds."""
 
-PIECE = 1 << 20
+TOKEN_CHUNK = 1 << 20
 """Maximum number of characters of a token's text in one row of the state."""
 
 _COUNT = pa.schema([pa.field("count", to_arrow(BIGINT))])
@@ -136,8 +136,8 @@ class DurableWrite(EmittingProcessor):
         yield self._epoch, self._written, -1, ""
         for number, token in enumerate(self._staged):
             text = json.dumps(token)
-            for start in range(0, len(text), PIECE):
-                yield self._epoch, self._written, number, text[start : start + PIECE]
+            for start in range(0, len(text), TOKEN_CHUNK):
+                yield self._epoch, self._written, number, text[start : start + TOKEN_CHUNK]
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         if self._watermarks.restore(batch):

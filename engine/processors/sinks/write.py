@@ -18,7 +18,7 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 _COUNT = pa.schema([pa.field("count", pa.int64())])
 
 
-class Write(EmittingProcessor):
+class WriteProcessor(EmittingProcessor):
     """Writes its input to a sink, and commits when the input ends. Runs at parallelism 1.
 
     It then emits the number of rows. If it is closed before the commit, the sink aborts all rows.
@@ -110,7 +110,7 @@ def _rows_write(sink: Sink, context: JobContext) -> Processor:
         from runnel.processors.sinks.stream_write import COMMIT_INTERVAL, StreamWrite
 
         return StreamWrite(sink, COMMIT_INTERVAL)
-    return Write(sink)
+    return WriteProcessor(sink)
 
 
 def _late_write(sink: Sink, context: JobContext) -> Processor:
@@ -160,7 +160,7 @@ def settle_staged(
         return
     # Imported on first use: few jobs end like that.
     from runnel.processors.sinks.durable_write import tokens_in
-    from runnel.processors.sources.malformed_records import DivertingSource
+    from runnel.processors.sources.malformed_records import MalformedRecordSource
     from runnel.processors.sources.scan import ScanMetaSupplier
     from runnel.processors.sources.scan_state import decode
 
@@ -174,7 +174,7 @@ def settle_staged(
                     raise
                 _recover(supplier.sink(context), ())
         elif isinstance(supplier, ScanMetaSupplier) and isinstance(
-            supplier.source, DivertingSource
+            supplier.source, MalformedRecordSource
         ):
             saved = {
                 item.partition: item.token for batch in state(vertex.name) for item in decode(batch)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import from_flags
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.sorting import ordered_integers, sortable
 from runnel.expressions.nodes import SortKey
@@ -38,7 +38,7 @@ class Ordering:
         self.directions = [(key.descending, key.nulls_first) for key in keys]
         self._first = keys[0] if keys else None
 
-    def columns(self, frame: Frame) -> list[pa.Array]:
+    def columns(self, frame: EvaluationInput) -> list[pa.Array]:
         """Evaluate the keys, as columns that Arrow sorts in the order of SQL."""
         return [sortable(evaluate(item, frame)) for item in self._evaluators]
 
@@ -47,7 +47,7 @@ class Ordering:
         batch = pa.RecordBatch.from_arrays(columns, names=self._names)
         return pc.sort_indices(batch, sort_keys=self._sort_keys)
 
-    def not_after(self, frame: Frame, bound: pa.Scalar) -> pa.BooleanArray | None:
+    def not_after(self, frame: EvaluationInput, bound: pa.Scalar) -> pa.BooleanArray | None:
         """Return a mask of the rows whose first key isn't after `bound`; None if that is all rows.
 
         bound: a value of the first key, in sortable form.

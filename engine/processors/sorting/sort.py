@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, join_batches
 from runnel.dag import ProcessorFactory
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.nodes import Expression, SortKey
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import row_count
@@ -41,7 +41,7 @@ MOST_FILES = 32
 """Maximum number of files that are merged at the same time."""
 
 
-class Sort(EmittingProcessor):
+class SortProcessor(EmittingProcessor):
     """Buffers all its input, then emits it in order.
 
     Each of several processors sorts its own input.
@@ -202,8 +202,8 @@ class Sort(EmittingProcessor):
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         self.take(0, batch)
 
-    def _frame(self, batch: pa.RecordBatch) -> Frame:
-        return Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
+    def _frame(self, batch: pa.RecordBatch) -> EvaluationInput:
+        return EvaluationInput(batch.columns, batch.num_rows, self.context.job.evaluation)
 
     def _let_go(self) -> None:
         self._batches, self._runs = [], []
@@ -226,4 +226,4 @@ def sort(
     offset: the number of rows to skip; None: 0.
     """
     ordering = Ordering(keys)
-    return lambda: Sort(ordering, count, offset)
+    return lambda: SortProcessor(ordering, count, offset)

@@ -12,29 +12,29 @@ import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS
 from runnel.dag import ProcessorFactory
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.nodes import SortKey
 from runnel.processors.sorting.ordering import Ordering
-from runnel.processors.stateful.row_buffer import CompiledHolding, Holding
-from runnel.processors.stateful.until_watermark import HoldingProcessor
+from runnel.processors.stateful.row_buffer import Buffering, CompiledBuffering
+from runnel.processors.stateful.until_watermark import UntilWatermarkProcessor
 
 
-class TimedSort(HoldingProcessor):
+class EventTimeSortProcessor(UntilWatermarkProcessor):
     """Sorts the rows that a watermark completes. Later rows belong after them."""
 
-    def __init__(self, ordering: Ordering, buffering: CompiledHolding, emits_late: bool) -> None:
+    def __init__(self, ordering: Ordering, buffering: CompiledBuffering, emits_late: bool) -> None:
         super().__init__(buffering, emits_late=emits_late)
         self._ordering = ordering
 
     def results(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        frame = Frame(rows.columns, rows.num_rows, self.context.job.evaluation)
+        frame = EvaluationInput(rows.columns, rows.num_rows, self.context.job.evaluation)
         order = self._ordering.indices(self._ordering.columns(frame))
         for start in range(0, rows.num_rows, MAX_ROWS):
             yield rows.take(order.slice(start, MAX_ROWS))
 
 
-def timed_sort(
-    keys: Sequence[SortKey], buffering: Holding, emits_late: bool = False
+def event_time_sort(
+    keys: Sequence[SortKey], buffering: Buffering, emits_late: bool = False
 ) -> ProcessorFactory:
     """Return a supplier of processors that emit their rows in the order of `keys`.
 
@@ -42,5 +42,5 @@ def timed_sort(
     buffering: how long rows wait; its bounded column is the first key.
     emits_late: whether late rows are emitted on output 1.
     """
-    ordering, compiled = Ordering(keys), CompiledHolding(buffering)
-    return lambda: TimedSort(ordering, compiled, emits_late)
+    ordering, compiled = Ordering(keys), CompiledBuffering(buffering)
+    return lambda: EventTimeSortProcessor(ordering, compiled, emits_late)

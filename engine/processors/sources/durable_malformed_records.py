@@ -13,18 +13,20 @@ import pyarrow as pa
 from runnel.connector import END, End, EventTimeMark, Pause, Sink, SourcePartition, Token
 from runnel.processor import JobContext
 from runnel.processors.sinks.durable_write import ASK_AGAIN
-from runnel.processors.sources.malformed_partition import DivertingPartition
-from runnel.relation.nodes import Divert
+from runnel.processors.sources.malformed_partition import MalformedRecordPartition
+from runnel.relation.nodes import MalformedOutput
 
 
-class DurableDivertingPartition(DivertingPartition):
+class DurableMalformedRecordPartition(MalformedRecordPartition):
     """A partition whose position includes the records that it has staged.
 
     It ends only when its last records are committed, since a partition that has ended has no
     position.
     """
 
-    def __init__(self, partition: SourcePartition, output: Divert, context: JobContext) -> None:
+    def __init__(
+        self, partition: SourcePartition, output: MalformedOutput, context: JobContext
+    ) -> None:
         super().__init__(partition, output)
         self._context = context
         self._epoch = 0
@@ -32,7 +34,7 @@ class DurableDivertingPartition(DivertingPartition):
         self._recovering: Sequence[Token] = ()
         self._has_ended = False
         self._ask_at = 0
-        self._wake: Callable[[], None] = _nobody
+        self._wake: Callable[[], None] = _ignore
 
     def open(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -97,5 +99,5 @@ class DurableDivertingPartition(DivertingPartition):
         return sink
 
 
-def _nobody() -> None:
+def _ignore() -> None:
     """The waker before the partition is opened."""

@@ -18,7 +18,7 @@ from runnel.processors.sources.partition_watermarks import (
 )
 
 
-class ImposeOrder(Processor):
+class ImposeOrderProcessor(Processor):
     """Emits its rows, each batch followed by a watermark. Its input counts as one partition."""
 
     def __init__(self, rule: CompiledTimeRule) -> None:
@@ -103,4 +103,4 @@ class ImposeOrder(Processor):
 def impose_order(rule: TimeRule) -> ProcessorFactory:
     """Return a supplier of processors that generate watermarks from their rows by `rule`."""
     compiled = CompiledTimeRule(rule)
-    return lambda: ImposeOrder(compiled)
+    return lambda: ImposeOrderProcessor(compiled)

@@ -20,7 +20,7 @@ from runnel.connector import (
 )
 from runnel.expressions.kernels.values import array_of
 from runnel.processor import ExpiredPosition
-from runnel.relation.nodes import Divert
+from runnel.relation.nodes import MalformedOutput
 from runnel.sqltypes import VARCHAR
 
 MOST_WAITING = 4096
@@ -30,10 +30,10 @@ They are committed earlier when the source has no rows at the time.
 """
 
 
-class DivertingPartition(SourcePartition):
+class MalformedRecordPartition(SourcePartition):
     """A partition that writes its malformed records to a sink of its own."""
 
-    def __init__(self, partition: SourcePartition, output: Divert) -> None:
+    def __init__(self, partition: SourcePartition, output: MalformedOutput) -> None:
         self._partition = partition
         self.identity = partition.identity
         self._output = output

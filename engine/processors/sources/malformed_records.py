@@ -13,14 +13,14 @@ from runnel.connector import (
 )
 from runnel.errors import Error
 from runnel.processor import Guarantee, JobContext
-from runnel.processors.sources.malformed_partition import DivertingPartition
-from runnel.relation.nodes import Divert
+from runnel.processors.sources.malformed_partition import MalformedRecordPartition
+from runnel.relation.nodes import MalformedOutput
 
 FIELDS = ("place", "record", "reason")
 """The columns that a mapping for malformed records may have."""
 
 
-class DivertingSource(Source):
+class MalformedRecordSource(Source):
     """A source that writes its malformed records to a table. Blocking, since sinks are blocking.
 
     source: the source of rows and records.
@@ -31,7 +31,7 @@ class DivertingSource(Source):
 
     cooperative = False
 
-    def __init__(self, source: Source, output: Divert, scan_id: str = "") -> None:
+    def __init__(self, source: Source, output: MalformedOutput, scan_id: str = "") -> None:
         self._source = source
         self._output = output
         self._scan_id = scan_id
@@ -119,12 +119,16 @@ class DivertingSource(Source):
 
     def _with_output(self, partition: SourcePartition, context: JobContext) -> SourcePartition:
         if not self._is_durable(context):
-            return DivertingPartition(partition, self._output)
+            return MalformedRecordPartition(partition, self._output)
         # Imported on first use: only named jobs take snapshots.
-        from runnel.processors.sources.durable_malformed_records import DurableDivertingPartition
+        from runnel.processors.sources.durable_malformed_records import (
+            DurableMalformedRecordPartition,
+        )
 
         request = self._durable_request(partition.identity, context)
-        return DurableDivertingPartition(partition, replace(self._output, request=request), context)
+        return DurableMalformedRecordPartition(
+            partition, replace(self._output, request=request), context
+        )
 
     def _durable_request(self, identity: str, context: JobContext) -> SinkRequest:
         owner = f"{context.owner}/malformed records of {self._scan_id}/{identity}"

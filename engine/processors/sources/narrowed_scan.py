@@ -9,8 +9,8 @@ from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
 from runnel.expressions.nodes import Expression
 from runnel.processor import Inbox, JobContext, Processor
 from runnel.processors.calc import Transform, compile_transform
-from runnel.processors.joins.key_filter import WantedKeys
-from runnel.processors.sources.scan import Scan
+from runnel.processors.joins.key_filter import KeyFilter
+from runnel.processors.sources.scan import ScanProcessor
 from runnel.processors.sources.scan_state import ScanShare
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ Keys = tuple[Expression, ...]
 """Expressions over the columns of a fragment."""
 
 
-class NarrowedScan(Scan):
+class NarrowedScan(ScanProcessor):
     """Collects the keys from its inputs, then reads the rows of the fragment that pass the filters.
 
     The keys of filter number i arrive on input i.
@@ -31,7 +31,7 @@ class NarrowedScan(Scan):
     ) -> None:
         super().__init__(share, transform, cooperative=True, slow=False)
         self._rows = rows
-        self._filters = [(item, WantedKeys([key.type for key in item])) for item in keys]
+        self._filters = [(item, KeyFilter([key.type for key in item])) for item in keys]
         self._is_split = False
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
@@ -47,7 +47,7 @@ class NarrowedScan(Scan):
         return super().complete()
 
 
-class _Supplier(ProcessorSupplier):
+class _NarrowedScanSupplier(ProcessorSupplier):
     def __init__(self, processor: Processor) -> None:
         self._processor = processor
 
@@ -74,7 +74,7 @@ class NarrowedScanSupplier(ProcessorMetaSupplier):
     ) -> Sequence[ProcessorSupplier]:
         share = ScanShare(self._source, context, {}, frozenset())
         rows = self._source.prepare(context)
-        return [_Supplier(NarrowedScan(share, self._transform, rows, self._keys))]
+        return [_NarrowedScanSupplier(NarrowedScan(share, self._transform, rows, self._keys))]
 
 
 def narrowed_scan(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, numbers
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.processor import ACTIVE, Active, Idle, Item, Watermark
@@ -98,7 +98,7 @@ class CompiledTimeRule:
             batch = self._select(batch, context)
         if not batch.num_rows:
             return None
-        found = evaluate(self._time, Frame(batch.columns, batch.num_rows, context))
+        found = evaluate(self._time, EvaluationInput(batch.columns, batch.num_rows, context))
         times = event_times(found)
         if not times.null_count:
             return int(numbers(times, np.int64).max())

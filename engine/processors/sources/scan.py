@@ -19,9 +19,9 @@ from runnel.processor import JobContext, Processor
 from runnel.processors.calc import (
     SLOW_ROWS,
     Transform,
+    chunked,
     compile_transform,
     divided,
-    pieces,
     works_slowly,
 )
 from runnel.processors.sources.scan_state import (
@@ -30,7 +30,7 @@ from runnel.processors.sources.scan_state import (
     decode,
     encode,
     named,
-    place_of,
+    position_text,
 )
 from runnel.processors.stateful.buffered import MAKING_TIME, EmittingProcessor
 
@@ -81,7 +81,7 @@ class OpenPartition:
         self._wake_processor()
 
 
-class Scan(EmittingProcessor):
+class ScanProcessor(EmittingProcessor):
     """Reads its partitions in turn, and emits their transformed batches.
 
     A partition that pauses isn't read before it is due.
@@ -178,7 +178,7 @@ class Scan(EmittingProcessor):
             self._open.remove(partition)
         elif isinstance(item, pa.RecordBatch):
             if self._is_slow and item.num_rows > SLOW_ROWS:
-                self.emit_all(pieces(item, self._transform, self.context.job.evaluation))
+                self.emit_all(chunked(item, self._transform, self.context.job.evaluation))
             else:
                 self._emit_transformed(item)
         return self.drain()
@@ -224,7 +224,7 @@ class Scan(EmittingProcessor):
         name = self._names[number]
         if not is_open:
             return SavedPartition(name, is_begun=True, is_ended=True)
-        return SavedPartition(name, place_of(self._partitions[number]), self._begun[number])
+        return SavedPartition(name, position_text(self._partitions[number]), self._begun[number])
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         self._saved.extend(decode(batch))
@@ -347,5 +347,5 @@ def scan(
     transform = compile_transform(condition, projections, names)
     is_slow = works_slowly(condition, projections)
     return ScanMetaSupplier(
-        source, lambda share: Scan(share, transform, source.cooperative, is_slow)
+        source, lambda share: ScanProcessor(share, transform, source.cooperative, is_slow)
     )

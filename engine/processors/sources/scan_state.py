@@ -88,7 +88,7 @@ def decode(batch: pa.RecordBatch) -> list[SavedPartition]:
     ]
 
 
-def place_of(partition: SourcePartition) -> str | None:
+def position_text(partition: SourcePartition) -> str | None:
     """Return the position of a partition as JSON text; None if it has none."""
     token = partition.position()
     return None if token is None else json.dumps(token, ensure_ascii=False)

@@ -16,11 +16,11 @@ from runnel.processors.sources.partition_watermarks import (
     PartitionTimes,
     TimeRule,
 )
-from runnel.processors.sources.scan import FAR_FUTURE, Scan, ScanMetaSupplier
+from runnel.processors.sources.scan import FAR_FUTURE, ScanMetaSupplier, ScanProcessor
 from runnel.processors.sources.scan_state import SavedPartition, ScanShare
 
 
-class TimedScan(Scan):
+class WatermarkScanProcessor(ScanProcessor):
     """Emits watermarks after the rows that they were generated from."""
 
     def __init__(
@@ -127,5 +127,6 @@ def event_time_scan(
     transform = compile_transform(condition, projections, names)
     is_slow, rule = works_slowly(condition, projections), CompiledTimeRule(time)
     return ScanMetaSupplier(
-        source, lambda share: TimedScan(share, transform, source.cooperative, is_slow, rule)
+        source,
+        lambda share: WatermarkScanProcessor(share, transform, source.cooperative, is_slow, rule),
     )

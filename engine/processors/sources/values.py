@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import join_arrays, make_batch
 from runnel.dag import ProcessorFactory
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Expression, Literal
@@ -20,7 +20,7 @@ Column = Any
 """A pyarrow Array if all values are literals, or else a list of the evaluators of its values."""
 
 
-class Values(EmittingProcessor):
+class ValuesProcessor(EmittingProcessor):
     """Emits its rows, all from the processor with index 0."""
 
     holds_snapshots = True
@@ -42,7 +42,7 @@ class Values(EmittingProcessor):
 def _evaluated(column: Column, context: EvaluationContext) -> pa.Array:
     if not isinstance(column, list):
         return column
-    frame = Frame((), 1, context)
+    frame = EvaluationInput((), 1, context)
     return join_arrays([evaluate(item, frame) for item in column])
 
 
@@ -55,7 +55,7 @@ def values(rows: tuple[tuple[Expression, ...], ...], names: tuple[str, ...]) -> 
     names: the names of the columns.
     """
     if not rows:
-        return lambda: Values([], pa.schema([]), 0)
+        return lambda: ValuesProcessor([], pa.schema([]), 0)
     columns: list[Column] = []
     fields = []
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
@@ -63,7 +63,7 @@ def values(rows: tuple[tuple[Expression, ...], ...], names: tuple[str, ...]) -> 
         fields.append(pa.field(name, to_arrow(kind)))
         columns.append(_prepared(column, kind))
     schema, count = pa.schema(fields), len(rows)
-    return lambda: Values(columns, schema, count)
+    return lambda: ValuesProcessor(columns, schema, count)
 
 
 def _prepared(column: tuple[Expression, ...], kind: SqlType) -> Column:

@@ -19,16 +19,16 @@ from runnel.columns.batches import Mask, from_flags, from_numbers, numbers
 from runnel.dag import ProcessorFactory
 from runnel.processor import Watermark
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
-from runnel.processors.stateful.late_output import DivertingProcessor
-from runnel.processors.stateful.row_buffer import CompiledHolding, Holding
+from runnel.processors.stateful.late_output import LateOutputProcessor
+from runnel.processors.stateful.row_buffer import Buffering, CompiledBuffering
 
 _SCHEMA = pa.schema([(name, pa.int64()) for name in ("watermark", "time", "floor")])
 
 
-class LateFilter(DivertingProcessor):
+class LateFilterProcessor(LateOutputProcessor):
     """Emits the rows that are on time on output 0, and late rows on output 1."""
 
-    def __init__(self, buffering: CompiledHolding, lateness: int) -> None:
+    def __init__(self, buffering: CompiledBuffering, lateness: int) -> None:
         super().__init__(True, buffering.unit)
         self._buffering = buffering
         self._lateness = lateness
@@ -93,11 +93,11 @@ class LateFilter(DivertingProcessor):
         return True
 
 
-def late_filter(buffering: Holding, lateness: int) -> ProcessorFactory:
+def late_filter(buffering: Buffering, lateness: int) -> ProcessorFactory:
     """Return a supplier of processors that emit late rows on output 1 and other rows on output 0.
 
     buffering: the bounds by which rows are due.
     lateness: how long before the watermark, in event time, a row may be due without being late.
     """
-    compiled = CompiledHolding(buffering)
-    return lambda: LateFilter(compiled, lateness)
+    compiled = CompiledBuffering(buffering)
+    return lambda: LateFilterProcessor(compiled, lateness)

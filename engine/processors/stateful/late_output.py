@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from runnel.processor import Inbox, Outbox, ProcessorContext
 from runnel.processors.stateful.buffered import EmittingProcessor
-from runnel.processors.stateful.late_rows import LateRows
+from runnel.processors.stateful.late_rows import LateRowCounter
 from runnel.storage.memory_budget import LEAST_SHARE, Reservation, state_too_large
 
 RESULTS, LATE = 0, 1
@@ -28,7 +28,7 @@ LARGE_BATCH = 256
 """The state's size is also computed after each batch of more than 1/LARGE_BATCH of the limit."""
 
 
-class DivertingProcessor(EmittingProcessor):
+class LateOutputProcessor(EmittingProcessor):
     """Emits results and, if requested, late rows, and limits the memory of its state.
 
     The result of `state_size`, without the state in files (`spilled_size`), is compared with the
@@ -51,12 +51,12 @@ class DivertingProcessor(EmittingProcessor):
         self._is_overdue = False
         self._accounted_at = ACCOUNTED_ROWS
         self._unit = unit
-        self._late_rows: LateRows | None = None
+        self._late_rows: LateRowCounter | None = None
         self._late: deque[tuple[pa.RecordBatch, int]] = deque()
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
-        self._late_rows = LateRows(context, self._unit)
+        self._late_rows = LateRowCounter(context, self._unit)
         self._reservation = Reservation(context.job.memory, self.weight)
 
     @property
@@ -128,7 +128,7 @@ class DivertingProcessor(EmittingProcessor):
         return 0 if self._late_rows is None else self._late_rows.count
 
     def note_late(self, count: int, least: int, watermark: int) -> None:
-        """Like `LateRows.add`."""
+        """Like `LateRowCounter.add`."""
         assert self._late_rows is not None
         self._late_rows.add(count, least, watermark)
 

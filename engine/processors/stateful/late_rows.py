@@ -11,7 +11,7 @@ LOG_INTERVAL = 1_000_000_000
 """Minimum time between two lines of the log, in nanoseconds."""
 
 
-class LateRows:
+class LateRowCounter:
     """The late rows of one processor.
 
     unit: the unit of event times, for the log: "µs", or "" for integers.

@@ -26,7 +26,7 @@ from runnel.columns.batches import (
     numbers,
     validity,
 )
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.processor import Watermark
@@ -39,12 +39,12 @@ NEVER = np.iinfo(np.int64).max
 ALWAYS = np.iinfo(np.int64).min
 """The due time of a row that any watermark completes."""
 
-_SEEN = "$seen"
-_SCHEMA = pa.schema([pa.field("$watermark", pa.int64()), pa.field(_SEEN, pa.int64())])
+_WATERMARK_TIME = "$seen"
+_SCHEMA = pa.schema([pa.field("$watermark", pa.int64()), pa.field(_WATERMARK_TIME, pa.int64())])
 
 
 @frozen
-class Holding:
+class Buffering:
     """How long rows wait.
 
     bounds: pairs of an expression over the row and its bound. A row waits until one of the
@@ -73,7 +73,7 @@ class Late:
     watermark: int
 
 
-class CompiledHolding:
+class CompiledBuffering:
     """A compiled Holding, shared by executions.
 
     lead: as in Holding.
@@ -81,7 +81,7 @@ class CompiledHolding:
     watermarks: the numbers of the watermarks, ascending.
     """
 
-    def __init__(self, buffering: Holding) -> None:
+    def __init__(self, buffering: Buffering) -> None:
         self.lead = buffering.lead
         self.unit = "" if buffering.bounds[0][0].type.is_integer else "µs"
         self.watermarks = sorted({bound.watermark for _, bound in buffering.bounds})
@@ -97,7 +97,7 @@ class CompiledHolding:
 
     def due(self, batch: pa.RecordBatch, context: EvaluationContext) -> list[Indexes]:
         """Return for each watermark the due times of the rows: it must exceed them."""
-        frame = Frame(batch.columns, batch.num_rows, context)
+        frame = EvaluationInput(batch.columns, batch.num_rows, context)
         found = []
         for bounds in self._bounds:
             times = [
@@ -113,7 +113,7 @@ class CompiledHolding:
 
 
 @dataclass(slots=True)
-class _Run:
+class _DueRun:
     """Some rows of a batch that wait in memory.
 
     batch: the batch.
@@ -129,7 +129,7 @@ class _Run:
     first: list[int]
     last: list[int]
 
-    def at(self, mask: Mask) -> _Run:
+    def at(self, mask: Mask) -> _DueRun:
         """Return the rows where `mask` is true."""
         return _run(self.batch, self.rows[mask], [item[mask] for item in self.due])
 
@@ -143,11 +143,11 @@ class _Run:
         )
 
 
-def _run(batch: pa.RecordBatch, rows: Indexes, due: list[Indexes]) -> _Run:
+def _run(batch: pa.RecordBatch, rows: Indexes, due: list[Indexes]) -> _DueRun:
     """Make a run; a batch of which fewer than half of the rows wait is copied to free memory."""
     if 2 * len(rows) < batch.num_rows:
         batch, rows = batch.take(indexes(rows)), np.arange(len(rows))
-    return _Run(
+    return _DueRun(
         batch, rows, due, [int(item.min()) for item in due], [int(item.max()) for item in due]
     )
 
@@ -185,16 +185,16 @@ _STEP_SAMPLES = 16
 """Number of due times that are sampled per step."""
 
 
-class HeldRows:
+class RowBuffer:
     """The buffered rows of one processor.
 
     watermarks: the time of each observed watermark, by its number.
     count: the number of rows.
     """
 
-    def __init__(self, buffering: CompiledHolding) -> None:
+    def __init__(self, buffering: CompiledBuffering) -> None:
         self._buffering = buffering
-        self._runs: list[_Run] = []
+        self._runs: list[_DueRun] = []
         self._files: list[_File] = []
         self.watermarks: dict[int, int] = {}
         self.count = 0
@@ -339,8 +339,8 @@ class HeldRows:
         return self._select(0, is_taken=False)
 
     def _select(self, lead: int, is_taken: bool) -> list[pa.RecordBatch]:
-        found: list[_Run] = []
-        retained: list[_Run] = []
+        found: list[_DueRun] = []
+        retained: list[_DueRun] = []
         for run in self._runs:
             limits = [self.watermarks.get(number, ALWAYS) for number in self._buffering.watermarks]
             if all(

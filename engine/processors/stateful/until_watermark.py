@@ -9,8 +9,8 @@ import pyarrow as pa
 from runnel.columns.batches import join_batches
 from runnel.columns.key_hash import keyed_state
 from runnel.processor import Watermark
-from runnel.processors.stateful.late_output import DivertingProcessor
-from runnel.processors.stateful.row_buffer import CompiledHolding, HeldRows
+from runnel.processors.stateful.late_output import LateOutputProcessor
+from runnel.processors.stateful.row_buffer import CompiledBuffering, RowBuffer
 from runnel.storage.memory_budget import Reservation
 
 WEIGHT = 2
@@ -21,7 +21,7 @@ TAKEN_SHARE = 4
 hold."""
 
 
-class HoldingProcessor(DivertingProcessor):
+class UntilWatermarkProcessor(LateOutputProcessor):
     """Emits `results` of the rows that a watermark completes, and at the end of the remaining rows.
 
     buffering: how long rows wait.
@@ -32,10 +32,10 @@ class HoldingProcessor(DivertingProcessor):
     holds = "the rows that wait for the watermark"
 
     def __init__(
-        self, buffering: CompiledHolding, keys: tuple[int, ...] = (), emits_late: bool = False
+        self, buffering: CompiledBuffering, keys: tuple[int, ...] = (), emits_late: bool = False
     ) -> None:
         super().__init__(emits_late, buffering.unit)
-        self.buffer = HeldRows(buffering)
+        self.buffer = RowBuffer(buffering)
         self._keys = keys
         self._is_done = False
 
@@ -120,7 +120,7 @@ class HoldingProcessor(DivertingProcessor):
 
 
 def stepwise(
-    buffer: HeldRows, watermark: Watermark | None, reservation: Reservation
+    buffer: RowBuffer, watermark: Watermark | None, reservation: Reservation
 ) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
     """Remove the rows that a watermark completes from a buffer, in steps that fit into memory.
 

@@ -17,25 +17,29 @@ import pyarrow as pa
 from runnel.columns.batches import MAX_ROWS, Indexes, Mask, indexes
 from runnel.columns.key_hash import hash_columns
 from runnel.dag import ProcessorFactory
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.processor import Watermark
 from runnel.processors.grouping.row_identity import factorise, same
 from runnel.processors.joins.build_side import JoinPlan, JoinShape
 from runnel.processors.joins.index import all_valid
-from runnel.processors.stream_joins.buffered_join import WaitingProcessor, restored_rows, rows_state
+from runnel.processors.stream_joins.buffered_join import (
+    BufferedJoinProcessor,
+    restored_rows,
+    rows_state,
+)
 from runnel.processors.stream_joins.sorted_runs import (
     NEVER,
     TAME_TIME,
-    Rows,
-    Run,
-    Sought,
+    JoinRows,
+    Probe,
+    SortedRun,
     joined,
     times_of,
 )
 from runnel.relation.nodes import Field, JoinKind
-from runnel.relation.stream_joins import AsOfShape, divided_by
+from runnel.relation.stream_joins import AsOfShape, partition_columns
 from runnel.relation.streams import TimeBound
 
 LEFT, RIGHT = 0, 1
@@ -74,13 +78,13 @@ class AsOfPlan:
         self.rows = JoinPlan(JoinShape(kind, None, columns), keys, fields, names)
         self.shape = shape
         self.times = tuple(compile_expression(time) for time in times)
-        self.divided_by = divided_by(*keys)
+        self.divided_by = partition_columns(*keys)
         self.numbers = tuple(sorted({bound.watermark for _, bound in shape.bounds}))
         self.unit = "" if times[LEFT].type.is_integer else "µs"
 
     def rows_of(
         self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext
-    ) -> tuple[Rows, Mask | None]:
+    ) -> tuple[JoinRows, Mask | None]:
         """Return the rows of a batch that have a key and a time, and their mask (None: all).
 
         The times of both sides are transformed (negated for `forward`, reduced by 1 for a strict
@@ -92,7 +96,7 @@ class AsOfPlan:
             else self.rows.build_keys(batch, evaluation)
         )
         found, there = times_of(
-            evaluate(self.times[side], Frame(batch.columns, batch.num_rows, evaluation))
+            evaluate(self.times[side], EvaluationInput(batch.columns, batch.num_rows, evaluation))
         )
         times = np.clip(found, -TAME_TIME, TAME_TIME)
         times = -times if self.shape.forward else times
@@ -106,12 +110,12 @@ class AsOfPlan:
             else None
         )
         holds = (
-            [_hold(number, self.shape.bounds, batch) for number in self.numbers]
+            [_watermark_limits(number, self.shape.bounds, batch) for number in self.numbers]
             if side == LEFT
             else []
         )
         matched = np.zeros(batch.num_rows, np.bool_)
-        rows = Rows(
+        rows = JoinRows(
             batch, hash_columns(keys) if keys else None, keys, times, expiry, holds, matched
         )
         if valid is None or valid.all():
@@ -119,7 +123,9 @@ class AsOfPlan:
         return rows.kept(valid), valid
 
 
-def _hold(number: int, bounds: Sequence[tuple[int, TimeBound]], batch: pa.RecordBatch) -> Indexes:
+def _watermark_limits(
+    number: int, bounds: Sequence[tuple[int, TimeBound]], batch: pa.RecordBatch
+) -> Indexes:
     """Return the limit of a watermark of the left side while each row waits."""
     least = np.full(batch.num_rows, NEVER)
     for column, bound in bounds:
@@ -130,7 +136,7 @@ def _hold(number: int, bounds: Sequence[tuple[int, TimeBound]], batch: pa.Record
     return least
 
 
-class AsOfJoin(WaitingProcessor):
+class AsOfJoinProcessor(BufferedJoinProcessor):
     """Buffers versions, and left rows until their versions are complete."""
 
     holds = "the versions of an as-of join and the rows that wait for them"
@@ -161,7 +167,7 @@ class AsOfJoin(WaitingProcessor):
             self.count_late(late, rows.times, self.seen[bound.watermark])
             self.tell_late(RIGHT, rows.batch, late)
         if rows.count:
-            self._versions.add(Run(rows))
+            self._versions.add(SortedRun(rows))
             self._prune()
             self.account()
 
@@ -185,10 +191,10 @@ class AsOfJoin(WaitingProcessor):
             )
         yield from self._resolved(rows, np.flatnonzero(~waits))
         if waits.any():
-            self._left_rows.add(Run(rows if waits.all() else rows.kept(waits)))
+            self._left_rows.add(SortedRun(rows if waits.all() else rows.kept(waits)))
             self.account()
 
-    def _too_late(self, rows: Rows) -> Mask | None:
+    def _too_late(self, rows: JoinRows) -> Mask | None:
         """Return a mask of the left rows that are late by their own watermark; None if none is.
 
         Their versions may have been removed.
@@ -233,7 +239,7 @@ class AsOfJoin(WaitingProcessor):
             rows.times[order][1:] <= least
         )
         kept = rows.kept(~has_next)
-        versions.runs = [Run(kept)]
+        versions.runs = [SortedRun(kept)]
         self._kept = kept.count
 
     def _prune_runs(self, least: int) -> None:
@@ -247,13 +253,13 @@ class AsOfJoin(WaitingProcessor):
                 continue
             rest = run.rows.kept(~old)
             if rest.count:
-                kept.append(Run(rest))
+                kept.append(SortedRun(rest))
                 if run.is_spilled:
                     kept[-1].put_into_file(self._reservation.memory)
         self._versions.runs = kept
         self._kept = self._versions.held
 
-    def _resolved(self, rows: Rows, chosen: Indexes) -> Iterator[pa.RecordBatch]:
+    def _resolved(self, rows: JoinRows, chosen: Indexes) -> Iterator[pa.RecordBatch]:
         """Yield left rows with their versions."""
         for start in range(0, len(chosen), MAX_ROWS):
             part = chosen[start : start + MAX_ROWS]
@@ -264,7 +270,7 @@ class AsOfJoin(WaitingProcessor):
                     yield self._pairs(rows.batch, part[hits], run, found[hits])
             yield from self._alone(rows.batch, part[best < 0])
 
-    def _found(self, rows: Rows, chosen: Indexes) -> tuple[Indexes, Indexes]:
+    def _found(self, rows: JoinRows, chosen: Indexes) -> tuple[Indexes, Indexes]:
         """Return for each left row the number of the run with its version, and the row in that run.
 
         −1 if the left row has no version.
@@ -288,7 +294,7 @@ class AsOfJoin(WaitingProcessor):
         return best, found
 
     def _pairs(
-        self, left: pa.RecordBatch, rows: Indexes, run: Run, versions: Indexes
+        self, left: pa.RecordBatch, rows: Indexes, run: SortedRun, versions: Indexes
     ) -> pa.RecordBatch:
         plan = self._plan.rows
         columns = [left.column(i).take(indexes(rows)) for i in plan.left_output]
@@ -345,11 +351,11 @@ class AsOfJoin(WaitingProcessor):
         side, given, _ = restored_rows(batch)
         rows, _ = self._plan.rows_of(side, given, self.context.job.evaluation)
         if rows.count:
-            (self._left_rows if side == LEFT else self._versions).add(Run(rows))
+            (self._left_rows if side == LEFT else self._versions).add(SortedRun(rows))
             self.account_for(batch)
 
 
-def superseded(run: Run, runs: Sequence[Run], least: int) -> Mask:
+def superseded(run: SortedRun, runs: Sequence[SortedRun], least: int) -> Mask:
     """Return a mask of a run's versions that a later version of their key supersedes.
 
     The later version must not be after `least`.
@@ -376,7 +382,7 @@ def superseded(run: Run, runs: Sequence[Run], least: int) -> Mask:
     return old
 
 
-def latest(rows: Rows, chosen: Indexes, run: Run) -> Indexes:
+def latest(rows: JoinRows, chosen: Indexes, run: SortedRun) -> Indexes:
     """Return for each chosen row the row of a run with its key and the latest time up to its own.
 
     −1 if there is none.
@@ -384,7 +390,7 @@ def latest(rows: Rows, chosen: Indexes, run: Run) -> Indexes:
     assert rows.times is not None and run.rows.times is not None
     times = rows.times[chosen]
     hashes = None if rows.hashes is None else rows.hashes[chosen]
-    first, counts = run.find(Sought(len(chosen), hashes, None, times))
+    first, counts = run.find(Probe(len(chosen), hashes, None, times))
     at = first + counts - 1
     result = np.full(len(chosen), -1)
     open_rows = np.flatnonzero(counts)
@@ -419,4 +425,4 @@ def as_of_join(
     right side is broadcast.
     """
     plan = AsOfPlan(shape, keys, times, fields, names, columns)
-    return lambda: AsOfJoin(plan)
+    return lambda: AsOfJoinProcessor(plan)

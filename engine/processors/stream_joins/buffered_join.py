@@ -27,10 +27,10 @@ from runnel.columns.batches import (
 from runnel.columns.key_hash import keyed_state
 from runnel.processor import Watermark
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME, LEAST_TIME
-from runnel.processors.stateful.late_output import LATE, DivertingProcessor
-from runnel.processors.stream_joins.sorted_runs import Rows, RunBuffer
+from runnel.processors.stateful.late_output import LATE, LateOutputProcessor
+from runnel.processors.stream_joins.sorted_runs import JoinRows, RunBuffer
 
-_SEEN, _TOLD = "$seen", "$told"
+_OBSERVED, _EMITTED = "$seen", "$told"
 _MARKS = ("$left", "$right")
 
 
@@ -47,7 +47,7 @@ class _Step(Enum):
     PROMISING = 2
 
 
-class WaitingProcessor(DivertingProcessor):
+class BufferedJoinProcessor(LateOutputProcessor):
     """A processor of two inputs, 0 and 1, whose rows wait for each other.
 
     At a watermark (`on_watermark`) or the end of an input (`on_end`) it emits the results, and then
@@ -229,14 +229,14 @@ class WaitingProcessor(DivertingProcessor):
         if known:
             columns = [from_numbers(np.array(known, np.int64), pa.int64())]
             columns += [_times(known, times) for times in (self.seen, self._told)]
-            yield pa.RecordBatch.from_arrays(columns, names=["$watermark", _SEEN, _TOLD])
+            yield pa.RecordBatch.from_arrays(columns, names=["$watermark", _OBSERVED, _EMITTED])
 
     def restores_watermarks(self, batch: pa.RecordBatch) -> bool:
         """Restore watermarks from a batch of state; returns whether the batch contains watermarks.
 
         If several processors saved a watermark, the least time counts.
         """
-        if batch.schema.names[-1] != _TOLD:
+        if batch.schema.names[-1] != _EMITTED:
             return False
         known = numbers(batch.column(0), np.int64).tolist()
         for times, column in ((self.seen, batch.column(1)), (self._told, batch.column(2))):
@@ -247,7 +247,7 @@ class WaitingProcessor(DivertingProcessor):
         return True
 
 
-def rows_state(side: int, rows: Rows, divided_by: Sequence[int]) -> pa.RecordBatch:
+def rows_state(side: int, rows: JoinRows, divided_by: Sequence[int]) -> pa.RecordBatch:
     """Make a batch of state from rows that wait, with a column for whether each was matched.
 
     side: 0 for the left side, 1 for the right side.

@@ -23,15 +23,19 @@ from runnel.errors import DataError
 from runnel.expressions.nodes import Expression
 from runnel.processor import Watermark
 from runnel.processors.joins.build_side import JoinShape
-from runnel.processors.stream_joins.buffered_join import WaitingProcessor, restored_rows, rows_state
+from runnel.processors.stream_joins.buffered_join import (
+    BufferedJoinProcessor,
+    restored_rows,
+    rows_state,
+)
 from runnel.processors.stream_joins.interval_matching import Matching
 from runnel.processors.stream_joins.interval_plan import LEFT, RIGHT, IntervalPlan
-from runnel.processors.stream_joins.sorted_runs import Rows, Run
+from runnel.processors.stream_joins.sorted_runs import JoinRows, SortedRun
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.stream_joins import IntervalShape
 
 
-class IntervalJoin(WaitingProcessor):
+class IntervalJoinProcessor(BufferedJoinProcessor):
     """Joins the rows of two inputs as they arrive."""
 
     def __init__(self, plan: IntervalPlan) -> None:
@@ -58,7 +62,7 @@ class IntervalJoin(WaitingProcessor):
             return
         matching = Matching(plan, side, self.context.job.evaluation)
         matching.late, matching.horizon = self._too_late(side, rows), self.buffers[1 - side].horizon
-        run = Run(rows)
+        run = SortedRun(rows)
         for other in self.buffers[1 - side]:
             for mine, theirs in matching.pairs(run, other):
                 yield from (
@@ -69,12 +73,12 @@ class IntervalJoin(WaitingProcessor):
         waits = self._waits(side, rows)
         if not waits.all():
             yield from self._alone(side, rows.batch, np.flatnonzero(~waits & ~rows.matched))
-            run = Run(rows.kept(waits))
+            run = SortedRun(rows.kept(waits))
         if run.rows.count:
             self.buffers[side].add(run)
             self.account()
 
-    def _too_late(self, side: int, rows: Rows) -> Mask | None:
+    def _too_late(self, side: int, rows: JoinRows) -> Mask | None:
         """Return a mask of the rows whose matches may have been removed; None if there are none."""
         horizon, place = self.buffers[1 - side].horizon, self._plan.late_by[side]
         if horizon is None or place is None:
@@ -86,7 +90,7 @@ class IntervalJoin(WaitingProcessor):
         self.tell_late(side, rows.batch, late)
         return late
 
-    def _waits(self, side: int, rows: Rows) -> Mask:
+    def _waits(self, side: int, rows: JoinRows) -> Mask:
         """Return a mask of the rows of a side that a later row may match."""
         if self.ended[1 - side]:
             return np.zeros(rows.count, np.bool_)
@@ -99,7 +103,7 @@ class IntervalJoin(WaitingProcessor):
         return waits
 
     def _matched(
-        self, first: Run, left: Indexes, second: Run, right: Indexes
+        self, first: SortedRun, left: Indexes, second: SortedRun, right: Indexes
     ) -> Iterator[pa.RecordBatch]:
         """Yield the results of matching pairs."""
         plan = self._plan
@@ -205,7 +209,7 @@ class IntervalJoin(WaitingProcessor):
         rows, _ = self._plan.rows_of(side, given, self.context.job.evaluation)
         rows.matched = matched
         if rows.count:
-            self.buffers[side].add(Run(rows))
+            self.buffers[side].add(SortedRun(rows))
             self.account_for(batch)
 
     def finish_restore(self) -> bool:
@@ -236,4 +240,4 @@ def interval_join(
     names: the names of the result's columns.
     """
     plan = IntervalPlan(shape, keys, fields, names)
-    return lambda: IntervalJoin(plan)
+    return lambda: IntervalJoinProcessor(plan)

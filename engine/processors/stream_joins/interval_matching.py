@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Mask, indexes, true_flags
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import Evaluator, evaluate
 from runnel.processors.grouping.row_identity import same
 from runnel.processors.joins.range_pairs import pairs_in_ranges
 from runnel.processors.stream_joins.interval_plan import LEFT, RIGHT, IntervalPlan
-from runnel.processors.stream_joins.sorted_runs import Run, Sought
+from runnel.processors.stream_joins.sorted_runs import Probe, SortedRun
 
 
 class Matching:
@@ -31,7 +31,7 @@ class Matching:
         self.late: Mask | None = None
         self.horizon: int | None = None
 
-    def pairs(self, run: Run, other: Run) -> Iterator[tuple[Indexes, Indexes]]:
+    def pairs(self, run: SortedRun, other: SortedRun) -> Iterator[tuple[Indexes, Indexes]]:
         """Yield the matching rows of `run` and of `other`, in chunks.
 
         A chunk may be empty, as a point where the cooperative call may end.
@@ -48,7 +48,7 @@ class Matching:
             true = self._true(run, mine, other, theirs)
             yield (mine, theirs) if true is None else (mine[true], theirs[true])
 
-    def _sought(self, run: Run, other: Run) -> tuple[Sought, bool]:
+    def _sought(self, run: SortedRun, other: SortedRun) -> tuple[Probe, bool]:
         """Return the probe for the other side's rows, in the order of the run.
 
         Also returns whether the probe searches by time.
@@ -59,16 +59,18 @@ class Matching:
         rows, order, link = run.rows, run.order, self._plan.time_bounds
         hashes = None if rows.hashes is None else rows.hashes[order]
         if link is None or rows.times is None or run.is_wild or other.is_wild:
-            return Sought(rows.count, hashes, None, None), False
+            return Probe(rows.count, hashes, None, None), False
         times = rows.times[order]
         low, high = (
             (link.low, link.high) if self._side == LEFT else (_minus(link.high), _minus(link.low))
         )
         earliest = None if low is None else times + low
         latest = None if high is None else times + high
-        return Sought(rows.count, hashes, earliest, latest), True
+        return Probe(rows.count, hashes, earliest, latest), True
 
-    def _true(self, run: Run, rows: Indexes, other: Run, others: Indexes) -> Mask | None:
+    def _true(
+        self, run: SortedRun, rows: Indexes, other: SortedRun, others: Indexes
+    ) -> Mask | None:
         """Return a mask of the candidates that match; None if all do."""
         plan = self._plan
         true = np.ones(len(rows), np.bool_)
@@ -98,7 +100,7 @@ class Matching:
                 )
         return None if true.all() else true
 
-    def _within(self, run: Run, rows: Indexes, other: Run, others: Indexes) -> Mask:
+    def _within(self, run: SortedRun, rows: Indexes, other: SortedRun, others: Indexes) -> Mask:
         """Return a mask of the pairs within the time bounds, after a search by truncated times."""
         link = self._plan.time_bounds
         assert link is not None and run.rows.times is not None and other.rows.times is not None
@@ -116,8 +118,8 @@ class Matching:
         self,
         condition: Evaluator,
         columns: frozenset[int],
-        left: tuple[Run, Indexes],
-        right: tuple[Run, Indexes],
+        left: tuple[SortedRun, Indexes],
+        right: tuple[SortedRun, Indexes],
     ) -> Mask:
         """Return a mask of the pairs for which a condition is true.
 
@@ -135,7 +137,9 @@ class Matching:
                 given[place] = second.rows.batch.column(place - plan.left_width).take(
                     indexes(right_rows)
                 )
-        return true_flags(evaluate(condition, Frame(given, len(left_rows), self._evaluation)))
+        return true_flags(
+            evaluate(condition, EvaluationInput(given, len(left_rows), self._evaluation))
+        )
 
 
 def _minus(value: int | None) -> int | None:

@@ -18,9 +18,9 @@ from runnel.expressions.nodes import Expression, columns_of
 from runnel.processors.joins.build_side import JoinPlan, JoinShape
 from runnel.processors.joins.index import all_valid, is_integer_like
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME, LEAST_TIME, less
-from runnel.processors.stream_joins.sorted_runs import NEVER, Rows, times_of
+from runnel.processors.stream_joins.sorted_runs import NEVER, JoinRows, times_of
 from runnel.relation.nodes import Field, JoinKind
-from runnel.relation.stream_joins import IntervalShape, WaitingSide, divided_by
+from runnel.relation.stream_joins import BufferedSide, IntervalShape, partition_columns
 from runnel.sqltypes import to_arrow
 
 LEFT, RIGHT = 0, 1
@@ -63,7 +63,7 @@ class IntervalPlan:
         self.waiting = (times.left, times.right)
         self.emits_late = times.emits_late
         self.tied = {} if times.tie is None else dict([times.tie])
-        self.divided_by = divided_by(*keys)
+        self.divided_by = partition_columns(*keys)
         self.by_time: Evaluator | None = (
             None if times.condition is None else compile_expression(times.condition)
         )
@@ -81,11 +81,14 @@ class IntervalPlan:
             for column, _ in self.waiting[side].bounds
         ]
         self.unit = "" if any(item.is_integer for item in timed) else "µs"
-        self.late_by = (_place(times.left, times.right), _place(times.right, times.left))
+        self.late_by = (
+            _expiry_watermark(times.left, times.right),
+            _expiry_watermark(times.right, times.left),
+        )
 
     def rows_of(
         self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext
-    ) -> tuple[Rows, Mask | None]:
+    ) -> tuple[JoinRows, Mask | None]:
         """Return the rows of a batch that can match, and the mask of these rows (None: all)."""
         keys = (
             self.rows.probe_keys(batch, evaluation)
@@ -107,7 +110,9 @@ class IntervalPlan:
             expiry = found if expiry is None else np.minimum(expiry, found)
         matched = np.zeros(batch.num_rows, np.bool_)
         hashes = hash_columns(keys) if keys else None
-        rows = Rows(batch, hashes, keys, times, expiry, holds_of(waiting, batch), matched)
+        rows = JoinRows(
+            batch, hashes, keys, times, expiry, watermark_limits(waiting, batch), matched
+        )
         if valid is None or valid.all():
             return rows, None
         return rows.kept(valid), valid
@@ -117,7 +122,7 @@ def _is_integer(key: Expression) -> bool:
     return is_integer_like(to_arrow(key.type))
 
 
-def _place(side: WaitingSide, other: WaitingSide) -> int | None:
+def _expiry_watermark(side: BufferedSide, other: BufferedSide) -> int | None:
     """Return the index of the side's own watermark that removes rows of the other side."""
     return side.numbers.index(other.watermark) if other.watermark in side.numbers else None
 
@@ -128,7 +133,7 @@ def _both(first: Mask | None, second: Mask | None) -> Mask | None:
     return first & second
 
 
-def holds_of(waiting: WaitingSide, batch: pa.RecordBatch) -> list[Indexes]:
+def watermark_limits(waiting: BufferedSide, batch: pa.RecordBatch) -> list[Indexes]:
     """Return for each of a side's watermarks, in order, its limits while the rows wait."""
     found: dict[int, Indexes] = {}
     for column, bound in waiting.bounds:

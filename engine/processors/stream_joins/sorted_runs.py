@@ -64,7 +64,7 @@ def times_of(column: pa.Array) -> tuple[Indexes, Mask | None]:
 
 
 @dataclass(slots=True)
-class Rows:
+class JoinRows:
     """Rows of one side, and the data that is computed for each row.
 
     batch: the rows.
@@ -89,10 +89,10 @@ class Rows:
     def count(self) -> int:
         return len(self.matched)
 
-    def kept(self, mask: Mask) -> Rows:
+    def kept(self, mask: Mask) -> JoinRows:
         """Return the rows for which `mask` is true."""
         chosen = from_flags(mask)
-        return Rows(
+        return JoinRows(
             self.batch.filter(chosen),
             None if self.hashes is None else self.hashes[mask],
             [key.filter(chosen) for key in self.keys],
@@ -103,10 +103,10 @@ class Rows:
         )
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def joined(parts: Sequence[JoinRows]) -> JoinRows:
     """Concatenate rows of the same side."""
     first = parts[0]
-    return Rows(
+    return JoinRows(
         join_batches([part.batch for part in parts]),
         None if first.hashes is None else np.concatenate([part.hashes for part in parts]),
         [join_arrays([part.keys[i] for part in parts]) for i in range(len(first.keys))],
@@ -118,7 +118,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 @dataclass(slots=True)
-class Sought:
+class Probe:
     """A probe: the rows whose matches are searched.
 
     count: the number of rows.
@@ -140,11 +140,11 @@ class Sought:
 #   order      [1, 2, 0]: the rows sorted by word
 #   find       a probe for the key A with times from 11 to 12 searches the words A|1 and A|2: they
 #              are at the positions 1 and 2 (the end), so there is 1 candidate at order[1], row 2
-class Run:
+class SortedRun:
     """Rows that are searched together."""
 
     def __init__(
-        self, rows: Rows, order: Indexes | None = None, by_expiry: Indexes | None = None
+        self, rows: JoinRows, order: Indexes | None = None, by_expiry: Indexes | None = None
     ) -> None:
         """Sort rows.
 
@@ -216,7 +216,7 @@ class Run:
         batch = make_batch(mapped.columns[: rows.batch.num_columns], rows.batch.schema, rows.count)
         own_keys = iter(mapped.columns[rows.batch.num_columns : width])
         places = [_is_among(key, rows.batch.columns) for key in rows.keys]
-        self.rows = Rows(
+        self.rows = JoinRows(
             batch,
             _words_of(found, rows.hashes),
             [next(own_keys) if place is None else batch.column(place) for place in places],
@@ -266,7 +266,7 @@ class Run:
             return self.file_bytes + self.rows.count
         return int(self.rows.batch.nbytes) + _BYTES_PER_ROW * self.rows.count
 
-    def find(self, sought: Sought) -> tuple[Indexes, Indexes]:
+    def find(self, sought: Probe) -> tuple[Indexes, Indexes]:
         """Return for each probe row the start of its candidates in `order`, and their number."""
         count, hashes = sought.count, sought.hashes
         if self._sorted is None:
@@ -346,7 +346,7 @@ class Run:
         mask = self._living(horizon)
         return int((self.rows.times if mask is None else self.rows.times[mask]).min(initial=NEVER))
 
-    def living_rows(self, horizon: int | None) -> Rows:
+    def living_rows(self, horizon: int | None) -> JoinRows:
         mask = self._living(horizon)
         return self.rows if mask is None else self.rows.kept(mask)
 
@@ -358,7 +358,7 @@ class Run:
         return living
 
 
-def merged(runs: Sequence[Run], horizon: int | None) -> Run:
+def merged(runs: Sequence[SortedRun], horizon: int | None) -> SortedRun:
     """Merge the living rows of several runs into one run."""
     parts, orders, by_expiry = [], [], []
     first = 0
@@ -372,7 +372,7 @@ def merged(runs: Sequence[Run], horizon: int | None) -> Run:
             + (np.arange(rows.count) if run._by_expiry is None else _left(run._by_expiry, mask))
         )
         first += rows.count
-    made = Run(joined(parts), np.concatenate(orders), np.concatenate(by_expiry))
+    made = SortedRun(joined(parts), np.concatenate(orders), np.concatenate(by_expiry))
     if horizon is not None:
         made.expire(horizon)
     return made
@@ -423,10 +423,10 @@ class RunBuffer:
     """The runs of one side."""
 
     def __init__(self) -> None:
-        self.runs: list[Run] = []
+        self.runs: list[SortedRun] = []
         self.horizon: int | None = None
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[SortedRun]:
         return iter(tuple(self.runs))
 
     @property
@@ -439,7 +439,7 @@ class RunBuffer:
         """The approximate size of the runs in bytes."""
         return sum(run.size for run in self.runs)
 
-    def add(self, run: Run) -> None:
+    def add(self, run: SortedRun) -> None:
         """Add a run without expired rows, and merge it with runs of similar size in memory."""
         runs = self.runs
         runs.append(run)
@@ -480,7 +480,7 @@ class RunBuffer:
             both.put_into_file(memory)
             runs[-2:] = [both]
 
-    def expire(self, horizon: int) -> list[tuple[Rows, Indexes]]:
+    def expire(self, horizon: int) -> list[tuple[JoinRows, Indexes]]:
         """Remove and return the rows that expire before `horizon`."""
         self.horizon = horizon if self.horizon is None else max(self.horizon, horizon)
         kept, expired = [], []
@@ -504,7 +504,7 @@ class RunBuffer:
         found = [run.expiries_before(horizon) for run in self.runs]
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
-    def take_all(self) -> Iterator[Rows]:
+    def take_all(self) -> Iterator[JoinRows]:
         """Remove all runs and yield their living rows."""
         runs, self.runs = self.runs, []
         return (run.living_rows(self.horizon) for run in runs)

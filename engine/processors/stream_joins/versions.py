@@ -22,7 +22,7 @@ Buckets = Indexes
 
 
 @dataclass(slots=True)
-class _Run:
+class _BucketRun:
     """Some rows of a batch.
 
     batch: the batch.
@@ -34,8 +34,8 @@ class _Run:
     rows: Indexes
     buckets: Buckets
 
-    def at(self, mask: Mask) -> _Run:
-        return _Run(self.batch, self.rows[mask], self.buckets[mask])
+    def at(self, mask: Mask) -> _BucketRun:
+        return _BucketRun(self.batch, self.rows[mask], self.buckets[mask])
 
     @property
     def taken(self) -> pa.RecordBatch:
@@ -46,7 +46,7 @@ class _Run:
         )
 
 
-class KeptRows:
+class RetainedRows:
     """The buffered rows of one processor.
 
     buckets_of: returns the bucket of each row of a batch.
@@ -55,7 +55,7 @@ class KeptRows:
 
     def __init__(self, buckets_of: Callable[[pa.RecordBatch], Buckets]) -> None:
         self._buckets_of = buckets_of
-        self._runs: list[_Run] = []
+        self._runs: list[_BucketRun] = []
         self.count = 0
 
     @property
@@ -67,12 +67,14 @@ class KeptRows:
         """Add rows, merged with preceding runs that aren't larger."""
         if not batch.num_rows:
             return
-        run = _Run(batch, np.arange(batch.num_rows), self._buckets_of(batch))
+        run = _BucketRun(batch, np.arange(batch.num_rows), self._buckets_of(batch))
         self.count += batch.num_rows
         while self._runs and len(self._runs[-1].rows) <= len(run.rows) < MAX_ROWS:
             last = self._runs.pop()
             both = join_batches([last.taken, run.taken])
-            run = _Run(both, np.arange(both.num_rows), np.concatenate((last.buckets, run.buckets)))
+            run = _BucketRun(
+                both, np.arange(both.num_rows), np.concatenate((last.buckets, run.buckets))
+            )
         self._runs.append(run)
 
     def take(self, buckets: Buckets) -> list[pa.RecordBatch]:
@@ -98,17 +100,17 @@ class KeptRows:
             mask = wanted(taken)
             left = np.flatnonzero(mask)
             kept = taken if len(left) == len(mask) else taken.take(indexes(left))
-            self._replace(run, _Run(kept, np.arange(len(left)), run.buckets[mask]))
+            self._replace(run, _BucketRun(kept, np.arange(len(left)), run.buckets[mask]))
         self._tidy()
 
-    def _replace(self, run: _Run, other: _Run | None) -> None:
+    def _replace(self, run: _BucketRun, other: _BucketRun | None) -> None:
         left = 0 if other is None else len(other.rows)
         self.count -= len(run.rows) - left
         if other is None:
             run.rows = run.rows[:0]
             return
         if 2 * left < other.batch.num_rows:
-            other = _Run(other.taken, np.arange(left), other.buckets)
+            other = _BucketRun(other.taken, np.arange(left), other.buckets)
         run.batch, run.rows, run.buckets = other.batch, other.rows, other.buckets
 
     def _tidy(self) -> None:

@@ -30,11 +30,15 @@ from runnel.processors.joins.build_side import (
 )
 from runnel.processors.sources.partition_watermarks import less
 from runnel.processors.stateful.until_watermark import TAKEN_SHARE
-from runnel.processors.stream_joins.buffered_join import WaitingProcessor, restored_rows, rows_state
-from runnel.processors.stream_joins.interval_plan import holds_of
-from runnel.processors.stream_joins.sorted_runs import NEVER, Rows, Run, times_of
+from runnel.processors.stream_joins.buffered_join import (
+    BufferedJoinProcessor,
+    restored_rows,
+    rows_state,
+)
+from runnel.processors.stream_joins.interval_plan import watermark_limits
+from runnel.processors.stream_joins.sorted_runs import NEVER, JoinRows, SortedRun, times_of
 from runnel.relation.nodes import Field
-from runnel.relation.stream_joins import TimedShape, WaitingSide
+from runnel.relation.stream_joins import BufferedSide, WindowJoinShape
 from runnel.storage.memory_budget import LEAST_BYTES
 
 LEFT, RIGHT = 0, 1
@@ -43,12 +47,12 @@ STEP_SAMPLES = 16
 """Number of times that are sampled per step."""
 
 
-class TimedPlan:
+class WindowJoinPlan:
     """A compiled join, shared by executions."""
 
     def __init__(
         self,
-        shape: tuple[JoinShape, TimedShape],
+        shape: tuple[JoinShape, WindowJoinShape],
         keys: tuple[Sequence[Expression], Sequence[Expression]],
         fields: tuple[Sequence[Field], Sequence[Field]],
         names: tuple[str, ...],
@@ -57,7 +61,7 @@ class TimedPlan:
         link = self.times.time_bounds
         assert link.low is not None and link.low == link.high
         self.rows = JoinPlan(join, keys, fields, names)
-        self.sides = tuple(WaitingSide(bounds=bounds) for bounds in self.times.bounds)
+        self.sides = tuple(BufferedSide(bounds=bounds) for bounds in self.times.bounds)
         self.columns = (link.left, link.right)
         self.apart = (0, link.low)
         """For each side, the difference of its time and the shared time."""
@@ -67,23 +71,23 @@ class TimedPlan:
         )
         self.unit = "" if fields[LEFT][link.left].type.is_integer else "µs"
 
-    def rows_of(self, side: int, batch: pa.RecordBatch) -> tuple[Rows, Mask | None]:
+    def rows_of(self, side: int, batch: pa.RecordBatch) -> tuple[JoinRows, Mask | None]:
         """Return the rows of a batch that have a time, and their mask (None: all)."""
         times, there = times_of(batch.column(self.columns[side]))
         expiry = less(times, self.apart[side])
-        rows = Rows(
+        rows = JoinRows(
             batch,
             None,
             [],
             None,
             expiry,
-            holds_of(self.sides[side], batch),
+            watermark_limits(self.sides[side], batch),
             np.zeros(batch.num_rows, np.bool_),
         )
         return (rows, None) if there is None or there.all() else (rows.kept(there), there)
 
 
-class _Part:
+class _RowSelection:
     """Rows that are joined.
 
     batch: the batch that has them.
@@ -117,10 +121,10 @@ class _Part:
                 yield self._batch.take(indexes(self._chosen[start : start + step]))
 
 
-class TimedJoin(WaitingProcessor):
+class WindowJoinProcessor(BufferedJoinProcessor):
     """Buffers the rows of both inputs until both watermarks have passed their time."""
 
-    def __init__(self, plan: TimedPlan) -> None:
+    def __init__(self, plan: WindowJoinPlan) -> None:
         gives_right = not plan.rows.is_left_only
         numbers = (plan.sides[LEFT].numbers, plan.sides[RIGHT].numbers if gives_right else ())
         super().__init__(
@@ -141,23 +145,25 @@ class TimedJoin(WaitingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         rows, valid = self._plan.rows_of(ordinal, batch)
-        alone = [] if valid is None else [_Part(batch, np.flatnonzero(~valid))]
+        alone = [] if valid is None else [_RowSelection(batch, np.flatnonzero(~valid))]
         horizon = self._horizon()
         if horizon is not None and rows.count:
             assert rows.expiry is not None
             late = rows.expiry < horizon
             if late.any():
                 self.count_late(late, rows.expiry, horizon)
-                alone.append(_Part(rows.batch, np.flatnonzero(late)))
+                alone.append(_RowSelection(rows.batch, np.flatnonzero(late)))
                 rows = rows.kept(~late)
         if rows.count:
-            self.buffers[ordinal].add(Run(rows))
+            self.buffers[ordinal].add(SortedRun(rows))
             self.account()
         if alone:
             # These rows match nothing, as their time is NULL or they are late.
             self.emit_all(self._joined(*((alone, []) if ordinal == LEFT else ([], alone))))
 
-    def _joined(self, left: Sequence[_Part], right: Sequence[_Part]) -> Iterator[pa.RecordBatch]:
+    def _joined(
+        self, left: Sequence[_RowSelection], right: Sequence[_RowSelection]
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the results of completed rows."""
         plan = self._plan.rows
         most = self._most_bytes
@@ -172,7 +178,7 @@ class TimedJoin(WaitingProcessor):
             yield from table.lonely_build_rows()
 
     def _joined_by_parts(
-        self, left: Sequence[_Part], right: Sequence[_Part], most: int
+        self, left: Sequence[_RowSelection], right: Sequence[_RowSelection], most: int
     ) -> Iterator[pa.RecordBatch]:
         """Like `_joined` for a right side that exceeds `most` bytes.
 
@@ -221,13 +227,13 @@ class TimedJoin(WaitingProcessor):
             return
         for step in [*self._steps(horizon), horizon]:
             taken = [
-                [_Part(rows.batch, gone) for rows, gone in buffer.expire(step)]
+                [_RowSelection(rows.batch, gone) for rows, gone in buffer.expire(step)]
                 for buffer in self.buffers
             ]
             if is_end and step == horizon:
                 for parts, buffer in zip(taken, self.buffers, strict=True):
                     parts.extend(
-                        _Part(rows.batch, None) for rows in buffer.take_all() if rows.count
+                        _RowSelection(rows.batch, None) for rows in buffer.take_all() if rows.count
                     )
             if taken[LEFT] or taken[RIGHT]:
                 yield from self._joined(*taken)
@@ -278,7 +284,7 @@ class TimedJoin(WaitingProcessor):
         side, given, _ = restored_rows(batch)
         rows, _ = self._plan.rows_of(side, given)
         if rows.count:
-            self.buffers[side].add(Run(rows))
+            self.buffers[side].add(SortedRun(rows))
             self.account_for(batch)
 
 
@@ -296,8 +302,8 @@ def _gathered(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[pa.
         yield held
 
 
-def timed_join(
-    shape: tuple[JoinShape, TimedShape],
+def window_join(
+    shape: tuple[JoinShape, WindowJoinShape],
     keys: tuple[Sequence[Expression], Sequence[Expression]],
     fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
@@ -311,5 +317,5 @@ def timed_join(
     fields: the fields of the left side, then of the right side.
     names: the names of the result's columns.
     """
-    plan = TimedPlan(shape, keys, fields, names)
-    return lambda: TimedJoin(plan)
+    plan = WindowJoinPlan(shape, keys, fields, names)
+    return lambda: WindowJoinProcessor(plan)

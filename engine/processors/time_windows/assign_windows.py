@@ -134,7 +134,7 @@ class AssignWindowsPlan:
             )
 
 
-class AssignWindows(EmittingProcessor):
+class AssignWindowsProcessor(EmittingProcessor):
     """Puts the bounds behind the rows, repeated where a row is in several windows."""
 
     def __init__(self, plan: AssignWindowsPlan) -> None:
@@ -209,4 +209,4 @@ def assign_windows(
     and the three bounds; of these only the ones at `columns` (None: all), in that order, called by
     `names`. Not for sessions."""
     plan = AssignWindowsPlan(shape, time.index, time.type, names, columns, time.position)
-    return lambda: AssignWindows(plan)
+    return lambda: AssignWindowsProcessor(plan)

@@ -21,7 +21,7 @@ import numpy as np
 
 from runnel.columns.batches import Indexes, Mask, Numbers, indexes
 from runnel.expressions.aggregates.states import LARGEST, sum_overflow
-from runnel.processors.grouping.group_state import Layout, Partial
+from runnel.processors.grouping.group_state import GroupLayout, Partial
 from runnel.processors.time_windows.dense_states import DenseState
 from runnel.processors.time_windows.frames import FEW_ROWS, FrameTimes, next_end
 from runnel.processors.time_windows.key_slots import KeySlots
@@ -50,7 +50,9 @@ class DenseFrame:
 class DenseFrames:
     """As `WindowFrames`, of groups whose states are all numbers."""
 
-    def __init__(self, times: FrameTimes, layout: Layout, states: Sequence[DenseState]) -> None:
+    def __init__(
+        self, times: FrameTimes, layout: GroupLayout, states: Sequence[DenseState]
+    ) -> None:
         self._times = times
         self._states = states
         self._keys = KeySlots(layout.key_types)

@@ -18,9 +18,9 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import Mask, Numbers, from_numbers, numbers, validity
 from runnel.errors import Position
 from runnel.expressions.aggregates.states import (
+    AggregateState,
     Count,
     Extreme,
-    State,
     SumDecimal,
     SumDouble,
     SumInteger,
@@ -88,7 +88,7 @@ class DenseState:
         return from_numbers(words, self.type, valid)
 
 
-def dense_state(state: State) -> DenseState | None:
+def dense_state(state: AggregateState) -> DenseState | None:
     """How a state is kept as numbers; None if it can't be."""
     if isinstance(state, Count):
         return DenseState(pa.int64(), np.int64, np.add, 0, deducts=True, nullable=False)

@@ -19,10 +19,16 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, Mask, from_numbers, indexes, no_rows, numbers, validity
 from runnel.columns.key_hash import keyed_state
 from runnel.dag import ProcessorFactory
-from runnel.expressions.nodes import Aggregate, Column, Expression
+from runnel.expressions.nodes import AggregateCall, Column, Expression
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.grouping.aggregation import Aggregation, Stage
-from runnel.processors.grouping.group_state import GroupState, Layout, Partial, appended, exported
+from runnel.processors.grouping.aggregation import Aggregation, AggregationStage
+from runnel.processors.grouping.group_state import (
+    GroupLayout,
+    GroupState,
+    Partial,
+    appended,
+    exported,
+)
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
 from runnel.processors.time_windows.assign_windows import AssignWindowsPlan, bounds_range, place
 from runnel.processors.time_windows.dense_frames import DenseFrames
@@ -69,9 +75,9 @@ class FramedAggregation(Aggregation):
     def __init__(
         self,
         framed: FramedKeys,
-        aggregates: tuple[Aggregate, ...],
+        aggregates: tuple[AggregateCall, ...],
         names: tuple[str, ...],
-        stage: Stage,
+        stage: AggregationStage,
     ) -> None:
         frame = Column(index=framed.time.index, name=framed.time.name, type=BIGINT)
         internal = (
@@ -83,7 +89,7 @@ class FramedAggregation(Aggregation):
             aggregates,
             internal,
             stage,
-            counts_rows=stage is not Stage.SINGLE,
+            counts_rows=stage is not AggregationStage.SINGLE,
         )
         self.framed = framed
         self.times = FrameTimes(framed.shape)
@@ -98,7 +104,7 @@ class FramedAggregation(Aggregation):
         least, greatest = bounds_range(time_type)
         self.tame_times = (least + framed.shape.size, greatest - framed.shape.size)
         """Times whose windows have bounds of the type for sure."""
-        if stage is not Stage.ACCUMULATE:
+        if stage is not AggregationStage.ACCUMULATE:
             self.schema = self._window_schema(names)
 
     def _window_schema(self, names: tuple[str, ...]) -> pa.Schema:
@@ -157,17 +163,17 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
             self._dense_frames(layout) or self._sparse_frames(layout) for layout in self._layouts
         ]
 
-    def _dense_frames(self, layout: Layout) -> DenseFrames | None:
+    def _dense_frames(self, layout: GroupLayout) -> DenseFrames | None:
         states = [dense_state(state) for state in layout.states]
         dense = [state for state in states if state is not None]
         return DenseFrames(self._framed.times, layout, dense) if len(dense) == len(states) else None
 
-    def _sparse_frames(self, layout: Layout) -> WindowFrames:
+    def _sparse_frames(self, layout: GroupLayout) -> WindowFrames:
         return WindowFrames(self._framed.times, GroupState(layout, self.check_accumulated).combine)
 
     def spill(self) -> None:
         super().spill()
-        if self._aggregation.stage is not Stage.ACCUMULATE and self.can_spill:
+        if self._aggregation.stage is not AggregationStage.ACCUMULATE and self.can_spill:
             self._spill_frames()
 
     def _spill_frames(self) -> None:
@@ -226,7 +232,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         return (late, gone) if valid is None else (late & valid, gone & valid)
 
     def settle(self) -> None:
-        if self._aggregation.stage is Stage.ACCUMULATE:
+        if self._aggregation.stage is AggregationStage.ACCUMULATE:
             super().settle()
             return
         if self.is_spilled or self._spilled:
@@ -245,7 +251,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
             self._until = max(self._until, moment)
 
     def finish(self) -> None:
-        if self._aggregation.stage is Stage.ACCUMULATE:
+        if self._aggregation.stage is AggregationStage.ACCUMULATE:
             super().finish()
             return
         if self.is_spilled or self._spilled:
@@ -404,9 +410,9 @@ def _with_end(partial: Partial, end: int) -> Partial:
 
 def framed_aggregate(
     framed: FramedKeys,
-    aggregates: tuple[Aggregate, ...],
+    aggregates: tuple[AggregateCall, ...],
     names: tuple[str, ...],
-    stage: Stage,
+    stage: AggregationStage,
     diverts: bool = False,
 ) -> ProcessorFactory:
     """A supplier of processors that aggregate by windows and keys. Between two stages the edge must

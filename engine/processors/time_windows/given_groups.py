@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Mask, indexes
-from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial
+from runnel.processors.grouping.group_state import WEIGHT, GroupLayout, Partial
 from runnel.processors.time_windows.timed_groups import TimedGroups
 from runnel.processors.time_windows.timed_runs import DueTimes, with_keys
 from runnel.storage.memory_budget import Memory
@@ -20,7 +20,7 @@ class GivenGroups:
 
     def __init__(
         self,
-        layouts: Sequence[Layout],
+        layouts: Sequence[GroupLayout],
         due: DueTimes,
         lateness: int,
         keys: int,

@@ -18,7 +18,7 @@ from runnel.columns.batches import Indexes, from_numbers, indexes, numbers
 from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.processors.grouping.group_state import (
     WEIGHT,
-    Layout,
+    GroupLayout,
     Partial,
     appended,
     exported,
@@ -42,7 +42,12 @@ class SpilledFrames:
     it."""
 
     def __init__(
-        self, times: FrameTimes, layout: Layout, combine: Combine, memory: Memory, level: int = 0
+        self,
+        times: FrameTimes,
+        layout: GroupLayout,
+        combine: Combine,
+        memory: Memory,
+        level: int = 0,
     ) -> None:
         self._times = times
         self._layout = layout

@@ -19,7 +19,13 @@ import pyarrow as pa
 
 from runnel.columns.batches import from_numbers, indexes, numbers
 from runnel.columns.key_hash import Hashes, hash_columns
-from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial, exported, partial_of
+from runnel.processors.grouping.group_state import (
+    WEIGHT,
+    GroupLayout,
+    Partial,
+    exported,
+    partial_of,
+)
 from runnel.processors.time_windows.timed_runs import (
     NEVER,
     DueTimes,
@@ -52,7 +58,7 @@ class SpilledGroups:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: GroupLayout,
         due: DueTimes,
         combine: Callable[[Sequence[Partial]], Partial],
         memory: Memory,

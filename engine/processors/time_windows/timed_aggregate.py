@@ -33,22 +33,22 @@ from runnel.columns.key_hash import (
 )
 from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregates.states import filled
-from runnel.expressions.context import Frame
+from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import evaluate
-from runnel.expressions.nodes import Aggregate, Expression
+from runnel.expressions.nodes import AggregateCall, Expression
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.grouping.aggregate import PASS_ON_SHARE
-from runnel.processors.grouping.aggregation import Aggregation, Stage, spread_out
+from runnel.processors.grouping.aggregation import Aggregation, AggregationStage, spread_out
 from runnel.processors.grouping.group_state import (
     WEIGHT,
+    GroupLayout,
     GroupState,
-    Layout,
     Partial,
     exported,
     partial_of,
 )
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
-from runnel.processors.stateful.late_output import DivertingProcessor
+from runnel.processors.stateful.late_output import LateOutputProcessor
 from runnel.processors.time_windows.given_groups import GivenGroups
 from runnel.processors.time_windows.timed_groups import TimedGroups, is_rows
 from runnel.processors.time_windows.timed_runs import DueTimes, with_keys
@@ -74,7 +74,7 @@ class Timing:
     counted: int | None = None
 
 
-class TimedAggregateProcessor(DivertingProcessor):
+class TimedAggregateProcessor(LateOutputProcessor):
     """Holds the open groups of its input."""
 
     holds = "the states of open groups"
@@ -109,7 +109,7 @@ class TimedAggregateProcessor(DivertingProcessor):
     def can_spill(self) -> bool:
         """Whether what is kept may be in files. Not where lateness looks for distinct arguments
         among all that were given."""
-        is_first = self._aggregation.stage is Stage.ACCUMULATE
+        is_first = self._aggregation.stage is AggregationStage.ACCUMULATE
         return is_first or not (self._timing.lateness and self._aggregation.distinct_sets)
 
     @property
@@ -118,7 +118,7 @@ class TimedAggregateProcessor(DivertingProcessor):
         return (self._groups, *self._distinct, *(() if self._given is None else self._given.groups))
 
     def spill(self) -> None:
-        if self._aggregation.stage is Stage.ACCUMULATE:
+        if self._aggregation.stage is AggregationStage.ACCUMULATE:
             self.end_restore()
             self._pass_on(self._groups.take_all())
         elif self.can_spill:
@@ -137,9 +137,9 @@ class TimedAggregateProcessor(DivertingProcessor):
             for item in aggregation.distinct_sets
         ]
         self._groups.notes_changes = (
-            self._timing.every is not None and aggregation.stage is not Stage.ACCUMULATE
+            self._timing.every is not None and aggregation.stage is not AggregationStage.ACCUMULATE
         )
-        if self._timing.lateness and aggregation.stage is not Stage.ACCUMULATE:
+        if self._timing.lateness and aggregation.stage is not AggregationStage.ACCUMULATE:
             layouts = [
                 aggregation.plain_layout,
                 *(item.layout for item in aggregation.distinct_sets),
@@ -157,14 +157,14 @@ class TimedAggregateProcessor(DivertingProcessor):
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         if self._timing.every is not None and not self.alarm:
             self.alarm = self.context.job.clock() + 1000 * self._timing.every
-        if self._aggregation.stage is Stage.COMBINE:
+        if self._aggregation.stage is AggregationStage.COMBINE:
             self._take_states(batch)
         else:
             self._take_rows(batch)
 
     def evaluated(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The key columns, then the argument columns of rows."""
-        frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
+        frame = EvaluationInput(batch.columns, batch.num_rows, self.context.job.evaluation)
         return [evaluate(item, frame) for item in self._aggregation.evaluators]
 
     def _take_rows(self, batch: pa.RecordBatch) -> None:
@@ -172,7 +172,7 @@ class TimedAggregateProcessor(DivertingProcessor):
         columns = self.evaluated(batch)
         num_rows = batch.num_rows
         least = self._due.least(columns)
-        if aggregation.stage is Stage.SINGLE and self._has_late(least):
+        if aggregation.stage is AggregationStage.SINGLE and self._has_late(least):
             late, gone = self.late_among(columns)
             if late.any():
                 counted = self._counted(late, columns)
@@ -188,7 +188,9 @@ class TimedAggregateProcessor(DivertingProcessor):
         for item, groups in zip(aggregation.distinct_sets, self._distinct, strict=True):
             rows = aggregation.distinct_rows(item, columns)
             groups.add(rows, len(rows[0]), self._due.least(rows))
-        if aggregation.stage is Stage.ACCUMULATE and self._groups.is_sparse(PASS_ON_SHARE):
+        if aggregation.stage is AggregationStage.ACCUMULATE and self._groups.is_sparse(
+            PASS_ON_SHARE
+        ):
             self._pass_on(self._groups.take_all())
 
     def _take_states(self, batch: pa.RecordBatch) -> None:
@@ -249,7 +251,7 @@ class TimedAggregateProcessor(DivertingProcessor):
 
     def flush(self) -> bool:
         if (
-            self._aggregation.stage is Stage.ACCUMULATE or self._given is not None
+            self._aggregation.stage is AggregationStage.ACCUMULATE or self._given is not None
         ) and self.drain():
             # Rows behind the watermark: the last stage may still be waiting for them, or they
             # change a result.
@@ -261,7 +263,7 @@ class TimedAggregateProcessor(DivertingProcessor):
     def on_idle(self) -> bool:
         """Who combines what is accumulated here won't wait for it: the rows so far would be
         late."""
-        if self._aggregation.stage is Stage.ACCUMULATE and self.drain():
+        if self._aggregation.stage is AggregationStage.ACCUMULATE and self.drain():
             self._pass_on(self._groups.take_all())
         return self.drain()
 
@@ -269,7 +271,7 @@ class TimedAggregateProcessor(DivertingProcessor):
         """Early results of the open groups that changed."""
         if self.alarm and self.drain():
             self.alarm = 0
-            if self._aggregation.stage is Stage.ACCUMULATE:
+            if self._aggregation.stage is AggregationStage.ACCUMULATE:
                 self._pass_on(self._groups.take_all())
             else:
                 self.emit_early()
@@ -331,7 +333,7 @@ class TimedAggregateProcessor(DivertingProcessor):
             self.emit_all(self._results_by_parts(self._times))
             return
         complete = self._groups.take_due(self._times)
-        if self._aggregation.stage is Stage.ACCUMULATE:
+        if self._aggregation.stage is AggregationStage.ACCUMULATE:
             self._pass_on(complete)
         elif complete is not None:
             self.emit_all(
@@ -433,7 +435,7 @@ class TimedAggregateProcessor(DivertingProcessor):
             self.emit_all(self._results_by_parts(None))
             return
         rest = self._groups.take_all()
-        if self._aggregation.stage is Stage.ACCUMULATE:
+        if self._aggregation.stage is AggregationStage.ACCUMULATE:
             self._pass_on(rest)
         elif rest is not None:
             parts = [rest, *(groups.take_all() for groups in self._distinct)]
@@ -529,7 +531,7 @@ class TimedAggregateProcessor(DivertingProcessor):
         """Of groups that were recombined those that are over belong to windows that others have
         given."""
         self.end_restore()
-        if self._is_recombined and self._aggregation.stage is not Stage.ACCUMULATE:
+        if self._is_recombined and self._aggregation.stage is not AggregationStage.ACCUMULATE:
             for groups in (self._groups, *self._distinct):
                 groups.collapse()
                 groups.forget_due(self._times)
@@ -548,7 +550,7 @@ class TimedAggregateProcessor(DivertingProcessor):
         self.__dict__.pop("_groups", None)
 
 
-def _with_states_of(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+def _with_states_of(batch: pa.RecordBatch, layout: GroupLayout) -> pa.RecordBatch:
     """Groups of an aggregation in more or fewer stages: of several stages the last state counts
     rows, for late ones."""
     width = len(layout.key_types) + len(layout.state_types)
@@ -563,12 +565,14 @@ def _with_states_of(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
 
 def timed_aggregate(
     keys: tuple[Expression, ...],
-    aggregates: tuple[Aggregate, ...],
+    aggregates: tuple[AggregateCall, ...],
     names: tuple[str, ...],
-    stage: Stage,
+    stage: AggregationStage,
     timing: Timing,
 ) -> ProcessorFactory:
     """A supplier of processors that group by `keys`, of which at least one has a bound, and
     aggregate. Stages, names and the edge between two stages are as in `aggregate`."""
-    aggregation = Aggregation(keys, aggregates, names, stage, counts_rows=stage is not Stage.SINGLE)
+    aggregation = Aggregation(
+        keys, aggregates, names, stage, counts_rows=stage is not AggregationStage.SINGLE
+    )
     return lambda: TimedAggregateProcessor(aggregation, timing)

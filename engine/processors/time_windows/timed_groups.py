@@ -20,7 +20,13 @@ import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, indexes, join_arrays, make_batch, numbers, repeated
 from runnel.columns.key_hash import RUN_METADATA, SAVER_METADATA
-from runnel.processors.grouping.group_state import GroupState, Layout, Partial, appended, partial_of
+from runnel.processors.grouping.group_state import (
+    GroupLayout,
+    GroupState,
+    Partial,
+    appended,
+    partial_of,
+)
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.sources.partition_watermarks import event_times
 from runnel.processors.time_windows.timed_runs import (
@@ -84,7 +90,11 @@ class TimedGroups:
     """The first of the keys by which groups are divided when they are put into files."""
 
     def __init__(
-        self, layout: Layout, due: DueTimes, check: Callable[[int], None], use_threads: bool = False
+        self,
+        layout: GroupLayout,
+        due: DueTimes,
+        check: Callable[[int], None],
+        use_threads: bool = False,
     ) -> None:
         self.layout = layout
         self._due = due
@@ -233,7 +243,7 @@ class TimedGroups:
         """Puts the keys that are remembered to those in files."""
         if self._spilled_changes is None:
             self._spilled_changes = TimedGroups(
-                Layout(self.layout.key_types, (), (), ()), self._due, self._check
+                GroupLayout(self.layout.key_types, (), (), ()), self._due, self._check
             )
         if self._changes:
             columns = self._changed_keys()
@@ -298,7 +308,7 @@ class TimedGroups:
         if not constant:
             return self._whole.collapse_rows(rows, count)
         kept = [key for key in range(width) if key not in constant]
-        narrow = Layout(
+        narrow = GroupLayout(
             tuple(layout.key_types[key] for key in kept),
             layout.argument_types,
             layout.states,

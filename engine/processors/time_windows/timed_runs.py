@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import Indexes, Mask, indexes, join_arrays, numbers, slices, validity
-from runnel.processors.grouping.group_state import Layout, Partial, exported
+from runnel.processors.grouping.group_state import GroupLayout, Partial, exported
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.sources.partition_watermarks import event_times, less
 from runnel.relation.streams import TimeBound
@@ -128,7 +128,7 @@ class TimedRun:
         return parts
 
     def save(
-        self, layout: Layout, make: Callable[[pa.RecordBatch], pa.RecordBatch]
+        self, layout: GroupLayout, make: Callable[[pa.RecordBatch], pa.RecordBatch]
     ) -> list[pa.RecordBatch]:
         """What is left as `make` puts it into state: the very same batches while it is the same."""
         if self.saved is None or self.saved[0] != self.start:

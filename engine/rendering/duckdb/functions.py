@@ -166,7 +166,7 @@ def _extract(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
 _UNITS = "microsecond millisecond second minute hour day week month quarter year decade".split()
 
 
-def _truncated_moment(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+def _truncated_timestamp(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     """DuckDB's centuries begin a year too early; local times as instants are told apart in its own
     way."""
     unit = call.arguments[0]
@@ -223,7 +223,7 @@ FUNCTIONS: dict[str, FunctionRule] = {
     "greatest": _extreme("greatest"),
     "least": _extreme("least"),
     "extract": _extract,
-    "date_trunc": _truncated_moment,
+    "date_trunc": _truncated_timestamp,
     "at_time_zone": _at_time_zone,
     "to_epoch_millis": _to_epoch_millis,
     "cardinality": typed("len({0})"),

@@ -53,7 +53,7 @@ _STREAM_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
 
 
 @frozen
-class Bound:
+class WindowBoundColumn:
     """One of the three columns of a window: `window` is what Spark knows it by, `place` that in
     WINDOW_COLUMNS; no `size`: a session."""
 
@@ -81,7 +81,7 @@ class _Streams(SparkRelations):
         super().__init__(rendering, scan)
         self._order = order
         self._times: dict[str, str] = {}
-        self._windows: dict[str, Bound] = {}
+        self._windows: dict[str, WindowBoundColumn] = {}
         self._sessions: dict[str, str] = {}
         """By a column's text the call that makes its window, which only GROUP BY may hold."""
         self._partitions: dict[str, frozenset[str]] = {}
@@ -195,7 +195,8 @@ class _Streams(SparkRelations):
             )
         shown = tuple(_shown(text, kind) for text in texts)
         self._windows.update(
-            (text, Bound(window, place, size, is_struct)) for place, text in enumerate(shown)
+            (text, WindowBoundColumn(window, place, size, is_struct))
+            for place, text in enumerate(shown)
         )
         return shown
 
@@ -368,7 +369,9 @@ class _Streams(SparkRelations):
         ]
         return f"{texts[0]} {self.same if number in node.null_safe else '='} {texts[1]}"
 
-    def _check_same_windows(self, node: nodes.Join, bounds: Sequence[Bound | None]) -> None:
+    def _check_same_windows(
+        self, node: nodes.Join, bounds: Sequence[WindowBoundColumn | None]
+    ) -> None:
         """Whole windows are compared: they must be the same where the two bounds are."""
         left, right = bounds
         if (

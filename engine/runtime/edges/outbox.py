@@ -185,11 +185,11 @@ class FanOutbox(BaseOutbox):
 
     __slots__ = ("_is_begun", "_outputs", "_waiting")
 
-    def __init__(self, outputs: Sequence[Output]) -> None:
+    def __init__(self, outputs: Sequence[OutputEdge]) -> None:
         super().__init__()
         self._outputs = outputs
         self._is_begun = False
-        self._waiting: list[Output] = []
+        self._waiting: list[OutputEdge] = []
 
     def offer(self, item: Item, ordinal: int = -1) -> bool:
         if ordinal >= len(self._outputs):
@@ -224,7 +224,7 @@ class FanOutbox(BaseOutbox):
     def is_partial(self) -> bool:  # type: ignore[override]
         return self.owed is not None and self._is_begun
 
-    def _push(self, output: Output) -> bool:
+    def _push(self, output: OutputEdge) -> bool:
         left = output.left
         through = output.push()
         if through or output.left < left:
@@ -242,7 +242,7 @@ class FanOutbox(BaseOutbox):
         return [queue for output in self._outputs for queue in output.queues]
 
 
-class Output:
+class OutputEdge:
     """The queues of one output edge, and the chunks of the current item that no queue has accepted.
 
     For example, a batch with the keys 1, 2, 3 on a PARTITIONED edge to two processors: `begin` sets
@@ -326,4 +326,4 @@ def make_outbox(outputs: Sequence[tuple[Routing, tuple[str, ...], Sequence[Queue
         return BaseOutbox()
     if len(outputs) == 1 and len(outputs[0][2]) == 1:
         return SingleOutbox(outputs[0][2][0])
-    return FanOutbox([Output(*output) for output in outputs])
+    return FanOutbox([OutputEdge(*output) for output in outputs])

@@ -52,7 +52,7 @@ from runnel.runtime.tasklets.state import (
     SAVE,
     SAVE_LAST,
     WATERMARK,
-    State,
+    TaskletState,
 )
 from runnel.runtime.tasklets.tasklet import Tasklet
 from runnel.runtime.threads.idle import Backoff
@@ -330,7 +330,7 @@ class ProcessorTasklet(Tasklet):
             self.state = SAVE
             self.resume = NEXT
 
-    def _forward_active(self, following: State, item: Active = ACTIVE) -> None:
+    def _forward_active(self, following: TaskletState, item: Active = ACTIVE) -> None:
         """Items follow that may be buffered here, so the consumers are informed first."""
         self.control = item
         self.following = following

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from runnel.runtime.edges.inputs import Inputs
     from runnel.runtime.edges.outbox import BaseOutbox
     from runnel.runtime.snapshots import SnapshotCoordinator
-    from runnel.runtime.tasklets.state import State
+    from runnel.runtime.tasklets.state import TaskletState
 
 
 class SteppedTasklet(Protocol):
@@ -40,8 +40,8 @@ class SteppedTasklet(Protocol):
     inputs: Inputs
     outbox: BaseOutbox
     snapshots: SnapshotCoordinator | None
-    state: State
-    resume: State
+    state: TaskletState
+    resume: TaskletState
     barrier: Barrier | None
     is_unwanted: bool
     state_rows: Iterator[pa.RecordBatch] | None

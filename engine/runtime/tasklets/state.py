@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class State(IntEnum):
+class TaskletState(IntEnum):
     """The next step of a tasklet."""
 
     INIT = 0
@@ -55,7 +55,7 @@ class State(IntEnum):
 
 
 # Global names, since an attribute of an Enum class is slow and a step reads several.
-INIT, RESTORE, FINISH_RESTORE, NEXT, PROCESS, WATERMARK, FLUSH, FORWARD = list(State)[:8]
+INIT, RESTORE, FINISH_RESTORE, NEXT, PROCESS, WATERMARK, FLUSH, FORWARD = list(TaskletState)[:8]
 (
     COMPLETE_EDGE,
     COMPLETE,
@@ -67,4 +67,4 @@ INIT, RESTORE, FINISH_RESTORE, NEXT, PROCESS, WATERMARK, FLUSH, FORWARD = list(S
     SAVE_LAST,
     ALARM,
     END,
-) = list(State)[8:]
+) = list(TaskletState)[8:]

@@ -39,7 +39,7 @@ class Pool(Protocol):
         """Will wake a tasklet, whatever its owner is."""
 
 
-class Caller:
+class CallingThread:
     """Owns the cooperative tasklets of one execution until it hands them over."""
 
     __slots__ = (

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
-from runnel.deadline import Patience
+from runnel.deadline import Deadline
 from runnel.runtime.tasklets.progress import DONE, NO_PROGRESS
 from runnel.runtime.tasklets.tasklet import Tasklet, take_turn
 from runnel.runtime.threads.clock import Clock
@@ -27,7 +27,7 @@ class DedicatedThread:
         """`execution` is the tasklet's, if it has one: cancelling it also cancels the waits in the
         processor's calls."""
         self.tasklet = tasklet
-        self._deadline = Patience(None)
+        self._deadline = Deadline(None)
         if execution is not None:
             execution.when_cancelled(self._deadline.cancel)
         self._clock = clock

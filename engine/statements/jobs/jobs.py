@@ -13,20 +13,20 @@ from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.foreign.job_runtime import TASKLETS
-from runnel.named_jobs.guarantees import promises_of, weaker
+from runnel.named_jobs.guarantees import guarantees_of, weaker
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshot
 from runnel.named_jobs.record.options import AUTO, NamedJobOptions, changed_options, read_options
 from runnel.named_jobs.record.record import JobRecord, encode
 from runnel.named_jobs.record.states import ENDED, EXPORTING, SUSPENDED, check_allowed
 from runnel.named_jobs.run import PreparedJob
-from runnel.named_jobs.state_evolution.adapted_store import meanings_in
+from runnel.named_jobs.state_evolution.adapted_store import signatures_in
 from runnel.named_jobs.state_evolution.compatibility import (
-    VertexFate,
-    check_fates,
+    VertexOutcome,
+    check_outcomes,
     explained,
-    fates,
     keeping,
+    state_outcomes,
 )
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import (
@@ -42,7 +42,7 @@ from runnel.processor import Guarantee
 from runnel.processors.sinks.write import WriteMetaSupplier
 from runnel.relation.streams import event_time_type
 from runnel.statements.arguments import argument_types, converted
-from runnel.statements.call import Call
+from runnel.statements.call import StatementCall
 from runnel.statements.queries import parallelism
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
         dag = dag.narrowed()
     return PreparedJob(
         dag=dag,
-        promise=promises_of(dag, record.options.guarantee)[0],
-        meanings=_meanings(plan),
+        promise=guarantees_of(dag, record.options.guarantee)[0],
+        meanings=_signatures(plan),
         evaluation=evaluation,
         is_unbounded=plan.is_unbounded,
         written=frozenset(
@@ -124,12 +124,12 @@ def _prepare_foreign(
     )
 
 
-def _meanings(plan: WritePlan) -> dict[str, str]:
-    from runnel.planner.identity.vertices import vertex_meanings
+def _signatures(plan: WritePlan) -> dict[str, str]:
+    from runnel.planner.identity.vertices import state_signatures
 
     assert isinstance(plan.physical, Physical)
     return {
-        vertex: meaning.encode() for vertex, meaning in vertex_meanings(plan.physical, 2).items()
+        vertex: meaning.encode() for vertex, meaning in state_signatures(plan.physical, 2).items()
     }
 
 
@@ -144,7 +144,7 @@ def blamed(position: Position | None) -> Iterator[None]:
 
 
 def job_of(
-    session: Session, plan: AlterJobPlan | DropJobPlan | VerifyJobPlan, call: Call
+    session: Session, plan: AlterJobPlan | DropJobPlan | VerifyJobPlan, call: StatementCall
 ) -> NamedJob:
     """The job that a statement names, and its caller may change or look into."""
     with blamed(plan.position):
@@ -161,13 +161,13 @@ def _check_owned(session: Session, item: NamedJob | NamedSnapshot) -> None:
         session.caller.require_own(f'snapshot "{item.name}"', is_confined=item.is_confined)
 
 
-def _check_replaced(session: Session, snapshot: str, call: Call) -> None:
+def _check_replaced(session: Session, snapshot: str, call: StatementCall) -> None:
     found = session.database.named_jobs.snapshots.find(snapshot)
     if found is not None:
         _check_owned(session, found)
 
 
-def create_job(session: Session, plan: CreateJobPlan, call: Call) -> int:
+def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> int:
     """Makes a job and starts it; doesn't wait for its end."""
     jobs = session.database.named_jobs
     options = read_options(plan.options)
@@ -199,7 +199,7 @@ def create_job(session: Session, plan: CreateJobPlan, call: Call) -> int:
         options=options,
         created=session.database.jobs.clock.wall(),
         zone=session.settings.time_zone,
-        arguments=_kept(call),
+        arguments=_storable_arguments(call),
         is_unbounded=plan.write.is_unbounded,
     )
     jobs.create(record)
@@ -222,7 +222,7 @@ def _runtime(session: Session, options: NamedJobOptions, write: WritePlan) -> st
     return choose_runtime(session, options, write, may_start=True).runtime
 
 
-def _kept(call: Call) -> tuple[object, ...]:
+def _storable_arguments(call: StatementCall) -> tuple[object, ...]:
     """The arguments, which must have a form on disk."""
     for number, value in enumerate(call.arguments, 1):
         try:
@@ -234,7 +234,7 @@ def _kept(call: Call) -> tuple[object, ...]:
     return call.arguments
 
 
-def alter_job(session: Session, plan: AlterJobPlan, call: Call) -> int:
+def alter_job(session: Session, plan: AlterJobPlan, call: StatementCall) -> int:
     """Suspends, resumes or restarts a job, or changes its options; waits until that has come
     about."""
     job = job_of(session, plan, call)
@@ -257,15 +257,15 @@ def alter_job(session: Session, plan: AlterJobPlan, call: Call) -> int:
     return NO_COUNT
 
 
-def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
+def _change_query(job: NamedJob, plan: AlterJobPlan, call: StatementCall) -> None:
     """Gives a job a new query that goes on with its state: it is suspended if it runs, and resumed.
     Where that can't be it goes on with the query that it had."""
     assert plan.write is not None
     _check_own(job)
     options = changed_options(job.record.options, plan.options)
-    arguments = _kept(call)
+    arguments = _storable_arguments(call)
     check_allowed("suspended" if job.status in ENDED else "resumed", job.name, job.status)
-    check_fates(job.name, _fates(job, plan.write, options), may_drop=True)
+    check_outcomes(job.name, _outcomes(job, plan.write, options), may_drop=True)
     was_running = job.status not in (SUSPENDED, EXPORTING)
     if was_running:
         job.pause(_left(call))
@@ -310,7 +310,7 @@ def _check_own(job: NamedJob) -> None:
         )
 
 
-def drop_job(session: Session, plan: DropJobPlan, call: Call) -> int:
+def drop_job(session: Session, plan: DropJobPlan, call: StatementCall) -> int:
     """Cancels a job if it hasn't ended, and forgets it with all that is kept for it."""
     jobs = session.database.named_jobs
     job = jobs.find(plan.name)
@@ -330,7 +330,7 @@ def drop_job(session: Session, plan: DropJobPlan, call: Call) -> int:
     return NO_COUNT
 
 
-def create_snapshot(session: Session, plan: CreateSnapshotPlan, call: Call) -> int:
+def create_snapshot(session: Session, plan: CreateSnapshotPlan, call: StatementCall) -> int:
     """Takes a snapshot of a job and keeps it under a name."""
     with blamed(plan.job_position):
         job = session.database.named_jobs.get(plan.job)
@@ -343,7 +343,7 @@ def create_snapshot(session: Session, plan: CreateSnapshotPlan, call: Call) -> i
     return NO_COUNT
 
 
-def drop_snapshot(session: Session, plan: DropSnapshotPlan, call: Call) -> int:
+def drop_snapshot(session: Session, plan: DropSnapshotPlan, call: StatementCall) -> int:
     """Forgets a named snapshot."""
     _check_replaced(session, plan.name, call)
     with blamed(plan.position):
@@ -383,7 +383,7 @@ def explain_job(
     _check_own(job)
     options = changed_options(job.record.options, plan.options)
     lines = _explained(plan.name, options, plan.write)
-    shown = explained(_fates(job, plan.write, options))
+    shown = explained(_outcomes(job, plan.write, options))
     return plan.write, [*lines, "State", *(shown or ["  there is no snapshot yet"]), ""], False
 
 
@@ -394,37 +394,37 @@ def _explained_start(session: Session, options: NamedJobOptions, write: WritePla
     snapshot = session.database.named_jobs.snapshots.get(options.initial_snapshot)
     snapshot_id = snapshot.store.completed
     assert snapshot_id is not None
-    before = meanings_in(snapshot.store, snapshot_id) or snapshot.meanings
-    found = fates(
+    before = signatures_in(snapshot.store, snapshot_id) or snapshot.meanings
+    found = state_outcomes(
         snapshot.store.vertices(snapshot_id),
         before,
-        _meanings(write),
+        _signatures(write),
         write.dag(2),
         empties=options.empties_state,
     )
     return ["State", *explained(found)]
 
 
-def _fates(job: NamedJob, write: WritePlan, options: NamedJobOptions) -> list[VertexFate]:
+def _outcomes(job: NamedJob, write: WritePlan, options: NamedJobOptions) -> list[VertexOutcome]:
     """What would become of the job's state: of that in its last snapshot, or, where that is none of
     the query that runs, of what it will have when it is suspended."""
     snapshot_id, now = job.store.completed, job.record.meanings
-    before = now if snapshot_id is None else meanings_in(job.store, snapshot_id) or now
+    before = now if snapshot_id is None else signatures_in(job.store, snapshot_id) or now
     if snapshot_id is None or (before != now and job.status is not SUSPENDED):
-        return fates(
-            keeping(now), now, _meanings(write), write.dag(2), empties=options.empties_state
+        return state_outcomes(
+            keeping(now), now, _signatures(write), write.dag(2), empties=options.empties_state
         )
-    return fates(
+    return state_outcomes(
         job.store.vertices(snapshot_id),
         before,
-        _meanings(write),
+        _signatures(write),
         write.dag(2),
         empties=options.empties_state,
     )
 
 
 def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[str]:
-    promise, ends = promises_of(write.dag(2), options.guarantee)
+    promise, ends = guarantees_of(write.dag(2), options.guarantee)
     every = f"a snapshot every {options.snapshot_interval} ms"
     lines = [
         (
@@ -438,6 +438,6 @@ def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[st
     return lines
 
 
-def _left(call: Call) -> float | None:
+def _left(call: StatementCall) -> float | None:
     """Seconds that the statement has left."""
     return None if call.deadline is None else max(0.0, (call.deadline - monotonic_ns()) / 1e9)

@@ -47,7 +47,7 @@ def choose_runtime(
         return Choice(TASKLETS, "")
     if options.initial_snapshot is not None:
         return Choice(TASKLETS, "it begins with a snapshot")
-    kept = _kept_here(session, runtime, write, may_start=may_start)
+    kept = _choice(session, runtime, write, may_start=may_start)
     if isinstance(kept, Choice):
         return kept
     try:
@@ -83,7 +83,7 @@ def foreign_plan(session: Session, write: WritePlan, name: str) -> RuntimePlan:
         ) from None
 
 
-def _kept_here(
+def _choice(
     session: Session, runtime: JobRuntime, write: WritePlan, *, may_start: bool
 ) -> Choice | str:
     """That it runs here; or why it runs there."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from runnel.named_jobs.record.store import UnreadableRecord
     from runnel.runtime.light_job import Job
     from runnel.session.session import Session
-    from runnel.snapshots.manifest import Manifest
+    from runnel.snapshots.manifest import SnapshotManifest
 
 _COLUMNS: dict[str, SqlType] = {
     "id": BIGINT,
@@ -66,7 +66,7 @@ def _light_row(session: Session, job: Job) -> Row:
     query = job.query if session.caller.is_owner or job.options.is_confined else None
     return (
         *(job.id, job.name, str(job.status), job.kind, query),
-        *(_moment(job.started), timedelta(seconds=job.uptime)),
+        *(_timestamp(job.started), timedelta(seconds=job.uptime)),
         *(job.rows_in, job.rows_out, job.rows_per_second),
         *_event_time(session, job),
         *(job.late_rows, job.malformed_records),
@@ -83,7 +83,7 @@ def _named_row(session: Session, job: NamedJob) -> Row:
     running: Row = (None,) * 3 if execution is None else _event_time(session, execution)
     return (
         *(record.id, record.name, str(record.status), job.kind, record.query),
-        None if record.started is None else _moment(record.started),
+        None if record.started is None else _timestamp(record.started),
         None if uptime is None else timedelta(seconds=uptime),
         *(job.rows_in, job.rows_out),
         None if execution is None else execution.rows_per_second,
@@ -112,7 +112,7 @@ def _snapshot(session: Session, job: NamedJob) -> Row:
     the job's record."""
     report = job.last_snapshot
     if report is None:
-        found: list[Manifest] = getattr(job.store, "infos", list)()
+        found: list[SnapshotManifest] = getattr(job.store, "infos", list)()
         wall = session.database.jobs.clock.wall()
         if not found and job.record.last_batch:
             number, committed = job.record.last_batch
@@ -133,7 +133,7 @@ def _snapshot(session: Session, job: NamedJob) -> Row:
     )
 
 
-def _moment(microseconds: int) -> datetime:
+def _timestamp(microseconds: int) -> datetime:
     return datetime.fromtimestamp(microseconds / 1e6, UTC)
 
 
@@ -176,7 +176,7 @@ def show_snapshots(session: Session) -> Result:
         *(Field("rows", BIGINT), Field("bytes", BIGINT), Field("query", VARCHAR)),
     )
     rows: list[Row] = [
-        (item.name, item.job, _moment(item.created), item.rows, item.bytes, item.query)
+        (item.name, item.job, _timestamp(item.created), item.rows, item.bytes, item.query)
         for item in session.database.named_jobs.snapshots.all()
     ]
     return Result(fields, rows)

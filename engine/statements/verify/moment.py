@@ -15,12 +15,12 @@ from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.named_job import NamedJob
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import WritePlan
-from runnel.planner.verify.replay import Places, places_of
+from runnel.planner.verify.replay import PositionVertices, position_vertices
 from runnel.processor import JobContext
 from runnel.processors.sinks.sink_watermarks import watermarks_in
 from runnel.processors.sources.scan_state import SavedPartition, decode
 from runnel.snapshots.store import ENDED, SnapshotStore
-from runnel.statements.call import Call
+from runnel.statements.call import StatementCall
 from runnel.statements.verify.replay import WrittenTable
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _nothing() -> None:
 
 
 @frozen(kw_only=True)
-class Moment:
+class VerifiedSnapshot:
     """How far a job was; `name` says when, as in "snapshot 7", and is None where it had ended.
     `kept` are the partitions of sources by vertex, without vertices that have read all; `counted`
     says how far each GENERATE_STREAM was; `watermarks` are those of the sink. Of a job that another
@@ -55,9 +55,9 @@ class Moment:
         return self.watermarks.get(number, self.only_watermark)
 
 
-def moment_of(
-    session: Session, job: NamedJob, write: WritePlan, context: JobContext, call: Call
-) -> tuple[Moment, WrittenTable]:
+def snapshot_of(
+    session: Session, job: NamedJob, write: WritePlan, context: JobContext, call: StatementCall
+) -> tuple[VerifiedSnapshot, WrittenTable]:
     """A moment of the job, and its sink as it was then."""
     if job.record.runtime != TASKLETS and not job.is_done:
         return _between_batches(session, job, write, context)
@@ -65,8 +65,8 @@ def moment_of(
 
 
 def _at_snapshot(
-    job: NamedJob, write: WritePlan, context: JobContext, call: Call
-) -> tuple[Moment, WrittenTable]:
+    job: NamedJob, write: WritePlan, context: JobContext, call: StatementCall
+) -> tuple[VerifiedSnapshot, WrittenTable]:
     with job.store.pin():
         for _ in range(ATTEMPTS):
             number = job.last_point(_left(call))
@@ -93,15 +93,15 @@ def _at_snapshot(
             )
         try:
             assert isinstance(write.physical, Physical)
-            return Moment() if number is None else _read(
-                job.store, number, places_of(write.physical)
+            return VerifiedSnapshot() if number is None else _read(
+                job.store, number, position_vertices(write.physical)
             ), written
         except BaseException:
             written.close()
             raise
 
 
-def _read(store: SnapshotStore, number: int, places: Places) -> Moment:
+def _read(store: SnapshotStore, number: int, places: PositionVertices) -> VerifiedSnapshot:
     ended = {
         vertex for batch in store.read(number, ENDED) for vertex in batch.column(0).to_pylist()
     }
@@ -115,14 +115,14 @@ def _read(store: SnapshotStore, number: int, places: Places) -> Moment:
         for item in places.generators
     ]
     watermarks = watermarks_in(batch for item in places.sinks for batch in store.read(number, item))
-    return Moment(
+    return VerifiedSnapshot(
         name=f"snapshot {number}", kept=kept, counted=tuple(counted), watermarks=watermarks
     )
 
 
 def _between_batches(
     session: Session, job: NamedJob, write: WritePlan, context: JobContext
-) -> tuple[Moment, WrittenTable]:
+) -> tuple[VerifiedSnapshot, WrittenTable]:
     """Of a job that another engine runs: behind its last batch."""
     plan = session.database.named_jobs.prepare(job.record).foreign
     assert plan is not None
@@ -139,7 +139,7 @@ def _between_batches(
         except BaseException:
             found.close()
             raise
-    moment = Moment(
+    moment = VerifiedSnapshot(
         name=f"batch {found.batch}",
         inputs=found.inputs,
         only_watermark=found.watermark,
@@ -148,6 +148,6 @@ def _between_batches(
     return moment, written
 
 
-def _left(call: Call) -> float | None:
+def _left(call: StatementCall) -> float | None:
     """Seconds that the statement has left."""
     return None if call.deadline is None else max(0.0, (call.deadline - monotonic_ns()) / 1e9)

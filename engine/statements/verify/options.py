@@ -9,7 +9,7 @@ from typing import Any
 from runnel.base.frozen import frozen
 from runnel.catalog import TableColumn
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
-from runnel.planner.plans import GivenOption
+from runnel.planner.plans import OptionValue
 from runnel.planner.verify.sample import sample_columns
 from runnel.relation.nodes import Relation
 from runnel.sqltypes import Kind
@@ -83,7 +83,7 @@ _OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
 }
 
 
-def read_sample(given: Iterable[GivenOption]) -> Sample | None:
+def read_sample(given: Iterable[OptionValue]) -> Sample | None:
     """The sample that the options say; None for all rows. ProgrammingError for what doesn't fit."""
     known = {name.lower(): name for name in _OPTIONS}
     found: dict[str, Any] = {}

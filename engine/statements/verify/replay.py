@@ -83,7 +83,9 @@ class _ReplayedSource(Source):
                 partition = there.pop(name, None)
                 if partition is None:
                     assert self._kept is not None
-                    partition = self._source.reopen(name, _place(self._kept[name]), context)
+                    partition = self._source.reopen(
+                        name, _source_position(self._kept[name]), context
+                    )
                 wanted.append(_QuietPartition(partition))
                 self._limit(name, partition)
         except BaseException:
@@ -105,7 +107,7 @@ class _ReplayedSource(Source):
         item = None if self._kept is None else self._kept[name]
         if item is None or item.is_ended:
             return
-        place = _place(item)
+        place = _source_position(item)
         if place is None:
             raise NotSupportedError(
                 f'"{self._name}" can\'t be read again up to where the job is',
@@ -117,7 +119,7 @@ class _ReplayedSource(Source):
         partition.stop_at(place)
 
 
-def _place(item: SavedPartition) -> Token | None:
+def _source_position(item: SavedPartition) -> Token | None:
     """The place in the source itself, where the position tells too what was staged of records that
     couldn't be read."""
     token = item.token

@@ -25,13 +25,13 @@ from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import QueryPlan, VerifyJobPlan, WritePlan
 from runnel.planner.verify.comparison import Compared, plan_comparison
 from runnel.planner.verify.final_rows import (
-    TimedRows,
+    BoundedRows,
     before,
     check_repeatable,
     gives_at_once,
     with_time,
 )
-from runnel.planner.verify.replay import places_of, replayed
+from runnel.planner.verify.replay import position_vertices, replayed
 from runnel.planner.verify.sample import sampled
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.sources.scan_state import SavedPartition
@@ -49,10 +49,10 @@ from runnel.relation.over import Window
 from runnel.results.rows import Result, Row
 from runnel.runtime.light_job import JobStatus
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
-from runnel.statements.call import Call
+from runnel.statements.call import StatementCall
 from runnel.statements.jobs.jobs import job_of, planned_job
 from runnel.statements.queries import parallelism
-from runnel.statements.verify.moment import Moment, moment_of
+from runnel.statements.verify.moment import VerifiedSnapshot, snapshot_of
 from runnel.statements.verify.options import Sample, read_sample
 from runnel.statements.verify.replay import ReplayedTable, WrittenTable, check_retained
 
@@ -70,7 +70,7 @@ _FIELDS = (
 )
 
 
-def verify_job(session: Session, plan: VerifyJobPlan, call: Call) -> Result:
+def verify_job(session: Session, plan: VerifyJobPlan, call: StatementCall) -> Result:
     """Compares what a job has written with what a bounded query gives of its input."""
     job = job_of(session, plan, call)
     sample = read_sample(plan.options)
@@ -78,11 +78,11 @@ def verify_job(session: Session, plan: VerifyJobPlan, call: Call) -> Result:
     keys = _keys(write)
     _check(job, write, keys)
     context = JobContext(0, evaluation, session.database.jobs.clock.monotonic)
-    moment, written = moment_of(session, job, write, context, call)
+    moment, written = snapshot_of(session, job, write, context, call)
     try:
         comparison = _Comparison(job, write, moment, written, sample)
         compared = comparison.plan(session, evaluation)
-        return _told(comparison, _run(session, compared, evaluation, call))
+        return _reported_rows(comparison, _run(session, compared, evaluation, call))
     except OperationalError as error:
         if error.code is not ErrorCode.POSITION_EXPIRED:
             raise
@@ -163,7 +163,7 @@ class _Comparison:
         self,
         job: NamedJob,
         write: WritePlan,
-        moment: Moment,
+        moment: VerifiedSnapshot,
         written: WrittenTable,
         sample: Sample | None,
     ) -> None:
@@ -177,7 +177,7 @@ class _Comparison:
         self.compared = Compared(count=len(write.columns))
         relation = write.logical
         self.is_final = moment.name is None or gives_at_once(relation)
-        self.timed: TimedRows | None = with_time(relation) if relation.is_unbounded else None
+        self.timed: BoundedRows | None = with_time(relation) if relation.is_unbounded else None
 
     @property
     def limit(self) -> int | None:
@@ -276,7 +276,7 @@ class _Comparison:
     def _table_of(self) -> Any:
         """What stands for each table of the query."""
         assert isinstance(self.write.physical, Physical)
-        scans = places_of(self.write.physical).scans
+        scans = position_vertices(self.write.physical).scans
         found: dict[int, tuple[Mapping[str, SavedPartition] | None, Mapping[str, Token]]] = {}
         for vertex, table in scans.items():
             kept = self.moment.kept.get(vertex)
@@ -321,7 +321,7 @@ class _Comparison:
             shown = (
                 "no watermark yet"
                 if watermark is None
-                else f"watermark {_moment_text(watermark, kind)}"
+                else f"watermark {_time_text(watermark, kind)}"
             )
             notes = [f"at {moment.name}, {shown}"]
         if self.sample is not None:
@@ -348,7 +348,9 @@ def _gives_early(relation: Relation) -> bool:
     )
 
 
-def _run(session: Session, plan: QueryPlan, evaluation: EvaluationContext, call: Call) -> Result:
+def _run(
+    session: Session, plan: QueryPlan, evaluation: EvaluationContext, call: StatementCall
+) -> Result:
     job = call.start(
         session, plan, plan.dag(parallelism(session, plan.tables)), evaluation=evaluation
     )
@@ -356,7 +358,7 @@ def _run(session: Session, plan: QueryPlan, evaluation: EvaluationContext, call:
     return Result.of_job(plan.fields, job, is_unbounded=False, can_end=True)
 
 
-def _told(comparison: _Comparison, found: Result) -> Result:
+def _reported_rows(comparison: _Comparison, found: Result) -> Result:
     """The rows that are shown of a comparison."""
     same = expected = actual = 0
     rows: list[Row] = []
@@ -411,7 +413,7 @@ def _shown(value: Any) -> str:
     )
 
 
-def _moment_text(instant: int, kind: SqlType) -> str:
+def _time_text(instant: int, kind: SqlType) -> str:
     """An event time as text."""
     if not kind.is_temporal:
         return str(instant)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.errors import Position, ProgrammingError
-from runnel.expressions.nodes import Aggregate, Expression
+from runnel.expressions.nodes import AggregateCall, Expression
 from runnel.planner.bind.ordering import sort_key
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import (
@@ -18,7 +18,7 @@ from runnel.planner.bind.select_parts import (
     AggregateValue,
     Collector,
     GroupingValue,
-    OuterCollected,
+    OuterSelectContext,
 )
 from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.sqltypes import BIGINT
@@ -120,11 +120,11 @@ class AggregateBinder(ABC):
     def _placed(self, level: Level, value: AggregateValue | GroupingValue) -> Expression:
         if not level.depth:
             return value
-        return OuterCollected(
+        return OuterSelectContext(
             value=value, depth=level.depth, type=value.type, position=value.position
         )
 
-    def aggregate_of(self, tree: Any, predicate: Any) -> Aggregate:
+    def aggregate_of(self, tree: Any, predicate: Any) -> AggregateCall:
         """Binds the call of an aggregate function, with its arguments and its FILTER."""
         # Loaded on first use, as in `is_aggregate`: most look-ups and writes have no aggregate.
         from runnel.expressions.aggregates.registry import aggregate_call
@@ -150,12 +150,12 @@ class AggregateBinder(ABC):
         order = [sort_key(self.bind(item.this), item) for item in ordered]
         own = self._query.python_function(name)
         if own is not None:
-            from runnel.expressions.aggregates.function import Given
+            from runnel.expressions.aggregates.function import AggregateSyntax
             from runnel.expressions.python.aggregate import python_aggregate
 
             return python_aggregate(
                 own,
-                Given(name, tuple(bound), tuple(order), within_group, position),
+                AggregateSyntax(name, tuple(bound), tuple(order), within_group, position),
                 distinct,
                 where,
             )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from runnel.base.frozen import frozen
 from runnel.errors import ProgrammingError
 from runnel.expressions.nodes import Column, Expression
-from runnel.planner.bind.select_parts import OuterCollected
+from runnel.planner.bind.select_parts import OuterSelectContext
 from runnel.relation.subqueries import OuterColumn, OuterValue, map_outer_in
 
 
@@ -43,7 +43,7 @@ def level_of(expressions: Iterable[Expression]) -> Level:
     levels = [found for expression in expressions for found in _levels(expression)]
     level = min((number for number, _ in levels), default=0)
     for number, item in levels:
-        if number == level and isinstance(item, OuterCollected):
+        if number == level and isinstance(item, OuterSelectContext):
             raise ProgrammingError(
                 "an aggregate function can't be nested in another one of the same query",
                 hint="aggregate once in a derived table, and again above it",

@@ -10,7 +10,7 @@ from runnel.expressions.nodes import Column, Expression, transform
 from runnel.planner.bind.select_parts import (
     AggregateValue,
     GroupingValue,
-    OuterCollected,
+    OuterSelectContext,
     WindowValue,
 )
 from runnel.relation.nodes import Aggregate, references
@@ -84,7 +84,7 @@ class AboveGroups:
                     depth=depth,
                     position=item.position,
                 )
-            if isinstance(item, OuterCollected) and item.depth == depth:
+            if isinstance(item, OuterSelectContext) and item.depth == depth:
                 return _from_inside(self.rewritten(item.value), depth)
             if isinstance(item, OuterColumn) and item.depth == depth:
                 raise ungrouped(item)
@@ -99,7 +99,7 @@ def is_above_groups(expression: Expression) -> bool:
 
     def note(item: Expression, nesting: int) -> Expression | None:
         if (isinstance(item, AggregateValue | WindowValue | GroupingValue) and not nesting) or (
-            isinstance(item, OuterCollected) and item.depth == nesting
+            isinstance(item, OuterSelectContext) and item.depth == nesting
         ):
             found.append(item)
         return None

@@ -18,7 +18,7 @@ from sqlglot import exp
 from runnel.base.frozen import frozen
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.aggregates.registry import function_of
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Call, Case, Column, Expression, InList, Literal
 from runnel.planner.bind.select_parts import GroupingValue
 from runnel.planner.parse.query.allow_list import unwrapped

@@ -32,13 +32,13 @@ from runnel.relation.nodes import Filter, Project, Relation, references
 from runnel.relation.over import (
     UP_TO_PEERS,
     WHOLE_PARTITION,
-    Bound,
     BoundKind,
     Exclusion,
-    Frame,
+    FrameBound,
     FrameUnit,
     Window,
     WindowCall,
+    WindowFrame,
 )
 from runnel.relation.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery
 from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, Kind, SqlType
@@ -59,10 +59,10 @@ class Definition:
 
     partition: tuple[Expression, ...] = ()
     order: tuple[SortKey, ...] = ()
-    frame: Frame | None = None
+    frame: WindowFrame | None = None
 
 
-class Windows:
+class WindowCalls:
     """The distinct window calls of one SELECT in order of appearance, and its WINDOW clause."""
 
     def __init__(
@@ -149,7 +149,7 @@ class Windows:
 
 
 def window_value(
-    tree: Any, windows: Windows | None, query: QueryBinder, clause: str
+    tree: Any, windows: WindowCalls | None, query: QueryBinder, clause: str
 ) -> WindowValue:
     """Binds a call with OVER; ProgrammingError if the clause may have none (`windows` is None)."""
     position = position_of(tree, query.sql)
@@ -290,7 +290,7 @@ class _Called:
 _UNITS = {unit.value: unit for unit in FrameUnit}
 _EXCLUSIONS = {item.value: item for item in Exclusion}
 _ORDER = list(BoundKind)
-_MOMENTS = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
+_TEMPORAL = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
 
 
 class _FrameBinder:
@@ -308,7 +308,7 @@ class _FrameBinder:
         self._order = order
         self._position = position
 
-    def bind(self, tree: Any) -> Frame:
+    def bind(self, tree: Any) -> WindowFrame:
         unit = _UNITS[str(tree.args["kind"]).upper()]
         if unit is FrameUnit.GROUPS and not self._order:
             raise ProgrammingError("a GROUPS frame needs ORDER BY", position=self._position)
@@ -316,12 +316,12 @@ class _FrameBinder:
         end = (
             self._bound(tree, "end", unit)
             if tree.args.get("end") is not None
-            else Bound(BoundKind.CURRENT_ROW)
+            else FrameBound(BoundKind.CURRENT_ROW)
         )
         self._check_order(start.kind, end.kind)
         exclude = tree.args.get("exclude")
         words = "NO OTHERS" if exclude is None else str(getattr(exclude, "name", exclude)).upper()
-        return Frame(unit, start, end, _EXCLUSIONS[words])
+        return WindowFrame(unit, start, end, _EXCLUSIONS[words])
 
     def _check_order(self, start: BoundKind, end: BoundKind) -> None:
         problem = None
@@ -336,13 +336,13 @@ class _FrameBinder:
                 problem, hint="write the earlier bound first", position=self._position
             )
 
-    def _bound(self, tree: Any, name: str, unit: FrameUnit) -> Bound:
+    def _bound(self, tree: Any, name: str, unit: FrameUnit) -> FrameBound:
         value, side = tree.args[name], str(tree.args.get(f"{name}_side") or "").upper()
         if isinstance(value, str):
             words = f"{value.upper()} {side}".strip()
-            return Bound(BoundKind(words))
+            return FrameBound(BoundKind(words))
         kind = BoundKind(side)
-        return Bound(kind, self._offset(value, unit))
+        return FrameBound(kind, self._offset(value, unit))
 
     def _offset(self, tree: Any, unit: FrameUnit) -> Expression:
         position = position_of(tree, self._query.sql) or self._position
@@ -407,7 +407,7 @@ def _offset_type(key: SqlType, offset: Expression) -> SqlType | None:
         return BIGINT if actual.is_integer else actual
     if key.is_interval:
         return key if actual == key or takes_type(offset, key) else None
-    if key.kind in _MOMENTS and actual.is_interval:
+    if key.kind in _TEMPORAL and actual.is_interval:
         return actual
     if key.is_temporal and (actual == INTERVAL or takes_type(offset, INTERVAL)):
         return INTERVAL

@@ -19,7 +19,7 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.aggregates.window_functions import is_window_function
 from runnel.expressions.coercion import convert
-from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression, Literal, Parameter
+from runnel.expressions.nodes import WINDOW_FINAL, AggregateCall, Expression, Literal, Parameter
 from runnel.planner.bind.grouping.aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.bind.scalars.numbers import number_literal
 from runnel.planner.bind.select_parts import Aggregates
@@ -37,7 +37,7 @@ from runnel.sqltypes import (
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import QueryBinder
-    from runnel.planner.bind.grouping.over import Windows
+    from runnel.planner.bind.grouping.over import WindowCalls
     from runnel.planner.bind.scope import Scope
 
 _BINARY: dict[type, str] = {
@@ -74,7 +74,7 @@ class ExpressionBinder(AggregateBinder):
         scope: Scope,
         clause: str,
         aggregates: Aggregates | None = None,
-        windows: Windows | None = None,
+        windows: WindowCalls | None = None,
     ) -> None:
         super().__init__(query, scope, clause, aggregates)
         self._windows = windows
@@ -200,7 +200,7 @@ class ExpressionBinder(AggregateBinder):
         if self._query.emits and self._is_window_final(tree):
             assert self._aggregates is not None
             return self._aggregates.add(
-                Aggregate(
+                AggregateCall(
                     function=WINDOW_FINAL, arguments=(), type=BOOLEAN, position=self._at(tree)
                 )
             )

@@ -17,7 +17,7 @@ from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Pa
 from runnel.planner.bind.convert import converted
 from runnel.planner.bind.scalars.in_subquery import comparison_type, in_subquery
 from runnel.planner.bind.scope import Scope
-from runnel.planner.bind.select_parts import AggregateValue, GroupingValue, OuterCollected
+from runnel.planner.bind.select_parts import AggregateValue, GroupingValue, OuterSelectContext
 from runnel.planner.parse.query.allow_list import position_of
 from runnel.relation.nodes import Aggregate, Project, Relation, Unnest, Values, references
 from runnel.relation.subqueries import OuterColumn, OuterValue, ScalarSubquery, map_outer_in
@@ -104,7 +104,7 @@ def _inside(expression: Expression) -> Expression:
                 index=item.index, name=item.name, type=item.type, position=item.position
             )
         if isinstance(item, AggregateValue | GroupingValue) and not nesting:
-            return OuterCollected(value=item, type=item.type, position=item.position)
+            return OuterSelectContext(value=item, type=item.type, position=item.position)
         if isinstance(item, OuterValue) and item.depth >= max(nesting, 1):
             return item.at_depth(item.depth + 1)
         return None

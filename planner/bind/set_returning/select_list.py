@@ -27,7 +27,7 @@ from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import QueryBinder
-    from runnel.planner.bind.grouping.over import Windows
+    from runnel.planner.bind.grouping.over import WindowCalls
     from runnel.planner.bind.scope import Scope
     from runnel.planner.bind.select_parts import Aggregates
 
@@ -69,7 +69,7 @@ class SetBinder(ExpressionBinder):
         scope: Scope,
         clause: str,
         aggregates: Aggregates | None,
-        windows: Windows | None,
+        windows: WindowCalls | None,
         calls: list[SetCall],
     ) -> None:
         super().__init__(query, scope, clause, aggregates, windows)

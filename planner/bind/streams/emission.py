@@ -72,11 +72,11 @@ def with_emission(
                 relation, _late_table(binder, clauses.late_table), clauses.late_table
             )
     if found is None:
-        raise _nothing_to_tell(relation, clauses)
-    return _with_told(binder, relation, found, clauses)
+        raise _no_late_output(relation, clauses)
+    return _with_late_output(binder, relation, found, clauses)
 
 
-def check_told(relation: Relation, clauses: EmissionClauses) -> None:
+def check_late_output(relation: Relation, clauses: EmissionClauses) -> None:
     """Raises NotSupportedError if a rewrite has lost the join with the late output; `relation` is
     the result of the rules."""
     if clauses.late_table is None or not relation.is_unbounded:
@@ -111,7 +111,7 @@ def _keeps_time(relation: Relation) -> TypeGuard[Window | Sort | Limit]:
     return isinstance(relation, Window | Sort | Limit)
 
 
-def _nothing_to_tell(relation: Relation, clauses: EmissionClauses) -> NotSupportedError:
+def _no_late_output(relation: Relation, clauses: EmissionClauses) -> NotSupportedError:
     if clauses.every is not None or clauses.lateness is not None:
         return NotSupportedError(
             "EMIT EVERY and ALLOWED LATENESS need GROUP BY over windows",
@@ -144,19 +144,21 @@ def _asks_a_stream(relation: Relation) -> bool:
     return False
 
 
-def _with_told(
+def _with_late_output(
     binder: StatementBinder, relation: Relation, found: Relation, clauses: EmissionClauses
 ) -> Relation:
     if relation is found:
         if isinstance(found, Aggregate):
-            return _told(binder, found, clauses)
+            return _add_late_output(binder, found, clauses)
         assert isinstance(found, Window | Sort) and clauses.late_table is not None
-        return _diverting(binder, found, clauses.late_table, clauses.position)
+        return _late_rows_of_from(binder, found, clauses.late_table, clauses.position)
     (below,) = relation.inputs
-    return relation.with_inputs((_with_told(binder, below, found, clauses),))
+    return relation.with_inputs((_with_late_output(binder, below, found, clauses),))
 
 
-def _told(binder: StatementBinder, relation: Aggregate, clauses: EmissionClauses) -> Relation:
+def _add_late_output(
+    binder: StatementBinder, relation: Aggregate, clauses: EmissionClauses
+) -> Relation:
     every = None if clauses.every is None else _every(binder, clauses.every)
     lateness = (
         Literal(value=0, type=BIGINT)
@@ -182,7 +184,7 @@ def _columns_of_from(relation: Relation) -> Sequence[Column]:
     return found
 
 
-def _diverting(
+def _late_rows_of_from(
     binder: StatementBinder, relation: Window | Sort, name: Name, position: Position | None
 ) -> Relation:
     """The operator with a late output. Late rows have the columns of FROM: if the select list is

@@ -87,7 +87,7 @@ def with_late_of_joins(relation: Relation, table: WritableTable, name: Name) -> 
             hint="leave LATE DATA INTO out",
             position=name.position,
         )
-    return _told(relation, table, targets, name)
+    return _with_late_output(relation, table, targets, name)
 
 
 def _is_join(relation: Relation) -> TypeGuard[Join | AsOfJoin]:
@@ -116,14 +116,14 @@ def _streams(relation: Relation) -> list[Relation]:
     return found
 
 
-def _told(
+def _with_late_output(
     relation: Relation, table: WritableTable, targets: tuple[int, ...], name: Name
 ) -> Relation:
     if isinstance(relation, Project | Filter | Limit):
-        return relation.with_inputs((_told(relation.input, table, targets, name),))
+        return relation.with_inputs((_with_late_output(relation.input, table, targets, name),))
     if not _is_join(relation):
         return relation
-    left, right = (_told(side, table, targets, name) for side in relation.inputs)
+    left, right = (_with_late_output(side, table, targets, name) for side in relation.inputs)
     joined = replace(relation, left=left, right=right)
     if not _waits(relation):
         return joined

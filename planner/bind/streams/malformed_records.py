@@ -9,7 +9,7 @@ from runnel.errors import Position, ProgrammingError
 from runnel.planner.bind.write import writable
 from runnel.planner.parse.syntax import Name
 from runnel.processors.sources.malformed_records import FIELDS
-from runnel.relation.nodes import Divert
+from runnel.relation.nodes import MalformedOutput
 from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 START = Position(1, 1, 0)
 
 
-def divert_of(binder: StatementBinder, table: ReadableTable, position: Position | None) -> Divert:
+def malformed_output_of(
+    binder: StatementBinder, table: ReadableTable, position: Position | None
+) -> MalformedOutput:
     """The output of a table's malformed records. Columns match by name; other columns of the
     mapping become NULL."""
     assert table.divert_to is not None
@@ -49,4 +51,4 @@ def divert_of(binder: StatementBinder, table: ReadableTable, position: Position 
             hint="declare some of the columns place, record and reason in it, all VARCHAR",
             position=position,
         )
-    return Divert(written, SinkRequest(mode, tuple(indexes)), tuple(fields))
+    return MalformedOutput(written, SinkRequest(mode, tuple(indexes)), tuple(fields))

@@ -18,7 +18,7 @@ from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.planner.bind.scalars.expression import ExpressionBinder
-from runnel.planner.bind.scope import Bound, Scope, ScopeColumn
+from runnel.planner.bind.scope import BoundRelation, Scope, ScopeColumn
 from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.planner.parse.query.table_arguments import PARTITION, WINDOW_FUNCTIONS
 from runnel.planner.rules.constant_folding import fold
@@ -83,13 +83,13 @@ class WindowBinder:
     """
 
     def __init__(
-        self, binder: StatementBinder, item: Callable[[Any], Bound], outer: Scope | None
+        self, binder: StatementBinder, item: Callable[[Any], BoundRelation], outer: Scope | None
     ) -> None:
         self._binder = binder
         self._item = item
         self._outer = outer
 
-    def bind(self, tree: Any) -> Bound:
+    def bind(self, tree: Any) -> BoundRelation:
         """The relation of a call. Its columns keep the names of the input's columns; for a
         `TABLE t`, they are qualified by t."""
         call = self._call(tree)
@@ -113,12 +113,12 @@ class WindowBinder:
             ScopeColumn(item.name, item.type, width + i, owner)
             for i, item in enumerate(windows.fields[width:])
         ]
-        return Bound(windows, Scope((*bound.scope.columns, *added), self._outer))
+        return BoundRelation(windows, Scope((*bound.scope.columns, *added), self._outer))
 
     def _at(self, tree: Any) -> Position | None:
         return position_of(tree, self._binder.sql)
 
-    def _ordered(self, call: _Call, bound: Bound, time: Column) -> Bound:
+    def _ordered(self, call: _Call, bound: BoundRelation, time: Column) -> BoundRelation:
         lag = self._constant(call, "lag", time)
         if lag < 0:
             raise ProgrammingError(
@@ -137,7 +137,7 @@ class WindowBinder:
             idle_timeout=timeout,
             position=call.position,
         )
-        return Bound(ordered, bound.scope)
+        return BoundRelation(ordered, bound.scope)
 
     def _call(self, tree: Any) -> _Call:
         found = function_call(tree)
@@ -205,7 +205,7 @@ class WindowBinder:
             raise ProgrammingError("PARTITION BY is given twice", position=self._at(tree))
         return tuple(keys)
 
-    def _input(self, call: _Call) -> Bound:
+    def _input(self, call: _Call) -> BoundRelation:
         tree = call.arguments["input"]
         within = function_call(tree)
         if within is not None and within[0] in WINDOW_FUNCTIONS:
@@ -221,7 +221,7 @@ class WindowBinder:
             position=self._at(tree) or call.position,
         )
 
-    def _time(self, call: _Call, bound: Bound) -> Column:
+    def _time(self, call: _Call, bound: BoundRelation) -> Column:
         tree = call.arguments["time_col"]
         found = function_call(tree)
         if found is None or found[0] != "DESCRIPTOR":
@@ -293,7 +293,7 @@ class WindowBinder:
                 position=position,
             )
         is_number = time.type.is_integer and value.type.is_integer
-        if not is_number and not (time.type.kind in _MOMENTS and value.type.kind is Kind.INTERVAL):
+        if not is_number and not (time.type.kind in _TEMPORAL and value.type.kind is Kind.INTERVAL):
             raise ProgrammingError(
                 f"the descriptor column type ({time.type}) and the interval type ({value.type}) do "
                 "not match",
@@ -322,13 +322,13 @@ class WindowBinder:
         return int(units)
 
 
-_MOMENTS = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
+_TEMPORAL = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
 
 
 def _remedy(time: Expression) -> str:
     if time.type.is_integer:
         return "over an integer column it is an integer"
-    if time.type.kind in _MOMENTS:
+    if time.type.kind in _TEMPORAL:
         return "over a temporal column it is a day-time interval, as INTERVAL '10' SECOND"
     return "the column must be an integer, a DATE or a TIMESTAMP: CAST it in a subquery"
 

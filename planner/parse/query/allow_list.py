@@ -223,7 +223,7 @@ def check(tree: Any, sql: str) -> None:
         name = type(node).__name__
         allowed = ALLOWED.get(name)
         if allowed is None:
-            raise refused(_NODE_NAMES.get(name, _sql_name(node)), _place_of(node, sql))
+            raise refused(_NODE_NAMES.get(name, _sql_name(node)), _position_of(node, sql))
         for key, value in node.args.items():
             if value and key not in allowed:
                 first = value[0] if isinstance(value, list) else value
@@ -231,11 +231,11 @@ def check(tree: Any, sql: str) -> None:
                 what = _ARGUMENT_NAMES.get(
                     (name, key), f"{key.strip('_').upper()} in {name.upper()}"
                 )
-                raise refused(what, at or _place_of(node, sql))
+                raise refused(what, at or _position_of(node, sql))
         found = complaint(node)
         if found is not None:
             kind = ProgrammingError if found.is_wrong else NotSupportedError
-            raise kind(found.message, hint=found.hint, position=_place_of(node, sql))
+            raise kind(found.message, hint=found.hint, position=_position_of(node, sql))
 
 
 def depth_of(tree: Any) -> int:
@@ -275,7 +275,7 @@ def position_of(node: Any, sql: str) -> Position | None:
     return Position.at(sql, first, last - first + 1)
 
 
-def _place_of(node: Any, sql: str) -> Position | None:
+def _position_of(node: Any, sql: str) -> Position | None:
     """The position of a node, or of its nearest ancestor that has one; else the statement's
     start."""
     while node is not None:

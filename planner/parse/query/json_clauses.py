@@ -56,7 +56,7 @@ _PHRASES = (
 )
 
 
-class Output(Protocol):
+class ClauseOutput(Protocol):
     """The operations of the token rewriter that this module uses."""
 
     def clause(self, token: Token, text: str, *, is_first: bool) -> None:
@@ -71,7 +71,7 @@ class Output(Protocol):
         """Reads a type and appends a NULL of it."""
 
 
-def rewrite(function: str, reader: TokenReader, output: Output) -> bool:
+def rewrite(function: str, reader: TokenReader, output: ClauseOutput) -> bool:
     """Rewrites the next tokens if they are a clause of `function`; returns whether they were."""
     before = word_of(reader.tokens[reader.index - 1])
     is_first = before == "("
@@ -97,7 +97,7 @@ def rewrite(function: str, reader: TokenReader, output: Output) -> bool:
     return False
 
 
-def _pair(reader: TokenReader, output: Output, *, is_start: bool) -> bool:
+def _pair(reader: TokenReader, output: ClauseOutput, *, is_start: bool) -> bool:
     word = reader.peek()
     if is_start and word == "KEY" and reader.peek(1) not in (":", "VALUE", ",", ")", ".", "("):
         reader.next()

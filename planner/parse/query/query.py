@@ -166,15 +166,15 @@ def _finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, i
         elif isinstance(node, exp.Anonymous):
             node.set("this", node.name.removeprefix(MARK))
             if node.arg_key == "expression" and isinstance(node.parent, _COMPARISONS):
-                _place_quantifier(node)
+                _restore_quantifier(node)
         elif isinstance(node, exp.Placeholder):
             parameter = exp.Parameter(this=exp.Literal.number(node.name))
             parameter.meta["start"] = parameter.meta["end"] = offsets[int(node.name)]
             if node is tree:
                 return parameter
-            _put_in_place(node, parameter)
+            _replace(node, parameter)
         elif isinstance(node, exp.DataType):
-            _place_type(node, types)
+            _restore_type(node, types)
         elif (
             isinstance(node, exp.In)
             and len(node.expressions) == 1
@@ -189,7 +189,7 @@ def _finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, i
     return tree
 
 
-def _put_in_place(old: Any, new: Any) -> None:
+def _replace(old: Any, new: Any) -> None:
     """As sqlglot's `replace`, whose time is proportional to the number of siblings: a list may
     have thousands of parameters."""
     parent, key, index = old.parent, old.arg_key, old.index
@@ -200,14 +200,14 @@ def _put_in_place(old: Any, new: Any) -> None:
     new.parent, new.arg_key, new.index = parent, key, index
 
 
-def _place_quantifier(node: Any) -> None:
+def _restore_quantifier(node: Any) -> None:
     """Replaces a call of ALL, ANY or SOME: sqlglot parses them as functions if no query follows."""
     quantifier = {"ALL": exp.All, "ANY": exp.Any, "SOME": exp.Any}.get(node.name.upper())
     if quantifier is not None and len(node.expressions) == 1:
         node.replace(quantifier(this=node.expressions[0]))
 
 
-def _place_type(node: Any, types: Sequence[SqlType]) -> None:
+def _restore_type(node: Any, types: Sequence[SqlType]) -> None:
     kind = node.args.get("kind")
     if isinstance(kind, str) and kind.startswith(TYPE) and kind[len(TYPE) :].isdecimal():
         sql_type = types[int(kind[len(TYPE) :])]

@@ -150,7 +150,7 @@ class TokenRewriter:
         while not reader.at_end:
             token = reader.tokens[reader.index]
             inside = self._open[-1] if self._open else ""
-            if inside in table_arguments.PLACES and table_arguments.rewrite(inside, reader, self):
+            if inside in table_arguments.CONTEXTS and table_arguments.rewrite(inside, reader, self):
                 continue
             if token.token_type is TokenType.TABLE and inside.isidentifier():
                 table_arguments.check_takes_tables(inside, reader)

@@ -25,11 +25,11 @@ WINDOW_FUNCTIONS = frozenset({"IMPOSE_ORDER", "TUMBLE", "HOP", "CUMULATE", "SESS
 FUNCTIONS = WINDOW_FUNCTIONS | {"CHANGES"}
 """The table functions that accept tables."""
 
-PLACES = FUNCTIONS | {PARTITION}
+CONTEXTS = FUNCTIONS | {PARTITION}
 """The calls within whose parentheses there may be something to rewrite."""
 
 
-class Output(Protocol):
+class ArgumentOutput(Protocol):
     """The operations of the token rewriter that this module uses."""
 
     def put(self, like: Token, token_type: TokenType, text: str) -> None:
@@ -42,7 +42,7 @@ class Output(Protocol):
         """Ends the call."""
 
 
-def rewrite(function: str, reader: TokenReader, output: Output) -> bool:
+def rewrite(function: str, reader: TokenReader, output: ArgumentOutput) -> bool:
     """Rewrites the next tokens of a call of `function` if they are a table, a PARTITION BY or a
     named argument; returns whether they were."""
     token = reader.tokens[reader.index]
@@ -99,7 +99,7 @@ def _ends_list(reader: TokenReader) -> bool:
     return (reader.peek(1) == "DESCRIPTOR" and reader.peek(2) == "(") or reader.peek(2) == "=>"
 
 
-def _table(reader: TokenReader, output: Output) -> bool:
+def _table(reader: TokenReader, output: ArgumentOutput) -> bool:
     """Rewrites TABLE and a name as a query; a table function in TABLE(…) is rewritten elsewhere."""
     if reader.peek(1) == "(":
         if reader.peek(2) in ("SELECT", "WITH", "VALUES", "("):
@@ -127,7 +127,7 @@ def _table(reader: TokenReader, output: Output) -> bool:
     return True
 
 
-def _name_part(reader: TokenReader, output: Output) -> Token:
+def _name_part(reader: TokenReader, output: ArgumentOutput) -> Token:
     token = reader.next()
     output.put(token, token.token_type, token.text)
     return token

@@ -42,7 +42,7 @@ def _by_time(scans: list[SourceScan]) -> list[list[SourceScan]]:
     groups: dict[Any, list[SourceScan]] = {}
     untimed = [scan for scan in scans if scan.time is None]
     for scan in scans:
-        if scan.time is not None and not any(map(is_volatile, _parts(scan.time))):
+        if scan.time is not None and not any(map(is_volatile, _conjuncts(scan.time))):
             rule = _moved(scan.time, dict(enumerate(scan.request.columns)))
             groups.setdefault(replace(rule, watermark=UNWANTED), []).append(scan)
     if not groups:
@@ -135,7 +135,7 @@ def _renumbered(expression: Expression | None, move: Mapping[int, int]) -> Expre
     return None if expression is None else renumber(expression, move)
 
 
-def _parts(rule: TimeRule) -> tuple[Expression, ...]:
+def _conjuncts(rule: TimeRule) -> tuple[Expression, ...]:
     return (rule.time,) if rule.condition is None else (rule.time, rule.condition)
 
 

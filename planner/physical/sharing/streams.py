@@ -29,15 +29,15 @@ from runnel.relation.streams import TimeBound
 
 _LINKS = (
     physical.Calc,
-    physical_streams.ImposeOrder,
-    physical_streams.AssignWindows,
+    physical_streams.PhysicalImposeOrder,
+    physical_streams.PhysicalAssignWindows,
     physical_streams.SessionRows,
-    physical_streams.TimedAggregate,
+    physical_streams.EventTimeAggregate,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
-    physical_streams.TimedWindow,
-    physical.Unnest,
-    physical.Expand,
+    physical_streams.EventTimeWindow,
+    physical.PhysicalUnnest,
+    physical.PhysicalExpand,
 )
 """Operators of one input that may be shared with what is below them."""
 
@@ -48,7 +48,7 @@ def share(plan: Physical) -> Physical:
     if len({id(scan.table) for scan in scans}) == len(scans):
         return plan
     plan = _replaced(plan, merged_scans(scans))
-    sharing = _Sharing()
+    sharing = _StreamSharing()
     sharing.count_root(plan)
     return sharing.built(plan)
 
@@ -68,12 +68,12 @@ def _is_shareable_scan(node: Physical) -> bool:
 def _free_inputs(node: Physical) -> dict[str, Physical]:
     """The inputs, by the names of their fields, that nothing has to wait for; those of a Union by
     their numbers."""
-    if isinstance(node, physical.Union):
+    if isinstance(node, physical.PhysicalUnion):
         return {str(number): part for number, part in enumerate(node.parts)}
-    if isinstance(node, physical.Recursion):
+    if isinstance(node, physical.PhysicalRecursion):
         return {}
     names: tuple[str, ...] = ("input", "left", "right", "probe")
-    if isinstance(node, physical_streams.AsOfJoin) and node.shape.version is None:
+    if isinstance(node, physical_streams.PhysicalAsOfJoin) and node.shape.version is None:
         names = ("left",)
     return {name: getattr(node, name) for name in names if hasattr(node, name)}
 
@@ -82,7 +82,7 @@ def _with_inputs(node: Physical, inputs: Mapping[str, Physical]) -> Physical:
     old = _free_inputs(node)
     if all(inputs[name] is old[name] for name in old):
         return node
-    if isinstance(node, physical.Union):
+    if isinstance(node, physical.PhysicalUnion):
         return replace(node, parts=tuple(inputs.values()))
     return replace(node, **inputs)  # type: ignore[arg-type]
 
@@ -95,7 +95,7 @@ def _replaced(node: Physical, by_id: Mapping[int, Physical]) -> Physical:
     )
 
 
-class _Part:
+class _Subplan:
     """Something that occurs in a plan, once or more often; `uses` counts those who read it."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class _Part:
 class _Occurrence:
     """A place of the plan where a part stands; its watermarks have `numbers` there."""
 
-    part: _Part
+    part: _Subplan
     numbers: tuple[int, ...]
 
 
@@ -117,11 +117,11 @@ class VolatileError(Exception):
     """What was looked at gives something else each time."""
 
 
-class _Sharing:
+class _StreamSharing:
     """The parts of one plan."""
 
     def __init__(self) -> None:
-        self._parts: dict[Any, _Part] = {}
+        self._parts: dict[Any, _Subplan] = {}
         self._places: dict[int, _Occurrence] = {}
         self._shared = 0
 
@@ -154,7 +154,7 @@ class _Sharing:
             return None
         part = self._parts.get(key)
         if part is None:
-            self._parts[key] = part = _Part()
+            self._parts[key] = part = _Subplan()
             if below is not None:
                 below.part.uses += 1
         return _Occurrence(part, tuple(numbers))
@@ -208,10 +208,10 @@ def key_of(value: Any, numbers: list[int]) -> Any:
     if isinstance(value, PythonFunction) and not value.is_deterministic:
         raise VolatileError
     if isinstance(value, TimeBound):
-        return "bound", _place(value.watermark, numbers), value.offset
+        return "bound", _index_of(value.watermark, numbers), value.offset
     if isinstance(value, TimeRule):
         rest = (value.time, value.condition, value.lag, value.idle_timeout)
-        return "rule", _place(value.watermark, numbers), key_of(rest, numbers)
+        return "rule", _index_of(value.watermark, numbers), key_of(rest, numbers)
     if isinstance(value, Expression) and is_volatile(value):
         raise VolatileError
     return _plain_key(value, numbers)
@@ -233,7 +233,7 @@ def _plain_key(value: Any, numbers: list[int]) -> Any:
     return id(value)
 
 
-def _place(number: int, numbers: list[int]) -> int:
+def _index_of(number: int, numbers: list[int]) -> int:
     if number not in numbers:
         numbers.append(number)
     return numbers.index(number)

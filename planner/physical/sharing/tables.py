@@ -3,7 +3,7 @@ whose text would be parsed twice. (Of queries on streams see `sharing`.)
 
 A join reads one of its inputs to its end before the other one. If both came from one producer, that
 would be stopped by the full queue of the input that waits. So where a use may have to wait, a
-`Hold` stands between, which takes all rows at once and keeps them, in a file if they are many. To
+`Spool` stands between, which takes all rows at once and keeps them, in a file if they are many. To
 keep rows costs something too: what is as quick to read again isn't shared.
 """
 
@@ -17,30 +17,30 @@ from runnel.deadline import check_time
 from runnel.expressions.nodes import Expression
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
-from runnel.planner.physical.nodes import Hold, Physical, Shared, SourceScan
+from runnel.planner.physical.nodes import Physical, Shared, SourceScan, Spool
 from runnel.planner.physical.sharing.merged_scans import merged_scans
 from runnel.planner.physical.sharing.streams import VolatileError, key_of
 
 _LINKS = (
     SourceScan,
     physical.IndexScan,
-    physical.Values,
-    physical.Generate,
+    physical.PhysicalValues,
+    physical.PhysicalGenerate,
     physical.Calc,
-    physical_streams.AssignWindows,
+    physical_streams.PhysicalAssignWindows,
     physical.HashAggregate,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
     physical.HashJoin,
-    physical.Sort,
+    physical.PhysicalSort,
     physical.TopN,
-    physical.Limit,
-    physical.Union,
-    physical.SetOperation,
-    physical.Window,
-    physical.Unnest,
-    physical.Expand,
-    physical.GroupLimit,
+    physical.PhysicalLimit,
+    physical.PhysicalUnion,
+    physical.PhysicalSetOperation,
+    physical.PhysicalWindow,
+    physical.PhysicalUnnest,
+    physical.PhysicalExpand,
+    physical.PhysicalGroupLimit,
 )
 """The operators that may be shared, with everything below them."""
 
@@ -49,8 +49,8 @@ _WORTH_KEEPING = (
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
     physical.HashJoin,
-    physical.SetOperation,
-    physical.Window,
+    physical.PhysicalSetOperation,
+    physical.PhysicalWindow,
     physical.TopN,
 )
 """Operators whose work is more than keeping their results."""
@@ -59,7 +59,7 @@ _TAKE_ALL = (
     physical.HashAggregate,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
-    physical.Sort,
+    physical.PhysicalSort,
     physical.TopN,
 )
 """Operators that take all their input before they give anything."""
@@ -70,7 +70,7 @@ def share_tables(plan: Physical, commons: Mapping[int, Physical] | None = None) 
     `Shared` each. `commons`: the plans of its common tables that run once, by number."""
     commons = commons or {}
     plan, *common_plans = _with_merged_scans([plan, *commons.values()])
-    sharing = _Sharing(dict(zip(commons, common_plans, strict=True)))
+    sharing = _TableSharing(dict(zip(commons, common_plans, strict=True)))
     sharing.note(plan)
     return sharing.built(plan, False) if sharing.finds_any() else plan
 
@@ -78,7 +78,7 @@ def share_tables(plan: Physical, commons: Mapping[int, Physical] | None = None) 
 def _scans(node: Physical) -> Iterator[SourceScan]:
     if isinstance(node, SourceScan):
         yield node
-    if not isinstance(node, physical.Recursion):
+    if not isinstance(node, physical.PhysicalRecursion):
         for item in node.inputs:
             yield from _scans(item)
 
@@ -99,7 +99,7 @@ def _with_merged_scans(plans: list[Physical]) -> list[Physical]:
 def _replaced(node: Physical, by_id: dict[int, Physical]) -> Physical:
     if id(node) in by_id:
         return by_id[id(node)]
-    if isinstance(node, physical.Recursion):
+    if isinstance(node, physical.PhysicalRecursion):
         return node
     return with_inputs(node, [_replaced(item, by_id) for item in node.inputs])
 
@@ -108,7 +108,7 @@ def with_inputs(node: Physical, inputs: list[Physical]) -> Physical:
     """The node over other inputs, in the order of `inputs`."""
     if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
         return node
-    if isinstance(node, physical.Union):
+    if isinstance(node, physical.PhysicalUnion):
         return replace(node, parts=tuple(inputs))
     places = {id(old): number for number, old in enumerate(node.inputs)}
     changed = {name: inputs[places[id(old)]] for name, old in _inputs_by_name(node).items()}
@@ -120,7 +120,7 @@ def _inputs_by_name(node: Physical) -> dict[str, Physical]:
     return {name: value for name, value in values.items() if isinstance(value, Physical)}
 
 
-class _Part:
+class _TableSubplan:
     """Something that occurs in a plan; `uses` counts those who read it. `is_worth`: whether sharing
     it is worth it."""
 
@@ -135,22 +135,22 @@ class _Part:
         return self.uses > 1 and self.is_worth
 
 
-class _Sharing:
+class _TableSharing:
     """The parts of one plan."""
 
     def __init__(self, commons: Mapping[int, Physical]) -> None:
         self._commons = commons
-        self._parts: dict[Any, _Part] = {}
-        self._places: dict[int, _Part] = {}
+        self._parts: dict[Any, _TableSubplan] = {}
+        self._places: dict[int, _TableSubplan] = {}
         self._reaches: dict[int, bool] = {}
         self._shared = 0
 
-    def note(self, node: Physical) -> _Part | None:
+    def note(self, node: Physical) -> _TableSubplan | None:
         """Finds what occurs where; the part that `node` is, None if it is none."""
         check_time()
-        if isinstance(node, physical.Recursion):
+        if isinstance(node, physical.PhysicalRecursion):
             return None
-        if isinstance(node, physical.CommonRows):
+        if isinstance(node, physical.PhysicalCommonRows):
             return self._note_common(self._commons[node.number])
         below = [self.note(item) for item in node.inputs]
         key = self._key(node, below)
@@ -165,19 +165,21 @@ class _Sharing:
             is_worth = isinstance(node, _WORTH_KEEPING) or (
                 isinstance(node, SourceScan) and node.table.reads_slowly
             )
-            part = _Part(is_worth or any(item is not None and item.is_worth for item in below))
+            part = _TableSubplan(
+                is_worth or any(item is not None and item.is_worth for item in below)
+            )
             self._parts[key] = self._places[id(node)] = part
         return part
 
-    def _note_common(self, plan: Physical) -> _Part:
+    def _note_common(self, plan: Physical) -> _TableSubplan:
         """The part that the plan of a common table is: sharing it is what it is one for."""
         part = self._places.get(id(plan)) or self.note(plan)
         if part is None:
-            part = self._parts[id(plan)] = self._places[id(plan)] = _Part(True)
+            part = self._parts[id(plan)] = self._places[id(plan)] = _TableSubplan(True)
         part.is_worth = True
         return part
 
-    def _key(self, node: Physical, below: list[_Part | None]) -> Any:
+    def _key(self, node: Physical, below: list[_TableSubplan | None]) -> Any:
         """What two nodes have in common that give the same rows; None for what is never shared."""
         if type(node) not in _LINKS or any(item is None for item in below):
             return None
@@ -197,7 +199,7 @@ class _Sharing:
 
     def _reaches_shared(self, node: Physical) -> bool:
         """Whether something that is shared is at or below a node."""
-        if isinstance(node, physical.CommonRows):
+        if isinstance(node, physical.PhysicalCommonRows):
             return self._reaches_shared(self._commons[node.number])
         found = self._reaches.get(id(node))
         if found is None:
@@ -211,7 +213,7 @@ class _Sharing:
     def built(self, node: Physical, waits: bool) -> Physical:
         """The node over what is shared; `waits`: whether it may be left standing while others read
         what is shared."""
-        if isinstance(node, physical.CommonRows):
+        if isinstance(node, physical.PhysicalCommonRows):
             return self.built(self._commons[node.number], waits)
         part = self._places.get(id(node))
         if part is None or not part.is_shared:
@@ -229,17 +231,17 @@ class _Sharing:
             is_first=is_first,
             watermarks=(),
         )
-        return Hold(fields=node.fields, rows=node.rows, input=shared) if waits else shared
+        return Spool(fields=node.fields, rows=node.rows, input=shared) if waits else shared
 
     def _over_built(self, node: Physical, waits: bool) -> Physical:
-        if isinstance(node, physical.Recursion):
+        if isinstance(node, physical.PhysicalRecursion):
             return node
         made = with_inputs(
             node, [self.built(item, self._waits(node, item, waits)) for item in node.inputs]
         )
-        if isinstance(made, physical.Calc) and isinstance(made.input, Hold):
+        if isinstance(made, physical.Calc) and isinstance(made.input, Spool):
             # What it leaves out needn't be kept.
-            return Hold(
+            return Spool(
                 fields=made.fields, rows=made.rows, input=replace(made, input=made.input.input)
             )
         return made
@@ -250,4 +252,4 @@ class _Sharing:
             return False
         if isinstance(node, physical.HashJoin):
             return item is not node.build and (waits or self._reaches_shared(node.build))
-        return waits or (len(node.inputs) > 1 and not isinstance(node, physical.Union))
+        return waits or (len(node.inputs) > 1 and not isinstance(node, physical.PhysicalUnion))

@@ -28,7 +28,7 @@ from typing import Any
 
 from runnel.deadline import check_time
 from runnel.errors import NotSupportedError
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import (
     Column,
     Expression,

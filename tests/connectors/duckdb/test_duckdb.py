@@ -436,7 +436,7 @@ def test_relations_are_registered(con: Connection) -> None:
 def test_a_relation_with_many_rows_waits_on_disk(
     con: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrow_relation, "HELD_BYTES", 100_000)
+    monkeypatch.setattr(arrow_relation, "BUFFERED_BYTES", 100_000)
     with duckdb.connect() as own:
         con.register("r", own.sql("SELECT range AS n, 'text' || range AS t FROM range(100000)"))
         assert rows(con, "SELECT count(*), sum(n), max(t) FROM r") == [

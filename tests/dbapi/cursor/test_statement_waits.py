@@ -20,8 +20,8 @@ from runnel.catalog import Mapping
 from runnel.connector import WritableTable
 from runnel.connectors.kafka.sink import KafkaSink
 from runnel.connectors.spark.session import start as spark_start
-from runnel.cursor import Running
-from runnel.deadline import Patience, PatientLock, current
+from runnel.cursor import StartedStatement
+from runnel.deadline import Deadline, DeadlineLock, current
 from runnel.named_jobs.named_snapshots import NamedSnapshots
 from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.named_jobs.record.record import JobRecord
@@ -198,7 +198,7 @@ def test_a_write_with_a_number_can_be_cancelled(made: runnel.Connection) -> None
     write = NumberedWrite(
         writer="w", number=1, statement="SINK", table="m", columns=("__key", "this"), rows=("t",)
     )
-    begun: list[Running] = []
+    begun: list[StartedStatement] = []
     with held(made, "m"):
         thread, errors = failure_of(lambda: write_once(made._executor, write, begun.append))
         assert eventually(_is_waiting)
@@ -260,7 +260,7 @@ def test_a_statement_that_waits_for_jobs_while_one_is_made_times_out(
 
 def test_what_waits_for_the_start_of_spark_times_out() -> None:
     waited = pytest.raises(runnel.OperationalError, match="timed out before it began")
-    with held_by(spark_start._lock), Patience(monotonic_ns() + 50_000_000), waited as caught:
+    with held_by(spark_start._lock), Deadline(monotonic_ns() + 50_000_000), waited as caught:
         spark_start.acquire(None)
     assert caught.value.code is runnel.ErrorCode.TIMEOUT
 
@@ -282,7 +282,7 @@ def test_the_copy_of_a_snapshot_that_nobody_waits_for_goes(tmp_path: Path) -> No
         (monotonic_ns() + 50_000_000, runnel.ErrorCode.TIMEOUT),
         (None, runnel.ErrorCode.CANCELLED),
     ):
-        with Patience(deadline) as patience:
+        with Deadline(deadline) as patience:
             if deadline is None:
                 patience.cancel()
             with pytest.raises(runnel.OperationalError) as caught:
@@ -321,12 +321,12 @@ def test_messages_that_a_broker_does_not_take_end_with_the_statement() -> None:
 
     sink = KafkaSink(SimpleNamespace(topic="t"), SimpleNamespace(columns=()))  # type: ignore[arg-type]
     sink._client = client = Client()
-    with Patience(None), pytest.raises(runnel.OperationalError) as caught:
+    with Deadline(None), pytest.raises(runnel.OperationalError) as caught:
         sink._send([(None, b"a")])
     assert caught.value.code is runnel.ErrorCode.CANCELLED
     assert client.is_purged, "it would send them later"
     assert max(asked[:3]) <= 1, "it is deaf for as long"
-    with Patience(monotonic_ns() - 1), pytest.raises(runnel.OperationalError) as caught:
+    with Deadline(monotonic_ns() - 1), pytest.raises(runnel.OperationalError) as caught:
         sink._send([(None, b"a")])
     assert caught.value.code is runnel.ErrorCode.TIMEOUT
 
@@ -354,5 +354,5 @@ def held_by(lock: AbstractContextManager[object]) -> Iterator[None]:
 def _is_waiting() -> bool:
     """Whether a thread waits for a lock that another statement holds."""
     return any(
-        frame.f_code is PatientLock._wait.__code__ for frame in sys._current_frames().values()
+        frame.f_code is DeadlineLock._wait.__code__ for frame in sys._current_frames().values()
     )

@@ -254,9 +254,9 @@ NUMERIC_STATES = {
 }
 GENERAL_STATES = {
     states.First,
-    states.Moments,
+    states.VarianceState,
     states.Items,
-    rows.Rows,
+    rows.RowListState,
     rows.Best,
     moments.Comoments,
     moments.HigherMoments,
@@ -267,7 +267,9 @@ GENERAL_STATES = {
 
 def test_states_of_numeric_panes() -> None:
     """How a state is added to and deducted from, for windows that overlap."""
-    kinds = {kind for kind in states.State.__subclasses__() if "runnel." in kind.__module__}
+    kinds = {
+        kind for kind in states.AggregateState.__subclasses__() if "runnel." in kind.__module__
+    }
     assert kinds == NUMERIC_STATES | GENERAL_STATES, (
         "a new state needs a rule in dense_state of engine/processors/time_windows/"
         "dense_states.py, or its class in GENERAL_STATES here: then windows use general states"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, compile_filter, evaluate
 from runnel.expressions.kernels.result_size import AT_A_TIME, SIZES, TooManyRows, check_call
 from runnel.expressions.nodes import Call, Column, Literal
@@ -106,7 +106,7 @@ def test_values_that_are_too_large_are_refused_before_they_are_made(con: runnel.
     with pytest.raises(
         runnel.DataError, match="the values of 1,001 rows take more than 1,000,000,000 bytes"
     ):
-        evaluate(compile_expression(constant), Frame([], 1001, EvaluationContext()))
+        evaluate(compile_expression(constant), EvaluationInput([], 1001, EvaluationContext()))
 
 
 def test_nulls_make_nothing(con: runnel.Connection) -> None:
@@ -153,7 +153,7 @@ def test_a_cancelled_evaluation_is_left_between_pieces() -> None:
         arguments=(repeated, Literal(type=VARCHAR, value="x")),
         type=runnel.sqltypes.BOOLEAN,
     )
-    frame = Frame([pa.array(["x"] * 100)], 100, EvaluationContext(check=check))
+    frame = EvaluationInput([pa.array(["x"] * 100)], 100, EvaluationContext(check=check))
     with pytest.raises(runnel.OperationalError, match="left"):
         evaluate(compile_expression(long), frame)
     assert len(looks) == 3

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import (
     can_fail,
     compile_filter,
@@ -221,7 +221,7 @@ def test_selection_keeps_rows_that_are_true() -> None:
     assert python_values(select(batch, EvaluationContext()).column(0), BIGINT) == [3]
     assert select(batch.slice(0, 1), EvaluationContext()).num_rows == 0
     everything = compile_filter(call("is_not_false", (literal(True),)))
-    assert everything(Frame(rows.arrays, rows.num_rows, EvaluationContext())) is None
+    assert everything(EvaluationInput(rows.arrays, rows.num_rows, EvaluationContext())) is None
 
 
 def test_constants() -> None:

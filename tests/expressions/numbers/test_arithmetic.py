@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from runnel.errors import DataError, Error, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import can_fail, compile_expression, evaluate, is_volatile
 from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Column, Expression, Literal
@@ -373,7 +373,8 @@ def evaluated_random(count: int) -> list[Any]:
     expression = call("RAND", ())
     assert is_volatile(expression)
     return python_values(
-        evaluate(compile_expression(expression), Frame((), count, EvaluationContext())), DOUBLE
+        evaluate(compile_expression(expression), EvaluationInput((), count, EvaluationContext())),
+        DOUBLE,
     )
 
 

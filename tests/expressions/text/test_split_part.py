@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from runnel.expressions.text.split_part import nth_part
+from runnel.expressions.text.split_part import nth_field
 
 TEXTS = some.lists(some.none() | some.text("a/é-€", max_size=8), max_size=12)
 
@@ -30,7 +30,7 @@ def test_parts_of_a_slice(
     texts: list[str | None], separator: str, index: int, start: int, count: int
 ) -> None:
     column = pa.array(texts, pa.string()).slice(start, count)
-    found = nth_part(column, ord(separator), index)
+    found = nth_field(column, ord(separator), index)
     found.validate(full=True)
     assert found.to_pylist() == [expected(text, separator, index) for text in column.to_pylist()]
 
@@ -43,7 +43,7 @@ def test_bytes_under_null_are_no_part(texts: list[str | None], index: int) -> No
     column = pa.Array.from_buffers(
         pa.string(), len(texts), [valid.buffers()[1], *filled.buffers()[1:]]
     )
-    assert nth_part(column, ord("/"), index).to_pylist() == [
+    assert nth_field(column, ord("/"), index).to_pylist() == [
         expected(text, "/", index) for text in texts
     ]
 
@@ -58,4 +58,4 @@ def test_parts_of_one_column_after_another(
         array = data.draw(some.sampled_from(arrays))
         separator, index = data.draw(some.sampled_from("/-")), data.draw(some.integers(1, 4))
         wanted = [expected(text, separator, index) for text in array.to_pylist()]
-        assert nth_part(array, ord(separator), index).to_pylist() == wanted
+        assert nth_field(array, ord(separator), index).to_pylist() == wanted

@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timedelta
 
 from runnel.errors import DataError
-from runnel.expressions.to_char.patterns import DAYS, MONTHS, Piece, pieces_of
+from runnel.expressions.to_char.patterns import DAYS, MONTHS, PatternToken, tokens_of
 
 _DIGITS = {
     "YYYY": 4,
@@ -41,7 +41,7 @@ _READABLE = (
 def _regex_of(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     """The regular expression of a pattern, and the fields of its groups."""
     parts, fields = [r"\s*"], []
-    pieces = pieces_of(pattern)
+    pieces = tokens_of(pattern)
     for place, piece in enumerate(pieces):
         if not piece.field:
             parts.append(_plain(piece.text))
@@ -67,7 +67,7 @@ def _plain(text: str) -> str:
     )
 
 
-def _group(piece: Piece, following: Piece | None) -> str:
+def _group(piece: PatternToken, following: PatternToken | None) -> str:
     names = _NAMES.get(piece.field)
     if names is not None:
         return (

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from runnel.expressions.to_char.format_time import Moments, text_of
+from runnel.expressions.to_char.format_time import FormattedTimes, text_of
 from runnel.expressions.to_char.patterns import FIELDS
 from runnel.sqltypes import Kind
 
@@ -30,11 +30,13 @@ def test_rows_that_are_written_alike(
     near = [None if offset is None else thousand_seconds * 10**9 + offset for offset in offsets]
     values = pa.array(near * 6, US)
     alone = [
-        text_of(Moments(values.slice(row, 1), Kind.TIMESTAMP), " ".join(fields))[0].as_py()
+        text_of(FormattedTimes(values.slice(row, 1), Kind.TIMESTAMP), " ".join(fields))[0].as_py()
         for row in range(len(near))
     ]
-    assert text_of(Moments(values, Kind.TIMESTAMP), " ".join(fields)).to_pylist() == alone * 6
     assert (
-        text_of(Moments(values.slice(1), Kind.TIMESTAMP), " ".join(fields)).to_pylist()
+        text_of(FormattedTimes(values, Kind.TIMESTAMP), " ".join(fields)).to_pylist() == alone * 6
+    )
+    assert (
+        text_of(FormattedTimes(values.slice(1), Kind.TIMESTAMP), " ".join(fields)).to_pylist()
         == (alone * 6)[1:]
     )

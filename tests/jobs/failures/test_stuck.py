@@ -110,7 +110,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         "runnel.named_jobs.registry.CLOSING",
         "runnel.named_jobs.named_job.CANCELLING",
         "runnel.runtime.light_job.CLOSING",
-        "runnel.database.LEFT_BEHIND",
+        "runnel.database.ABANDON_AFTER",
     ):
         monkeypatch.setattr(name, 0.2)
     made = Place(tmp_path)

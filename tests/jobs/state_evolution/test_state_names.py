@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import runnel
 from runnel import Connection
 from runnel.dag import DAG
-from runnel.named_jobs.state_evolution.compatibility import Fate, fates
+from runnel.named_jobs.state_evolution.compatibility import StateOutcome, state_outcomes
 from runnel.named_jobs.state_evolution.recombination import fits, missing
-from runnel.relation.state_identity import Form, Meaning, Windows
+from runnel.relation.state_identity import Form, StateSignature, StateWindows
 from runnel.relation.streams import WindowKind, WindowShape
 from tests.jobs.state_evolution.recombined import tumble
 from tests.jobs.state_evolution.test_recombining import (
@@ -168,22 +168,28 @@ def test_a_common_table_has_a_name_of_its_own_or_none(counting: Connection) -> N
 
 
 def test_meanings_of_earlier_versions_are_texts() -> None:
-    new = Meaning(text="Aggregate (x)", keeps=True, same={"": "x"}).encode()
+    new = StateSignature(text="Aggregate (x)", keeps=True, same={"": "x"}).encode()
     assert [
-        item.outcome for item in fates(["a"], {"a": "Aggregate (x)"}, {"a": new}, _alone("a"))
-    ] == [Fate.KEPT]
+        item.outcome
+        for item in state_outcomes(["a"], {"a": "Aggregate (x)"}, {"a": new}, _alone("a"))
+    ] == [StateOutcome.KEPT]
     assert [
-        item.outcome for item in fates(["a"], {"a": "Aggregate (y)"}, {"a": new}, _alone("a"))
-    ] == [Fate.REFUSED]
-    assert [item.outcome for item in fates(["a"], {}, {"a": new}, _alone("a"))] == [Fate.REFUSED]
-    assert [item.outcome for item in fates(["a"], {"a": new}, {}, DAG())] == [Fate.DROPPED]
+        item.outcome
+        for item in state_outcomes(["a"], {"a": "Aggregate (y)"}, {"a": new}, _alone("a"))
+    ] == [StateOutcome.REFUSED]
+    assert [item.outcome for item in state_outcomes(["a"], {}, {"a": new}, _alone("a"))] == [
+        StateOutcome.REFUSED
+    ]
+    assert [item.outcome for item in state_outcomes(["a"], {"a": new}, {}, DAG())] == [
+        StateOutcome.DROPPED
+    ]
 
 
 def test_words_for_people_in_a_fragment_do_not_matter() -> None:
     def fragment(notes: str, message: str = "it''s too large") -> str:
         sql = f"SELECT 'stopped by: x; sql: y', error('[data error] {message}')"
         text = f"Fragment on DuckDB ({notes}sql: {sql}) of BIGINT"
-        return Meaning(text=text, same={"": text}).encode()
+        return StateSignature(text=text, same={"": text}).encode()
 
     before = {
         "a": fragment(
@@ -194,14 +200,16 @@ def test_words_for_people_in_a_fragment_do_not_matter() -> None:
         after = {
             "a": fragment(f"only: k among the rows of the input; {notes}", f"too large: {notes}")
         }
-        assert [item.outcome for item in fates(["a"], before, after, _alone("a"))] == [Fate.KEPT]
+        assert [item.outcome for item in state_outcomes(["a"], before, after, _alone("a"))] == [
+            StateOutcome.KEPT
+        ]
     for other in (
         fragment("only: n among the rows of the input; "),
         fragment("").replace("SELECT", "VALUES"),
     ):
-        assert [item.outcome for item in fates(["a"], before, {"a": other}, _alone("a"))] == [
-            Fate.REFUSED
-        ]
+        assert [
+            item.outcome for item in state_outcomes(["a"], before, {"a": other}, _alone("a"))
+        ] == [StateOutcome.REFUSED]
 
 
 def _alone(name: str) -> DAG:
@@ -211,7 +219,7 @@ def _alone(name: str) -> DAG:
 
 
 def test_meanings_come_back_as_they_were() -> None:
-    windows = Windows(
+    windows = StateWindows(
         shape=WindowShape(WindowKind.HOP, 20, 5, 1),
         is_integer=True,
         keys=("k BIGINT",),
@@ -219,7 +227,7 @@ def test_meanings_come_back_as_they_were() -> None:
         bound="int64",
         lateness=3,
     )
-    meaning = Meaning(
+    meaning = StateSignature(
         text="t",
         name="n",
         form=Form.FRAMES,
@@ -229,7 +237,7 @@ def test_meanings_come_back_as_they_were() -> None:
         watermarks={1: "a"},
         windows=windows,
     )
-    assert Meaning.decode(meaning.encode()) == meaning
+    assert StateSignature.decode(meaning.encode()) == meaning
 
 
 def shapes() -> st.SearchStrategy[WindowShape]:
@@ -265,7 +273,7 @@ def test_what_is_said_of_frames_is_so(old: WindowShape, new: WindowShape) -> Non
             start -= steps(shape)
         return start
 
-    before, after = (Windows(shape=shape, is_integer=True) for shape in (old, new))
+    before, after = (StateWindows(shape=shape, is_integer=True) for shape in (old, new))
     assert missing(before, after) == max(
         first_start(old, m) - first_start(new, m) for m in range(lcm(steps(old), steps(new)))
     )

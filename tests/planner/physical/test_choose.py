@@ -150,8 +150,8 @@ def test_a_sort_with_a_limit_keeps_only_the_first_rows() -> None:
         choose(Limit(input=ordered, count=number(3), offset=number(1)), NO_INDEXES), physical.TopN
     )
     offset_only = choose(Limit(input=ordered, count=None, offset=number(1)), NO_INDEXES)
-    assert isinstance(offset_only, physical.Limit)
-    assert isinstance(offset_only.input, physical.Sort)
+    assert isinstance(offset_only, physical.PhysicalLimit)
+    assert isinstance(offset_only.input, physical.PhysicalSort)
 
 
 def test_distinct_aggregates_run_in_one_stage() -> None:
@@ -257,7 +257,7 @@ def test_a_sorted_index_gives_the_order(descending: bool) -> None:
     limited = choose(
         apply(Limit(input=ordered, count=number(2), offset=number(1))), sample_snapshot()
     )
-    assert isinstance(limited, physical.Limit)
+    assert isinstance(limited, physical.PhysicalLimit)
     assert source(limited.input).request.limit == 3
 
 
@@ -291,7 +291,9 @@ def test_another_order_is_sorted(keys: list[tuple[str, bool, bool]]) -> None:
     order = tuple(
         SortKey(column(left, name), descending, nulls) for name, descending, nulls in keys
     )
-    assert isinstance(choose(apply(Sort(input=left, keys=order)), sample_snapshot()), physical.Sort)
+    assert isinstance(
+        choose(apply(Sort(input=left, keys=order)), sample_snapshot()), physical.PhysicalSort
+    )
 
 
 def test_a_table_that_can_only_be_written_is_refused() -> None:

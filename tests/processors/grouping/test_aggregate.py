@@ -11,10 +11,10 @@ import pytest
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.aggregates.registry import aggregate_call, is_aggregate
-from runnel.expressions.nodes import Aggregate, Column, Expression, Literal
+from runnel.expressions.nodes import AggregateCall, Column, Expression, Literal
 from runnel.processors.grouping import group_state
 from runnel.processors.grouping.aggregate import aggregate, has_stages
-from runnel.processors.grouping.aggregation import Stage
+from runnel.processors.grouping.aggregation import AggregationStage
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, VARCHAR, array, decimal
 from runnel.testing import assert_rows
 from runnel.testing.rows import rows_of
@@ -51,7 +51,7 @@ CALLS = [
 ]
 
 
-def call_of(text: str, columns: dict[str, Column]) -> Aggregate:
+def call_of(text: str, columns: dict[str, Column]) -> AggregateCall:
     head, _, condition = text.partition(" filter (where ")
     name, inside = head.rstrip(")").split("(")
     distinct = inside.startswith("distinct ")
@@ -67,25 +67,25 @@ def call_of(text: str, columns: dict[str, Column]) -> Aggregate:
 
 
 def grouped(
-    table: pa.Table, keys: str, calls: list[Aggregate], batches: list[pa.RecordBatch]
+    table: pa.Table, keys: str, calls: list[AggregateCall], batches: list[pa.RecordBatch]
 ) -> list[pa.RecordBatch]:
     columns = columns_of(table)
     names = tuple(f"c{i}" for i in range(len(keys) + len(calls)))
     return outputs(
-        aggregate(tuple(columns[k] for k in keys), tuple(calls), names, Stage.SINGLE),
+        aggregate(tuple(columns[k] for k in keys), tuple(calls), names, AggregationStage.SINGLE),
         [batches],
         **QUICK,
     )
 
 
 def in_two_stages(
-    table: pa.Table, keys: str, calls: list[Aggregate], parts: list[list[pa.RecordBatch]]
+    table: pa.Table, keys: str, calls: list[AggregateCall], parts: list[list[pa.RecordBatch]]
 ) -> list[pa.RecordBatch]:
     columns = columns_of(table)
     expressions = tuple(columns[k] for k in keys)
     names = tuple(f"c{i}" for i in range(len(keys) + len(calls)))
-    first = aggregate(expressions, tuple(calls), names, Stage.ACCUMULATE)
-    last = aggregate(expressions, tuple(calls), names, Stage.COMBINE)
+    first = aggregate(expressions, tuple(calls), names, AggregationStage.ACCUMULATE)
+    last = aggregate(expressions, tuple(calls), names, AggregationStage.COMBINE)
     partial = [batch for part in parts for batch in outputs(first, [part], **QUICK)]
     assert all(batch.schema == partial[0].schema for batch in partial)
     return outputs(last, [partial], **QUICK)
@@ -163,7 +163,9 @@ def test_an_accumulating_stage_passes_on_what_it_cannot_shrink(
     monkeypatch.setattr(group_state, "BUFFERED_ROWS", 8)
     table = random_table(3, 64, "n")
     (n,) = columns_of(table).values()
-    supplier = aggregate((n,), (aggregate_call("count", []),), ("n", "c"), Stage.ACCUMULATE)
+    supplier = aggregate(
+        (n,), (aggregate_call("count", []),), ("n", "c"), AggregationStage.ACCUMULATE
+    )
     batches = outputs(supplier, [table.to_batches(max_chunksize=16)], **QUICK)
     assert len(batches) > 1
     assert sum(batch.num_rows for batch in batches) == 64
@@ -174,7 +176,7 @@ def test_without_keys_and_rows_there_is_one_row() -> None:
     calls = [call_of(text, columns_of(table)) for text in CALLS]
     assert [batch.num_rows for batch in grouped(table, "", calls, [])] == [1]
     combine = aggregate(
-        (), (aggregate_call("sum", [columns_of(table)["i"]]),), ("sum",), Stage.COMBINE
+        (), (aggregate_call("sum", [columns_of(table)["i"]]),), ("sum",), AggregationStage.COMBINE
     )
     assert_rows(outputs(combine, [[]], **QUICK), [(None,)])
 
@@ -324,7 +326,7 @@ def test_too_many_groups() -> None:
         OperationalError, match='vertex "verified" would hold more than 50 rows'
     ) as raised:
         outputs(
-            aggregate((n,), (), ("n",), Stage.SINGLE),
+            aggregate((n,), (), ("n",), AggregationStage.SINGLE),
             [table.to_batches()],
             accumulation_limit=50,
             **QUICK,

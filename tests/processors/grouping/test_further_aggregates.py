@@ -11,9 +11,9 @@ import pytest
 
 from runnel.expressions.aggregates.hyperloglog import Sketch, estimates
 from runnel.expressions.aggregates.registry import aggregate_call
-from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
+from runnel.expressions.nodes import AggregateCall, Column, Literal, SortKey
 from runnel.processors.grouping.aggregate import aggregate
-from runnel.processors.grouping.aggregation import Stage
+from runnel.processors.grouping.aggregation import AggregationStage
 from runnel.sqltypes import DOUBLE, VARCHAR
 from runnel.testing import assert_rows
 from runnel.testing.rows import rows_of
@@ -24,7 +24,7 @@ HALF = Literal(value=0.5, type=DOUBLE)
 COMMA = Literal(value=",", type=VARCHAR)
 
 
-def calls_of(c: dict[str, Column]) -> dict[str, Aggregate]:
+def calls_of(c: dict[str, Column]) -> dict[str, AggregateCall]:
     """DuckDB's text of each call, and the call."""
     by_i = [SortKey(c["i"]), SortKey(c["w"], True, False)]
     return {
@@ -59,7 +59,7 @@ def calls_of(c: dict[str, Column]) -> dict[str, Aggregate]:
 
 
 def answers(
-    table: pa.Table, keys: str, calls: list[Aggregate], stages: bool
+    table: pa.Table, keys: str, calls: list[AggregateCall], stages: bool
 ) -> list[tuple[Any, ...]]:
     columns = columns_of(table)
     by = tuple(columns[key] for key in keys)
@@ -67,19 +67,21 @@ def answers(
     if not stages:
         return rows_of(
             outputs(
-                aggregate(by, tuple(calls), names, Stage.SINGLE),
+                aggregate(by, tuple(calls), names, AggregationStage.SINGLE),
                 [table.to_batches(max_chunksize=30)],
                 **QUICK,
             )
         )
-    first = aggregate(by, tuple(calls), names, Stage.ACCUMULATE)
+    first = aggregate(by, tuple(calls), names, AggregationStage.ACCUMULATE)
     parts = (table.slice(0, 40), table.slice(40, 1), table.slice(41))
     partial = [
         batch
         for part in parts
         for batch in outputs(first, [part.to_batches(max_chunksize=20)], **QUICK)
     ]
-    return rows_of(outputs(aggregate(by, tuple(calls), names, Stage.COMBINE), [partial], **QUICK))
+    return rows_of(
+        outputs(aggregate(by, tuple(calls), names, AggregationStage.COMBINE), [partial], **QUICK)
+    )
 
 
 @pytest.mark.parametrize("keys", ["", "i", "s", "l"])

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runnel.expressions.aggregates.states import Request
+from runnel.expressions.aggregates.states import GroupByRequest
 from runnel.processors.grouping import grouping
 from runnel.processors.grouping.grouping import group
 from runnel.processors.grouping.numpy_groups import MOST_ROWS
@@ -25,7 +25,7 @@ def test_doubles_as_keys_come_back_as_they_were(is_chunked: bool) -> None:
     if is_chunked:
         column = pa.chunked_array([column.slice(0, 1000), column.slice(1000)])
     (first_key, second_key), (counts,) = group(
-        [column, second], [Request(None, "count_all")], len(rows)
+        [column, second], [GroupByRequest(None, "count_all")], len(rows)
     )
     assert first_key.type == pa.float64()
     found = zip(map(_plain, first_key.to_pylist()), second_key.to_pylist(), strict=True)
@@ -49,7 +49,7 @@ def test_texts_by_many_groups(function: str) -> None:
     rows = 3 * MOST_ROWS
     keys = [i % (rows // 2) for i in range(rows)]
     texts = [None if i % 5 == 0 else f"{i * 7919 % 1000}é" for i in range(rows)]
-    (found,), (values,) = group([pa.array(keys)], [Request(pa.array(texts), function)], rows)
+    (found,), (values,) = group([pa.array(keys)], [GroupByRequest(pa.array(texts), function)], rows)
     expected: dict[int, str | None] = dict.fromkeys(keys)
     pick = min if function == "min" else max
     for key, text in zip(keys, texts, strict=True):
@@ -67,7 +67,7 @@ def test_whole_numbers_with_idle_low_halves_come_back_as_they_were(kind: pa.Data
     column = pa.array(numbers, pa.int64()).cast(kind)
     assert grouping._has_idle_half(column)
     assert not grouping._has_idle_half(pa.array(range(grouping.LOOKED_AT_ROWS)))
-    (keys,), (counts,) = group([column], [Request(None, "count_all")], len(column))
+    (keys,), (counts,) = group([column], [GroupByRequest(None, "count_all")], len(column))
     assert keys.type == kind
     assert dict(zip(keys.cast(pa.int64()).to_pylist(), counts.to_pylist(), strict=True)) == Counter(
         numbers

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from runnel.columns.batches import from_numbers
-from runnel.expressions.aggregates.states import Column, Request
+from runnel.expressions.aggregates.states import Column, GroupByRequest
 from runnel.processors.grouping import grouping
 from runnel.processors.grouping import integer_groups as dense_groups
 from tests.effort import some
@@ -51,9 +51,9 @@ def test_same_as_acero(seed: int) -> None:
     source = random.Random(seed)
     rows = source.choice([2 * dense_groups.LEAST_ROWS, 1000])
     keys = [_chunked(source, _key(source, rows)) for _ in range(source.randint(1, 2))]
-    requests = [Request(None, "count_all")]
+    requests = [GroupByRequest(None, "count_all")]
     requests += [
-        Request(_chunked(source, _argument(source, kind, rows)), function)
+        GroupByRequest(_chunked(source, _argument(source, kind, rows)), function)
         for function, kind in REQUESTS
     ]
     ours = dense_groups.group_dense(keys, requests, rows)
@@ -74,7 +74,7 @@ def _rows(keys: list[pa.Array], values: list[pa.Array]) -> list[tuple[object, ..
 def test_groups_ascend_and_places_without_rows_are_none() -> None:
     numbers = pa.array([7 if i % 2 else -3 for i in range(200)])
     (keys,), (counts, sums) = _grouped(
-        [numbers], [Request(None, "count_all"), Request(numbers, "sum")], 200
+        [numbers], [GroupByRequest(None, "count_all"), GroupByRequest(numbers, "sum")], 200
     )
     assert keys.to_pylist() == [-3, 7]
     assert counts.to_pylist() == [100, 100]
@@ -82,7 +82,7 @@ def test_groups_ascend_and_places_without_rows_are_none() -> None:
 
 
 def _grouped(
-    keys: list[Column], requests: list[Request], rows: int
+    keys: list[Column], requests: list[GroupByRequest], rows: int
 ) -> tuple[list[pa.Array], list[pa.Array]]:
     found = dense_groups.group_dense(keys, requests, rows)
     assert found is not None
@@ -91,12 +91,15 @@ def _grouped(
 
 def test_what_it_leaves_to_others() -> None:
     rows = 1000
-    count = [Request(None, "count_all")]
+    count = [GroupByRequest(None, "count_all")]
     sparse = pa.array([i * 1_000_003 for i in range(rows)])
     assert dense_groups.group_dense([sparse], count, rows) is None
     wide = pa.array([i % 100 for i in range(rows)])
     assert dense_groups.group_dense([wide, wide], count, rows) is None
     assert dense_groups.group_dense([pa.array([None, *range(rows - 1)])], count, rows) is None
     assert dense_groups.group_dense([pa.array(["a"] * rows)], count, rows) is None
-    assert dense_groups.group_dense([wide], [Request(pa.array([0.5] * rows), "min")], rows) is None
+    assert (
+        dense_groups.group_dense([wide], [GroupByRequest(pa.array([0.5] * rows), "min")], rows)
+        is None
+    )
     assert dense_groups.group_dense([wide.slice(0, 10)], count, 10) is None

@@ -8,7 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 import pytest
 
-from runnel.expressions.aggregates.states import Request
+from runnel.expressions.aggregates.states import GroupByRequest
 from runnel.processors.grouping import grouping
 from runnel.processors.grouping import numpy_groups as few_rows
 from tests.effort import some
@@ -57,7 +57,7 @@ def test_same_as_acero(seed: int) -> None:
             kind = pa.int64()
         column = _column(source, kind, rows, source.random() < 0.5)
         column = pa.concat_arrays([column.slice(0, 1), column]).slice(1)
-        requests.append(Request(None if function == "count_all" else column, function))
+        requests.append(GroupByRequest(None if function == "count_all" else column, function))
     ours = few_rows.group_few(keys, requests, rows)
     assert ours is not None
     theirs = grouping._by_acero(keys, requests, False)
@@ -72,8 +72,11 @@ def _table(keys: list[pa.Array], values: list[pa.Array]) -> list[tuple[object, .
 
 def test_what_it_leaves_to_acero() -> None:
     keys = [pa.array([1, 2])]
-    assert few_rows.group_few(keys, [Request(pa.array([1.0, 2.0]), "min")], 2) is None
-    assert few_rows.group_few(keys, [Request(pa.array(["a", "b"]), "max")], 2) is None
-    assert few_rows.group_few(keys, [Request(None, "list")], 2) is None
+    assert few_rows.group_few(keys, [GroupByRequest(pa.array([1.0, 2.0]), "min")], 2) is None
+    assert few_rows.group_few(keys, [GroupByRequest(pa.array(["a", "b"]), "max")], 2) is None
+    assert few_rows.group_few(keys, [GroupByRequest(None, "list")], 2) is None
     many = few_rows.MOST_ROWS + 1
-    assert few_rows.group_few([pa.array([1] * many)], [Request(None, "count_all")], many) is None
+    assert (
+        few_rows.group_few([pa.array([1] * many)], [GroupByRequest(None, "count_all")], many)
+        is None
+    )

@@ -11,7 +11,7 @@ import pytest
 
 from runnel.expressions.nodes import Literal, SortKey
 from runnel.processors.grouping import group_limit as group_limit_module
-from runnel.processors.grouping.distinct_rows import SeenRows
+from runnel.processors.grouping.distinct_rows import DistinctRows
 from runnel.processors.grouping.group_limit import group_limit
 from runnel.processors.series import series
 from runnel.sqltypes import BIGINT, INTERVAL_MONTH
@@ -129,7 +129,7 @@ def test_series_of_months_add_step_after_step() -> None:
 
 @pytest.mark.parametrize("keys", ["i", "is", "fisn"])
 def test_new_rows_are_new_once(keys: str) -> None:
-    seen, known = SeenRows(), set()
+    seen, known = DistinctRows(), set()
     for seed in range(40):
         batch = random_table(seed, seed % 9 * 3, keys, "c").combine_chunks().to_batches()
         for part in batch:

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from runnel.processors.joins import key_filter as wanted_keys
-from runnel.processors.joins.key_filter import WantedKeys
+from runnel.processors.joins.key_filter import KeyFilter
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARCHAR, SqlType, decimal, to_arrow
 
 
-def gathered(types: list[SqlType], *batches: list[tuple[Any, ...]]) -> WantedKeys:
-    keys = WantedKeys(types)
+def gathered(types: list[SqlType], *batches: list[tuple[Any, ...]]) -> KeyFilter:
+    keys = KeyFilter(types)
     for rows in batches:
         columns = [
             pa.array([row[i] for row in rows], to_arrow(kind)) for i, kind in enumerate(types)
@@ -23,11 +23,11 @@ def gathered(types: list[SqlType], *batches: list[tuple[Any, ...]]) -> WantedKey
     return keys
 
 
-def rows_of(keys: WantedKeys) -> set[tuple[Any, ...]] | None:
+def rows_of(keys: KeyFilter) -> set[tuple[Any, ...]] | None:
     return None if keys.values is None else {tuple(row.values()) for row in keys.values.to_pylist()}
 
 
-def bounds_of(keys: WantedKeys, place: int) -> tuple[Any, Any] | None:
+def bounds_of(keys: KeyFilter, place: int) -> tuple[Any, Any] | None:
     found = keys.bounds(place)
     return None if found is None else (found[0].as_py(), found[1].as_py())
 

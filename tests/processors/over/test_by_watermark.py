@@ -13,13 +13,13 @@ import pytest
 
 import runnel
 from runnel.expressions.aggregates.registry import aggregate_call
-from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
+from runnel.expressions.nodes import AggregateCall, Column, Literal, SortKey
 from runnel.processor import Watermark
 from runnel.processors.over import by_watermark as module
-from runnel.processors.over.by_watermark import timed_window
+from runnel.processors.over.by_watermark import event_time_window
 from runnel.processors.over.streamed import ordered_window
-from runnel.processors.sorting.timed_sort import timed_sort
-from runnel.processors.stateful.row_buffer import Holding
+from runnel.processors.sorting.timed_sort import event_time_sort
+from runnel.processors.stateful.row_buffer import Buffering
 from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
 from runnel.relation.streams import TimeBound
 from runnel.relation.window_reach import Reach
@@ -45,7 +45,7 @@ E, NUMBER = (Column(index=5 + i, name=name, type=BIGINT) for i, name in enumerat
 BY_V = (SortKey(V, True, False), SortKey(NUMBER, False, True))
 CALLS = (
     WindowCall(
-        call=Aggregate(function="row_number", arguments=(), type=BIGINT),
+        call=AggregateCall(function="row_number", arguments=(), type=BIGINT),
         partition=(E, K),
         order=BY_V,
     ),
@@ -56,7 +56,7 @@ SQL = """SELECT i, row_number() OVER (PARTITION BY e, k ORDER BY v DESC NULLS LA
     sum(v) OVER (PARTITION BY k, e ORDER BY v DESC NULLS LAST, i), count(*) OVER (PARTITION BY e)
         FROM t"""
 NAMES = (*SCHEMA.names, "r", "total", "n")
-HOLDING = Holding(((E, TimeBound(1, 1)),))
+HOLDING = Buffering(((E, TimeBound(1, 1)),))
 
 
 def stream(seed: int, disorder: int | None = None, lag: int | None = None) -> Items:
@@ -96,7 +96,10 @@ def test_gives_what_duckdb_gives(seed: int) -> None:
         assert_rows(results(found), expected, ordered=False)
 
     verify_processor(
-        timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING), [items], check, row_by_row=seed == 0
+        event_time_window(CALLS, (len(SCHEMA), NAMES), HOLDING),
+        [items],
+        check,
+        row_by_row=seed == 0,
     )
 
 
@@ -107,7 +110,7 @@ def test_rows_that_cannot_be_first_are_let_go(seed: int, monkeypatch: pytest.Mon
     expected = [row for row in wanted(items, SQL) if row[1] <= 2]
     names = (*SCHEMA.names, "r")
     most = (0, Literal(value=2, type=BIGINT))
-    supplier = timed_window(CALLS[:1], (len(SCHEMA), names), HOLDING, most)
+    supplier = event_time_window(CALLS[:1], (len(SCHEMA), names), HOLDING, most)
 
     def check(found: list[Any]) -> None:
         rows = rows_of(
@@ -119,7 +122,7 @@ def test_rows_that_cannot_be_first_are_let_go(seed: int, monkeypatch: pytest.Mon
 
 
 def test_only_open_partitions_take_memory() -> None:
-    processor, _ = made_of(timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING))
+    processor, _ = made_of(event_time_window(CALLS, (len(SCHEMA), NAMES), HOLDING))
     for window in range(30):
         rows = [
             {"t": window * 10, "k": k, "v": k, "s": "s", "f": 0.5, "e": window * 10 + 10, "i": k}
@@ -135,7 +138,7 @@ def test_only_open_partitions_take_memory() -> None:
 def test_late_rows_are_counted() -> None:
     items = stream(11, disorder=40, lag=3)
     _, late = on_time(items)
-    processor, _ = made_of(timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING))
+    processor, _ = made_of(event_time_window(CALLS, (len(SCHEMA), NAMES), HOLDING))
     feed(processor, items)
     assert processor.late_rows == late > 0
 
@@ -151,8 +154,8 @@ def test_late_rows_are_diverted(operator: str) -> None:
         frame=UP_TO_PEERS,
     )
     supplier = {
-        "window": lambda: timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING, emits_late=True),
-        "sort": lambda: timed_sort((SortKey(E, False, False),), HOLDING, emits_late=True),
+        "window": lambda: event_time_window(CALLS, (len(SCHEMA), NAMES), HOLDING, emits_late=True),
+        "sort": lambda: event_time_sort((SortKey(E, False, False),), HOLDING, emits_late=True),
         "ordered": lambda: ordered_window(
             (in_order,),
             (Reach(is_running=True),),
@@ -192,7 +195,7 @@ def test_late_rows_are_diverted(operator: str) -> None:
 
 
 def test_a_watermark_of_another_column_completes_nothing() -> None:
-    processor, outbox = made_of(timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING))
+    processor, outbox = made_of(event_time_window(CALLS, (len(SCHEMA), NAMES), HOLDING))
     feed(
         processor,
         [batch([{"t": 1, "k": 1, "v": 1, "s": "s", "f": 0.5, "e": 10, "i": 0}]), Watermark(100, 2)],
@@ -208,7 +211,7 @@ def test_bounds_at_the_ends_of_the_range_do_not_wrap() -> None:
     ]
     for offset, complete in ((1, [1, 2]), (-1, [1]), (1 << 61, [1, 2])):
         processor, outbox = made_of(
-            timed_window(CALLS, (len(SCHEMA), NAMES), Holding(((E, TimeBound(1, offset)),)))
+            event_time_window(CALLS, (len(SCHEMA), NAMES), Buffering(((E, TimeBound(1, offset)),)))
         )
         feed(processor, [batch(rows), Watermark(1, 1)])
         batches = [item for item in outbox.outputs[0] if isinstance(item, pa.RecordBatch)]
@@ -313,8 +316,8 @@ def test_sorting_under_all_conditions(seed: int) -> None:
             (row["t"], row["i"]) for row in item.to_pylist() if row["t"] is None or row["t"] >= time
         ]
     wanted = sorted(rows, key=lambda row: (row[0] is None, row[0] or 0, row[1]))
-    supplier = timed_sort(
-        (SortKey(T, False, False), SortKey(NUMBER, False, True)), Holding(((T, TimeBound(1)),))
+    supplier = event_time_sort(
+        (SortKey(T, False, False), SortKey(NUMBER, False, True)), Buffering(((T, TimeBound(1)),))
     )
 
     def check(found: list[Any]) -> None:

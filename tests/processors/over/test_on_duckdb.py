@@ -15,7 +15,7 @@ from runnel.duckdb.kernel import DuckDBKernel
 from runnel.errors import DataError, Error
 from runnel.expressions.build import call
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey
 from runnel.foreign.fragment import InputRows, Unrenderable
 from runnel.processors.over.on_duckdb import on_duckdb

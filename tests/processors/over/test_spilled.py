@@ -10,7 +10,7 @@ import pytest
 
 import runnel
 from runnel.errors import OperationalError
-from runnel.expressions.nodes import Aggregate, SortKey
+from runnel.expressions.nodes import AggregateCall, SortKey
 from runnel.processors.over.window import window
 from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
 from runnel.sqltypes import BIGINT
@@ -22,14 +22,14 @@ QUICK: dict[str, Any] = {"row_by_row": False, "snapshots": False, "ordered": Fal
 
 
 def number(partition: tuple[Any, ...], *order: Any) -> WindowCall:
-    call = Aggregate(function="row_number", arguments=(), type=BIGINT)
+    call = AggregateCall(function="row_number", arguments=(), type=BIGINT)
     return WindowCall(
         call=call, partition=partition, order=tuple(map(SortKey, order)), frame=UP_TO_PEERS
     )
 
 
 def total(partition: tuple[Any, ...], value: Any, *order: Any) -> WindowCall:
-    call = Aggregate(function="sum", arguments=(value,), type=BIGINT)
+    call = AggregateCall(function="sum", arguments=(value,), type=BIGINT)
     frame = UP_TO_PEERS if order else WHOLE_PARTITION
     return WindowCall(call=call, partition=partition, order=tuple(map(SortKey, order)), frame=frame)
 

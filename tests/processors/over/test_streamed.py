@@ -12,11 +12,18 @@ import pytest
 
 import runnel
 from runnel.expressions.aggregates.registry import aggregate_call
-from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
+from runnel.expressions.nodes import AggregateCall, Column, Literal, SortKey
 from runnel.processor import Watermark
 from runnel.processors.over.streamed import OrderedWindow, ordered_window
-from runnel.processors.stateful.row_buffer import Holding
-from runnel.relation.over import UP_TO_PEERS, Bound, BoundKind, Frame, FrameUnit, WindowCall
+from runnel.processors.stateful.row_buffer import Buffering
+from runnel.relation.over import (
+    UP_TO_PEERS,
+    BoundKind,
+    FrameBound,
+    FrameUnit,
+    WindowCall,
+    WindowFrame,
+)
 from runnel.relation.streams import TimeBound
 from runnel.relation.window_reach import Reach
 from runnel.sqltypes import BIGINT
@@ -194,20 +201,26 @@ BY_TIME = (SortKey(T, False, False),)
 BY_ROW = (*BY_TIME, SortKey(NUMBER, False, True))
 
 
-def preceding(count: int, unit: FrameUnit = FrameUnit.RANGE, behind: int | None = None) -> Frame:
+def preceding(
+    count: int, unit: FrameUnit = FrameUnit.RANGE, behind: int | None = None
+) -> WindowFrame:
     end = (
-        Bound(BoundKind.CURRENT_ROW)
+        FrameBound(BoundKind.CURRENT_ROW)
         if behind is None
-        else Bound(BoundKind.FOLLOWING, Literal(value=behind, type=BIGINT))
+        else FrameBound(BoundKind.FOLLOWING, Literal(value=behind, type=BIGINT))
     )
-    return Frame(unit, Bound(BoundKind.PRECEDING, Literal(value=count, type=BIGINT)), end)
+    return WindowFrame(
+        unit, FrameBound(BoundKind.PRECEDING, Literal(value=count, type=BIGINT)), end
+    )
 
 
-def over(call: Aggregate, order: tuple[SortKey, ...], frame: Frame = UP_TO_PEERS) -> WindowCall:
+def over(
+    call: AggregateCall, order: tuple[SortKey, ...], frame: WindowFrame = UP_TO_PEERS
+) -> WindowCall:
     return WindowCall(call=call, partition=(K,), order=order, frame=frame)
 
 
-NUMBERING = Aggregate(function="row_number", arguments=(), type=BIGINT)
+NUMBERING = AggregateCall(function="row_number", arguments=(), type=BIGINT)
 CASES: dict[str, tuple[tuple[WindowCall, ...], tuple[Reach, ...], str]] = {
     "range": (
         (
@@ -249,7 +262,7 @@ CASES: dict[str, tuple[tuple[WindowCall, ...], tuple[Reach, ...], str]] = {
 
 def supplier(name: str) -> Any:
     calls, reaches, _ = CASES[name]
-    holding = Holding(((T, TimeBound(1)),), max(reach.lead for reach in reaches))
+    holding = Buffering(((T, TimeBound(1)),), max(reach.lead for reach in reaches))
     return ordered_window(
         calls, reaches, (len(SCHEMA), (*SCHEMA.names, "x", "y")), holding, ((0, 1),)
     )
@@ -386,7 +399,7 @@ def test_a_row_without_a_time_comes_before_all_others_or_is_late() -> None:
     """By default NULL is the smallest; results that it would have come before are given already."""
     calls = (over(NUMBERING, (SortKey(T, False, True),)),)
     names = (*SCHEMA.names, "x")
-    holding = Holding(((T, TimeBound(1)),), nulls_first=True)
+    holding = Buffering(((T, TimeBound(1)),), nulls_first=True)
     processor, outbox = made_of(
         ordered_window(calls, (Reach(is_running=True),), (len(SCHEMA), names), holding, ((0, 1),))
     )

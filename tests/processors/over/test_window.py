@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import runnel
-from runnel.expressions.nodes import Aggregate, Column, SortKey
+from runnel.expressions.nodes import AggregateCall, Column, SortKey
 from runnel.processors.over.row_order import digits_of, joined, order_of
 from runnel.processors.over.segment_tree import RangeTree, Values
 from runnel.processors.over.window import window
@@ -22,13 +22,13 @@ from runnel.testing import verify_processor
 KEY = Column(index=0, name="k", type=VARCHAR)
 VALUE = Column(index=1, name="v", type=BIGINT)
 NUMBER = WindowCall(
-    call=Aggregate(function="row_number", arguments=(), type=BIGINT),
+    call=AggregateCall(function="row_number", arguments=(), type=BIGINT),
     partition=(KEY,),
     order=(SortKey(VALUE),),
     frame=UP_TO_PEERS,
 )
 TOTAL = WindowCall(
-    call=Aggregate(function="sum", arguments=(VALUE,), type=BIGINT),
+    call=AggregateCall(function="sum", arguments=(VALUE,), type=BIGINT),
     partition=(KEY,),
     frame=WHOLE_PARTITION,
 )

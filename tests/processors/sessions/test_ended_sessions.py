@@ -14,7 +14,7 @@ import pytest
 
 import runnel
 from runnel.columns.key_hash import hash_columns
-from runnel.expressions.nodes import Aggregate
+from runnel.expressions.nodes import AggregateCall
 from runnel.processor import Item, Watermark
 from runnel.processors.sessions.ended_sessions import EndedSessions
 from runnel.processors.sessions.session_aggregate import (
@@ -34,7 +34,7 @@ from tests.processors.time_windows.test_timed_aggregate import COLUMNS, batches_
 from tests.streams.scripted_table import ScriptedTable
 
 GAP = 4
-COUNT = Aggregate(function="count_star", arguments=(), type=BIGINT)
+COUNT = AggregateCall(function="count_star", arguments=(), type=BIGINT)
 Rows = list[tuple[Any, ...]]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import runnel
 from runnel.errors import OperationalError
-from runnel.expressions.nodes import WINDOW_FINAL, Aggregate
+from runnel.expressions.nodes import WINDOW_FINAL, AggregateCall
 from runnel.processor import Watermark
 from runnel.processors.sessions import (
     session_aggregate,
@@ -212,7 +212,7 @@ def early(processor: Any, outbox: Any) -> list[tuple[Any, ...]]:
     )
 
 
-FINAL = {"final": Aggregate(function=WINDOW_FINAL, arguments=(), type=BOOLEAN)}
+FINAL = {"final": AggregateCall(function=WINDOW_FINAL, arguments=(), type=BOOLEAN)}
 
 
 @pytest.fixture(params=[False, True], ids=["", "in files"])

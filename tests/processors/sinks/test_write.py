@@ -10,7 +10,7 @@ import pytest
 from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, Token, WritableTable, WriteMode
 from runnel.errors import OperationalError
-from runnel.processors.sinks.write import Write
+from runnel.processors.sinks.write import WriteProcessor
 from runnel.sqltypes import BIGINT
 from runnel.testing import verify_processor
 from tests.processors.places import CollectingOutbox, place
@@ -79,7 +79,7 @@ BATCHES = [
 
 def run(table: RecordingTable, **options: Any) -> None:
     verify_processor(
-        lambda: Write(table.sink(REQUEST)), [BATCHES], [(3,)], snapshots=False, **options
+        lambda: WriteProcessor(table.sink(REQUEST)), [BATCHES], [(3,)], snapshots=False, **options
     )
 
 
@@ -95,7 +95,7 @@ def test_rows_are_written_committed_once_and_counted() -> None:
 def test_no_rows_are_committed_too() -> None:
     table = RecordingTable()
     verify_processor(
-        lambda: Write(table.sink(REQUEST)), [[]], [(0,)], snapshots=False, row_by_row=False
+        lambda: WriteProcessor(table.sink(REQUEST)), [[]], [(0,)], snapshots=False, row_by_row=False
     )
     assert table.calls[:3] == ["stage", "commit", "close"]
 
@@ -113,7 +113,7 @@ def test_a_failure_leaves_nothing(call: str, token: Token | None) -> None:
 
 def test_a_cancelled_statement_leaves_nothing() -> None:
     table = RecordingTable()
-    processor = Write(table.sink(REQUEST))
+    processor = WriteProcessor(table.sink(REQUEST))
     processor.init(*place())
     processor.take(0, BATCHES[0])
     processor.close()
@@ -123,7 +123,7 @@ def test_a_cancelled_statement_leaves_nothing() -> None:
 
 def test_a_full_outbox_after_the_commit_is_no_second_commit() -> None:
     table = RecordingTable()
-    processor = Write(table.sink(REQUEST))
+    processor = WriteProcessor(table.sink(REQUEST))
     outbox, context = CollectingOutbox(room=0), place()[1]
     processor.init(outbox, context)
     assert not processor.complete()
@@ -134,5 +134,5 @@ def test_a_full_outbox_after_the_commit_is_no_second_commit() -> None:
 
 
 def test_a_blocking_sink_makes_the_processor_uncooperative() -> None:
-    assert Write(RecordingTable(cooperative=False).sink(REQUEST)).cooperative is False
-    assert Write(RecordingTable(cooperative=True).sink(REQUEST)).cooperative is True
+    assert WriteProcessor(RecordingTable(cooperative=False).sink(REQUEST)).cooperative is False
+    assert WriteProcessor(RecordingTable(cooperative=True).sink(REQUEST)).cooperative is True

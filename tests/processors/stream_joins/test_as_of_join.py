@@ -14,7 +14,7 @@ from runnel.columns.key_hash import hash_columns
 from runnel.processors.stateful import late_output as diverting
 from runnel.processors.stream_joins import as_of_join as module
 from runnel.processors.stream_joins.as_of_join import as_of_join, superseded
-from runnel.processors.stream_joins.sorted_runs import Rows, Run
+from runnel.processors.stream_joins.sorted_runs import JoinRows, SortedRun
 from runnel.relation.stream_joins import AsOfShape
 from runnel.relation.streams import TimeBound
 from runnel.storage.memory_budget import Reservation
@@ -141,7 +141,7 @@ def test_old_versions_are_those_that_another_one_comes_after(seed: int) -> None:
         (rng.randint(0, 3) if with_key else 0, rng.randint(0, 9)) for _ in range(rng.randint(1, 40))
     ]
     cuts = sorted({0, len(given), *(rng.randint(0, len(given)) for _ in range(3))})
-    runs = [Run(_versions(given[start:stop], with_key)) for start, stop in pairwise(cuts)]
+    runs = [SortedRun(_versions(given[start:stop], with_key)) for start, stop in pairwise(cuts)]
     least = rng.randint(-1, 10)
     last: dict[int, int] = {}
     for number, (key, time) in enumerate(given):
@@ -151,11 +151,11 @@ def test_old_versions_are_those_that_another_one_comes_after(seed: int) -> None:
     assert [bool(old) for run in runs for old in superseded(run, runs, least)] == wanted
 
 
-def _versions(rows: list[tuple[int, int]], with_key: bool) -> Rows:
+def _versions(rows: list[tuple[int, int]], with_key: bool) -> JoinRows:
     keys = [pa.array([key for key, _ in rows], pa.int64())] if with_key else []
     times = np.array([time for _, time in rows], np.int64)
     batch = pa.RecordBatch.from_arrays([pa.array(times)], ["t"])
-    return Rows(
+    return JoinRows(
         batch,
         hash_columns(keys) if keys else None,
         keys,

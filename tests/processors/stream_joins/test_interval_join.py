@@ -14,7 +14,7 @@ from runnel.expressions.nodes import Expression
 from runnel.processors.joins.build_side import JoinShape
 from runnel.processors.stream_joins.interval_join import interval_join
 from runnel.relation.nodes import LEFT_ONLY, MARKS, JoinKind
-from runnel.relation.stream_joins import IntervalShape, TimeLink, WaitingSide
+from runnel.relation.stream_joins import BufferedSide, IntervalShape, JoinTimeBounds
 from runnel.relation.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from tests.effort import some
@@ -60,18 +60,18 @@ def joined(
     left, right = tables
     low, high = limits
     fields = (fields_of(left), fields_of(right))
-    link = TimeLink(2, 2, low, high)
+    link = JoinTimeBounds(2, 2, low, high)
     waits_left = () if high is None else ((2, high),)
     waits_right = () if low is None else ((2, -low),)
     shape = IntervalShape(
         time_bounds=link,
         condition=None,
-        left=WaitingSide(
+        left=BufferedSide(
             watermark=RIGHT_TIME if waits_left else None,
             expiry=waits_left,
             bounds=((2, TimeBound(LEFT_TIME)),),
         ),
-        right=WaitingSide(
+        right=BufferedSide(
             watermark=LEFT_TIME if waits_right else None,
             expiry=waits_right,
             bounds=((2, TimeBound(RIGHT_TIME)),),

@@ -13,9 +13,9 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Literal
 from runnel.processors.joins.build_side import JoinShape
 from runnel.processors.stream_joins.sorted_runs import RunBuffer
-from runnel.processors.stream_joins.window_join import TimedJoin, timed_join
+from runnel.processors.stream_joins.window_join import WindowJoinProcessor, window_join
 from runnel.relation.nodes import LEFT_ONLY, MARKS, JoinKind
-from runnel.relation.stream_joins import TimedShape, TimeLink
+from runnel.relation.stream_joins import JoinTimeBounds, WindowJoinShape
 from runnel.relation.streams import TimeBound
 from runnel.sqltypes import BIGINT
 from runnel.testing import assert_rows, verify_processor
@@ -40,12 +40,12 @@ def joined(kind: JoinKind, apart: int, left: pa.Table, right: pa.Table) -> Any:
         field.name
         for field in (*fields[0], *(() if kind in LEFT_ONLY or kind in MARKS else fields[1]))
     ]
-    times = TimedShape(
-        time_bounds=TimeLink(2, 2, apart, apart),
+    times = WindowJoinShape(
+        time_bounds=JoinTimeBounds(2, 2, apart, apart),
         bounds=(((2, TimeBound(LEFT_TIME)),), ((2, TimeBound(RIGHT_TIME)),)),
     )
     keys = ((columns_of(left)["li"],), (columns_of(right)["ri"],))
-    return timed_join(
+    return window_join(
         (JoinShape(kind, condition), times),
         keys,
         fields,
@@ -57,7 +57,7 @@ def joined(kind: JoinKind, apart: int, left: pa.Table, right: pa.Table) -> Any:
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where rows are in files, and memory has room for a few of them."""
     if request.param:
-        monkeypatch.setattr(TimedJoin, "_most_bytes", 150)
+        monkeypatch.setattr(WindowJoinProcessor, "_most_bytes", 150)
         monkeypatch.setattr(RunBuffer, "is_spilled", True)
 
 

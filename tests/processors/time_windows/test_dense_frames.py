@@ -13,15 +13,15 @@ import pytest
 
 from runnel.errors import DataError
 from runnel.expressions.aggregates.states import (
+    AggregateState,
     Count,
     Extreme,
     Items,
-    State,
     SumDecimal,
     SumDouble,
     SumInteger,
 )
-from runnel.processors.grouping.group_state import GroupState, Layout, Partial
+from runnel.processors.grouping.group_state import GroupLayout, GroupState, Partial
 from runnel.processors.time_windows import dense_frames
 from runnel.processors.time_windows.dense_frames import DenseFrames
 from runnel.processors.time_windows.dense_states import dense_state
@@ -30,7 +30,7 @@ from runnel.processors.time_windows.key_slots import KeySlots
 from runnel.relation.streams import WindowKind, WindowShape
 from tests.effort import some
 
-STATES: tuple[State, ...] = (
+STATES: tuple[AggregateState, ...] = (
     Count(of_rows=True),
     Count(),
     SumInteger(),
@@ -53,11 +53,13 @@ SHAPES = [
 KEYS = ((pa.int64(),), (pa.string(), pa.int64()), (pa.list_(pa.int64()),), ())
 
 
-def _layout(keys: tuple[pa.DataType, ...], states: tuple[State, ...] = STATES) -> Layout:
-    return Layout(keys, (), states, ((),) * len(states))
+def _layout(
+    keys: tuple[pa.DataType, ...], states: tuple[AggregateState, ...] = STATES
+) -> GroupLayout:
+    return GroupLayout(keys, (), states, ((),) * len(states))
 
 
-def _frames(shape: WindowShape, layout: Layout) -> tuple[DenseFrames, WindowFrames]:
+def _frames(shape: WindowShape, layout: GroupLayout) -> tuple[DenseFrames, WindowFrames]:
     times = FrameTimes(shape)
     states = [dense_state(state) for state in layout.states]
     found = [state for state in states if state is not None]
@@ -75,7 +77,7 @@ def _key(kind: pa.DataType, number: int) -> object:
     return [number, None] if pa.types.is_list(kind) else number
 
 
-def _value(state: State, kind: pa.DataType, chance: random.Random) -> object:
+def _value(state: AggregateState, kind: pa.DataType, chance: random.Random) -> object:
     if chance.random() < 0.2 and not isinstance(state, Count):
         return None
     if pa.types.is_floating(kind):
@@ -93,7 +95,7 @@ def _value(state: State, kind: pa.DataType, chance: random.Random) -> object:
     return abs(number) if isinstance(state, Count) else number
 
 
-def _groups(layout: Layout, numbers: list[int], chance: random.Random) -> Partial:
+def _groups(layout: GroupLayout, numbers: list[int], chance: random.Random) -> Partial:
     keys = [pa.array([_key(kind, number) for number in numbers], kind) for kind in layout.key_types]
     columns = []
     for state in layout.states:
@@ -121,7 +123,7 @@ def _rows(partial: Partial | None) -> list[str]:
 
 
 def _arrivals(
-    shape: WindowShape, layout: Layout, chance: random.Random
+    shape: WindowShape, layout: GroupLayout, chance: random.Random
 ) -> Iterator[tuple[list[int], list[int], Partial]]:
     """Groups of some frames at a time, mostly in order; the keys wander."""
     length = FrameTimes(shape).length

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from runnel.processor import Watermark
-from runnel.processors.grouping.aggregation import Stage
+from runnel.processors.grouping.aggregation import AggregationStage
 from runnel.processors.time_windows import framed_aggregate, frames, timed_groups
 from runnel.processors.time_windows.framed_aggregate import FramedKeys
 from runnel.processors.time_windows.frames import FrameTimes
@@ -96,7 +96,10 @@ def in_windows(items: Items, shape: WindowShape) -> tuple[pa.Table, int]:
 
 
 def supplier(
-    shape: WindowShape, calls: dict[str, Any], stage: Stage = Stage.SINGLE, diverts: bool = False
+    shape: WindowShape,
+    calls: dict[str, Any],
+    stage: AggregationStage = AggregationStage.SINGLE,
+    diverts: bool = False,
 ) -> Any:
     keys = FramedKeys(
         shape=shape,
@@ -146,7 +149,7 @@ def test_two_stages_give_what_one_gives(shape: WindowShape) -> None:
     items = cut(rng, random_rows(rng, 20, disorder=15), SCHEMA, lag=5)
     wanted = expected(in_windows(items, shape)[0], CALLS)
     between: list[list[Any]] = []
-    first = supplier(shape, CALLS, Stage.ACCUMULATE)
+    first = supplier(shape, CALLS, AggregationStage.ACCUMULATE)
     verify_processor(first, [items], lambda found: between.append(list(found)), row_by_row=False)
 
     def check(found: list[Any]) -> None:
@@ -155,7 +158,9 @@ def test_two_stages_give_what_one_gives(shape: WindowShape) -> None:
         )
 
     for states in between[:: len(between) - 1]:
-        verify_processor(supplier(shape, CALLS, Stage.COMBINE), [states], check, row_by_row=False)
+        verify_processor(
+            supplier(shape, CALLS, AggregationStage.COMBINE), [states], check, row_by_row=False
+        )
 
 
 def test_late_rows_are_counted_once_and_diverted() -> None:

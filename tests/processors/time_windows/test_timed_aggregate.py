@@ -15,9 +15,9 @@ import pytest
 from runnel.expressions import build
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.nodes import Aggregate, Column, Expression, Literal, SortKey
+from runnel.expressions.nodes import AggregateCall, Column, Expression, Literal, SortKey
 from runnel.processor import JobContext, ProcessorContext, Watermark
-from runnel.processors.grouping.aggregation import Stage
+from runnel.processors.grouping.aggregation import AggregationStage
 from runnel.processors.sources.partition_watermarks import EARLIEST, GREATEST_TIME, LATEST, less
 from runnel.processors.time_windows import timed_groups
 from runnel.processors.time_windows.timed_aggregate import (
@@ -46,7 +46,7 @@ COLUMNS = {
     "e": Column(index=5, name="e", type=BIGINT),
 }
 ONE = TimeBound(1, 1)
-CALLS: dict[str, Aggregate] = {
+CALLS: dict[str, AggregateCall] = {
     "count(*)": aggregate_call("count", []),
     "count(v)": aggregate_call("count", [COLUMNS["v"]]),
     "sum(v)": aggregate_call("sum", [COLUMNS["v"]]),
@@ -95,7 +95,11 @@ def on_time(items: Items, offset: int = 1) -> tuple[list[pa.RecordBatch], int]:
     return kept, late
 
 
-def supplier(calls: dict[str, Aggregate], stage: Stage = Stage.SINGLE, **options: Any) -> Any:
+def supplier(
+    calls: dict[str, AggregateCall],
+    stage: AggregationStage = AggregationStage.SINGLE,
+    **options: Any,
+) -> Any:
     keys = (COLUMNS["e"], COLUMNS["k"])
     names = tuple(f"c{i}" for i in range(2 + len(calls)))
     return timed_aggregate(
@@ -103,7 +107,9 @@ def supplier(calls: dict[str, Aggregate], stage: Stage = Stage.SINGLE, **options
     )
 
 
-def expected(batches: list[pa.RecordBatch], calls: dict[str, Aggregate]) -> list[tuple[Any, ...]]:
+def expected(
+    batches: list[pa.RecordBatch], calls: dict[str, AggregateCall]
+) -> list[tuple[Any, ...]]:
     table = pa.Table.from_batches(batches, SCHEMA)
     return as_numbers(
         rows_of(duckdb_rows(f"SELECT e, k, {', '.join(calls)} FROM t GROUP BY e, k", t=table))
@@ -143,7 +149,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["plain", "all", "distinct", "keys"],
 )
 @pytest.mark.parametrize("seed", range(2))
-def test_gives_what_duckdb_gives(seed: int, calls: dict[str, Aggregate]) -> None:
+def test_gives_what_duckdb_gives(seed: int, calls: dict[str, AggregateCall]) -> None:
     rng = random.Random(seed)
     rows = windowed(random_rows(rng, 60, disorder=rng.choice((0, 8, 30))))
     items = cut(rng, rows, SCHEMA, lag=rng.choice((0, 5, 30)))
@@ -197,7 +203,7 @@ def test_two_stages_give_what_one_gives(seed: int) -> None:
     items = cut(rng, windowed(random_rows(rng, 60, disorder=20)), SCHEMA, lag=rng.choice((0, 6)))
     between: list[list[Any]] = []
     verify_processor(
-        supplier(calls, Stage.ACCUMULATE),
+        supplier(calls, AggregationStage.ACCUMULATE),
         [items],
         lambda found: between.append(list(found)),
         row_by_row=False,
@@ -210,7 +216,9 @@ def test_two_stages_give_what_one_gives(seed: int) -> None:
         )
 
     for states in between[:: len(between) - 1]:
-        verify_processor(supplier(calls, Stage.COMBINE), [states], check, row_by_row=False)
+        verify_processor(
+            supplier(calls, AggregationStage.COMBINE), [states], check, row_by_row=False
+        )
 
 
 def test_groups_wait_for_the_first_of_two_bounds() -> None:
@@ -222,7 +230,9 @@ def test_groups_wait_for_the_first_of_two_bounds() -> None:
         Column(index=1, name="b", type=BIGINT),
     )
     timing = Timing(((0, TimeBound(1)), (1, TimeBound(2, 5))))
-    made = timed_aggregate(keys, (CALLS["count(*)"],), ("a", "b", "n"), Stage.SINGLE, timing)
+    made = timed_aggregate(
+        keys, (CALLS["count(*)"],), ("a", "b", "n"), AggregationStage.SINGLE, timing
+    )
     batch = pa.RecordBatch.from_pylist(
         [{"a": 1, "b": 20}, {"a": 5, "b": 6}, {"a": 9, "b": 9}, {"a": 1, "b": 20}], schema
     )
@@ -250,7 +260,7 @@ def test_groups_wait_for_the_first_of_two_bounds() -> None:
 
 
 def made(
-    calls: dict[str, Aggregate], stage: Stage = Stage.SINGLE
+    calls: dict[str, AggregateCall], stage: AggregationStage = AggregationStage.SINGLE
 ) -> tuple[TimedAggregateProcessor, BenchOutbox]:
     return made_of(supplier(calls, stage))
 
@@ -285,9 +295,11 @@ def feed(processor: TimedAggregateProcessor, items: Items) -> None:
 
 
 @pytest.mark.parametrize("calls", [CALLS, DISTINCT], ids=["plain", "distinct"])
-@pytest.mark.parametrize("stage", [Stage.SINGLE, Stage.ACCUMULATE])
-def test_closed_windows_take_no_memory(calls: dict[str, Aggregate], stage: Stage) -> None:
-    if stage is Stage.ACCUMULATE and calls is DISTINCT:
+@pytest.mark.parametrize("stage", [AggregationStage.SINGLE, AggregationStage.ACCUMULATE])
+def test_closed_windows_take_no_memory(
+    calls: dict[str, AggregateCall], stage: AggregationStage
+) -> None:
+    if stage is AggregationStage.ACCUMULATE and calls is DISTINCT:
         pytest.skip("DISTINCT has one stage")
     processor, _ = made(calls, stage)
     for window in range(8):

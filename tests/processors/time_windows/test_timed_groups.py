@@ -8,14 +8,16 @@ import pyarrow as pa
 from runnel.columns.batches import MAX_ROWS
 from runnel.columns.key_hash import keyed_state
 from runnel.expressions.aggregates.states import Count, SumInteger
-from runnel.processors.grouping.group_state import Layout
+from runnel.processors.grouping.group_state import GroupLayout
 from runnel.processors.time_windows import timed_groups
 from runnel.processors.time_windows.timed_groups import TimedGroups, is_rows
 from runnel.processors.time_windows.timed_runs import DueTimes
 from runnel.relation.streams import TimeBound
 from runnel.snapshots.store import share_of
 
-LAYOUT = Layout((pa.int64(), pa.int64()), (pa.int64(),), (Count(True), SumInteger()), ((), (0,)))
+LAYOUT = GroupLayout(
+    (pa.int64(), pa.int64()), (pa.int64(),), (Count(True), SumInteger()), ((), (0,))
+)
 DUE = 100
 KEYS = 500
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.expressions.nodes import WINDOW_FINAL, Aggregate
+from runnel.expressions.nodes import WINDOW_FINAL, AggregateCall
 from runnel.processor import Watermark
-from runnel.processors.grouping.aggregation import Stage
+from runnel.processors.grouping.aggregation import AggregationStage
 from runnel.processors.time_windows import timed_groups
 from runnel.processors.time_windows.timed_aggregate import Timing, timed_aggregate
 from runnel.sqltypes import BOOLEAN
@@ -35,13 +35,15 @@ from tests.processors.time_windows.test_timed_aggregate import (
 from tests.streams.eager_memory import spill_eagerly, with_memory
 from tests.streams.random_streams import Items, batch_of, cut, random_rows
 
-FINAL = Aggregate(function=WINDOW_FINAL, arguments=(), type=BOOLEAN)
+FINAL = AggregateCall(function=WINDOW_FINAL, arguments=(), type=BOOLEAN)
 COUNTS = {name: (CALLS | DISTINCT)[name] for name in ("count(*)", "sum(v)", "count(distinct s)")}
 SOURCE = "TABLE(TUMBLE(TABLE(IMPOSE_ORDER(TABLE clicks, DESCRIPTOR(ts), 0)), DESCRIPTOR(ts), 10))"
 
 
 def supplier(
-    stage: Stage = Stage.SINGLE, calls: dict[str, Aggregate] = COUNTS, **options: Any
+    stage: AggregationStage = AggregationStage.SINGLE,
+    calls: dict[str, AggregateCall] = COUNTS,
+    **options: Any,
 ) -> Any:
     names = ("e", "k", *(f"c{i}" for i in range(len(calls))), "final")
     timing = Timing(((0, ONE),), **options)
@@ -142,7 +144,7 @@ def test_lateness_in_two_stages() -> None:
     items = cut(rng, windowed(random_rows(rng, 50, disorder=40)), SCHEMA, lag=0)
     wanted, _ = groups_of(items, 15, distinct=False)
     between: list[list[Any]] = []
-    first = supplier(Stage.ACCUMULATE, calls, lateness=15)
+    first = supplier(AggregationStage.ACCUMULATE, calls, lateness=15)
     verify_processor(first, [items], lambda found: between.append(list(found)), row_by_row=False)
 
     def check(found: list[Any]) -> None:
@@ -150,7 +152,10 @@ def test_lateness_in_two_stages() -> None:
 
     for states in between[:: len(between) - 1]:
         verify_processor(
-            supplier(Stage.COMBINE, calls, lateness=15), [states], check, row_by_row=False
+            supplier(AggregationStage.COMBINE, calls, lateness=15),
+            [states],
+            check,
+            row_by_row=False,
         )
 
 
@@ -255,8 +260,8 @@ def test_early_results_of_changed_groups_are_what_rows_so_far_give(
 
 def test_accumulators_pass_their_states_on_for_early_results() -> None:
     calls = {"count(*)": CALLS["count(*)"]}
-    first, between = made_of(supplier(Stage.ACCUMULATE, calls, every=1))
-    last, outbox = made_of(supplier(Stage.COMBINE, calls, every=1))
+    first, between = made_of(supplier(AggregationStage.ACCUMULATE, calls, every=1))
+    last, outbox = made_of(supplier(AggregationStage.COMBINE, calls, every=1))
     put(first, row(5))
     assert first.on_alarm()
     feed(last, batches_in(between))

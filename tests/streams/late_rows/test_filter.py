@@ -16,7 +16,7 @@ from runnel.catalog import EventTime
 from runnel.expressions.nodes import Column
 from runnel.processor import Watermark
 from runnel.processors.stateful.late_filter import late_filter
-from runnel.processors.stateful.row_buffer import Holding
+from runnel.processors.stateful.row_buffer import Buffering
 from runnel.relation.streams import TimeBound
 from runnel.sqltypes import BIGINT
 from runnel.testing import verify_processor
@@ -171,7 +171,9 @@ def test_explain_shows_the_filter(con: Connection) -> None:
 
 def supplier(lateness: int) -> Any:
     return late_filter(
-        Holding(((TIME, TimeBound(1)), (Column(index=1, name="k", type=BIGINT), TimeBound(2, 1)))),
+        Buffering(
+            ((TIME, TimeBound(1)), (Column(index=1, name="k", type=BIGINT), TimeBound(2, 1)))
+        ),
         lateness,
     )
 

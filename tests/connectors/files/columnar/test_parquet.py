@@ -18,7 +18,7 @@ from runnel.connector import ScanRequest
 from runnel.connectors.files import table as file_table
 from runnel.connectors.files.columnar.format import COUNTED_FILES
 from runnel.connectors.files.columnar.row_groups import groups_to_read
-from runnel.connectors.files.format import Reading
+from runnel.connectors.files.format import FileScanRequest
 from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
@@ -226,7 +226,7 @@ def test_row_groups_are_left_out(
 ) -> None:
     path = parquet(tmp_path / "f.parquet", GROUPS, row_group_size=10)
     context = EvaluationContext((scalar_of(20, BIGINT),))
-    asked = Reading((0,), COLUMNS, predicate, context)
+    asked = FileScanRequest((0,), COLUMNS, predicate, context)
     with pq.ParquetFile(path) as opened:
         assert groups_to_read(opened.metadata, opened.schema_arrow, asked, None) == groups
         assert groups_to_read(opened.metadata, opened.schema_arrow, asked, (1, 3)) == [

@@ -14,11 +14,11 @@ import pytest
 from runnel import sqltypes
 from runnel.connector import SinkRequest, WriteMode
 from runnel.connectors.imap.connector import MapConnector
-from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.layout import MapLayout
 from runnel.connectors.imap.storage.durable import DurableMap, folder_name, open_durable
 from runnel.connectors.imap.storage.log import FILE_HEADER
 from runnel.connectors.imap.storage.records import Record, decode_type, encode_type
-from runnel.connectors.imap.storage.staging import Staging
+from runnel.connectors.imap.storage.staging import MapStaging
 from runnel.connectors.imap.storage.store import MapStore
 from runnel.connectors.imap.table import MapTable
 from runnel.errors import IntegrityError, OperationalError
@@ -140,9 +140,9 @@ class Opened:
     """One durable map, opened with a small limit for its log."""
 
     def __init__(self, path: Path, least_log: int = 4000) -> None:
-        self.staging = Staging(MapStore("m"))
+        self.staging = MapStaging(MapStore("m"))
         self.durable = open_durable(self.staging, path / "maps", least_log)
-        layout = Layout(("__key", "this"), (BIGINT, BIGINT))
+        layout = MapLayout(("__key", "this"), (BIGINT, BIGINT))
         from runnel.catalog import TableColumn
 
         columns = (TableColumn("__key", BIGINT), TableColumn("this", BIGINT))
