@@ -8,6 +8,7 @@ import configparser
 import importlib
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -304,6 +305,30 @@ def test_files_and_functions_are_of_a_readable_size() -> None:
         if (node.end_lineno or 0) - node.lineno + 1 > 60
     ]
     assert long == [], "more than 60 lines"
+
+
+MOST_FILES = 15
+"""Number of files in the largest folder, `__init__.py` not counted."""
+
+
+def test_folders_are_of_a_readable_size() -> None:
+    sizes = Counter(path.parent for path in SOURCES if path.name != "__init__.py")
+    assert len(sizes) > 80
+    assert {str(folder.relative_to(ROOT)): n for folder, n in sizes.items() if n > MOST_FILES} == {}
+
+
+PUBLIC_MODULES = (
+    *("runnel.catalog", "runnel.connector", "runnel.dag", "runnel.processor", "runnel.sqltypes"),
+    *("runnel.connectors.comparisons", "runnel.connectors.iterators", "runnel.connectors.options"),
+    "runnel.processors.library",
+)
+"""Modules that documented programs import."""
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_documented_modules_stay_where_they_are(name: str) -> None:
+    module = importlib.import_module(name)
+    assert [item for item in vars(module) if not item.startswith("_")] != []
 
 
 def test_modules_have_a_docstring_and_a_telling_name() -> None:
