@@ -140,7 +140,7 @@ def test_a_directory_that_is_gone(tmp_path: Any) -> None:
     with runnel.connect(memory_limit=1_000_000, temp_directory=str(gone), pushdown="off") as con:
         gone.rmdir()
         with pytest.raises(
-            runnel.OperationalError, match="rows beyond memory_limit can't be kept"
+            runnel.OperationalError, match="rows beyond memory_limit can't be written"
         ) as caught:
             con.execute(
                 "SELECT v, COUNT(*) FROM TABLE(GENERATE_SERIES(1, 300000)) AS t(v) GROUP BY v"

@@ -58,7 +58,7 @@ class _Collecting(Run):
             return
         database = self._connection._database
         try:
-            plan = database.prepare(sql, argument_types(arguments))
+            plan = self._connection._session.prepare(sql, argument_types(arguments))
         except runnel.Error:
             return  # it is refused before a runtime is asked
         used = {id(table) for table in getattr(plan, "tables", ())}

@@ -44,7 +44,7 @@ class TestTablesOfAFile(DurableConformance):
         return DuckDBConnector(lambda: kernel).open(MappingDefinition("t", COLUMNS, options))
 
     def traces(self, path: Path) -> list[str]:
-        place = self.reopened(path).place
+        place = self.reopened(path).location
         cursor = place.kernel.cursor()
         names = [
             name
@@ -73,9 +73,9 @@ class TestTablesOfAFile(DurableConformance):
 
     def test_a_row_that_the_table_refuses_stays_staged(self, tmp_path: Path) -> None:
         table = self.reopened(tmp_path)
-        cursor = table.place.kernel.cursor()
-        cursor.execute(f"CREATE UNIQUE INDEX one_each ON {table.place.qualified}(id)")
-        cursor.execute(f"INSERT INTO {table.place.qualified} VALUES (1, 'in the way', 0)")
+        cursor = table.location.kernel.cursor()
+        cursor.execute(f"CREATE UNIQUE INDEX one_each ON {table.location.qualified}(id)")
+        cursor.execute(f"INSERT INTO {table.location.qualified} VALUES (1, 'in the way', 0)")
         sink = self.sink(table)
         sink.recover(())
         sink.write(BATCHES[0])
@@ -83,7 +83,7 @@ class TestTablesOfAFile(DurableConformance):
         with pytest.raises(IntegrityError, match="a constraint of table"):
             sink.commit(token)
         assert read_rows(table) == [(1, "in the way", 0.0)]
-        cursor.execute(f"DELETE FROM {table.place.qualified}")
+        cursor.execute(f"DELETE FROM {table.location.qualified}")
         cursor.close()
         again = self.sink(table)
         again.recover([token])

@@ -258,7 +258,9 @@ class _Collecting(Run):
         database = self._connection._database
         used = {
             id(table)
-            for table in getattr(database.prepare(sql, argument_types(arguments)), "tables", ())
+            for table in getattr(
+                self._connection._session.prepare(sql, argument_types(arguments)), "tables", ()
+            )
         }
         objects = database.catalog.snapshot.objects.values()
         views = {item.name: item for item in objects if isinstance(item, View)}

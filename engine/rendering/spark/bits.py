@@ -19,7 +19,7 @@ def _shift(name: str) -> FunctionRule:
         value, places = arguments
         made = f"{name}({value}, CAST({places} AS INT))"
         return rendering.check(
-            f"({places} < 0) OR ({places} > 63)", "a shift must be by 0 to 63 places", made
+            f"({places} < 0) OR ({places} > 63)", "a shift must be by 0 to 63 bits", made
         )
 
     return rule

@@ -327,7 +327,7 @@ def test_a_batch_whose_commit_spark_forgot_is_not_written_twice(
         checkpoint = commits.parent
         checkpoint.rename(tmp_path / "elsewhere")
         with pytest.raises(
-            runnel.OperationalError, match='job "j" can\'t go on: its checkpoint is gone'
+            runnel.OperationalError, match='job "j" can\'t resume: its checkpoint is gone'
         ) as caught:
             job.resume()
         assert (job.status, "DROP JOB" in (caught.value.hint or "")) == (

@@ -105,7 +105,7 @@ def until_held(simulation: Simulation) -> Rows:
     try:
         simulation.run()
     except StandstillError as standstill:
-        assert "nothing can go on" in str(standstill), standstill
+        assert "no event is possible" in str(standstill), standstill
     assert simulation.error is None, simulation.error
     return rows_of(simulation.batches)
 

@@ -87,7 +87,7 @@ def test_more_than_there_is_room_for_is_an_error(con: runnel.Connection, sql: st
     error = caught.value
     assert KEEPING[sql] in error.message
     assert error.code is ErrorCode.OUT_OF_MEMORY
-    assert error.detail is not None and "keeps" in error.detail and "vertex" in error.detail
+    assert error.detail is not None and "holds" in error.detail and "vertex" in error.detail
     assert error.hint is not None and "EXPLAIN (STATE)" in error.hint
     assert con._database.memory.used == 0, "what failed gives everything back"
 

@@ -512,7 +512,7 @@ def test_a_full_disk_is_a_clean_error(monkeypatch: pytest.MonkeyPatch) -> None:
         with runnel.connect(query_parallelism=2, memory_limit=LIMIT) as con:
             streams(con)
             with pytest.raises(
-                runnel.OperationalError, match="rows beyond memory_limit can't be kept"
+                runnel.OperationalError, match="rows beyond memory_limit can't be written"
             ) as caught:
                 con.execute(SPILLING[name][0], timeout=120).fetchall()
             assert (
