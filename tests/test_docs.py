@@ -300,3 +300,11 @@ def test_a_path_name_or_link_without_a_target_is_found(tmp_path: Path) -> None:
         "page.md:2: gone.py",
         "page.md: gone.md",
     ]
+
+
+def test_no_page_has_marks_of_a_merge() -> None:
+    root = DOCS.parent
+    pages = [*root.glob("*.md"), *DOCS.rglob("*.md")]
+    marks = re.compile(r"^(?:<{7} |={7}$|>{7} )", re.MULTILINE)
+    assert len(pages) > 30
+    assert [str(page.relative_to(root)) for page in pages if marks.search(page.read_text())] == []
