@@ -4,7 +4,7 @@ looked up and written.
 A connector handles CREATE MAPPING: `open` validates the options, resolves the columns and returns a
 table. The class of the table says what can be done with it: a `ReadableTable` can be scanned, an
 `IndexedTable` has secondary indexes, a `WritableTable` can be written, and a `KeyedTable` has keyed
-access. The guarantees of a scan, such as whether it can be repeated, are attributes of `Source`. A
+access. The guarantees of a scan, such as whether it can be repeated, are its `SourceTraits`. A
 connector imports neither the planner nor the runtime.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,14 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.catalog import Index, Table, WatermarkClause
 from runnel.columns.batches import Mask
-from runnel.errors import DataError, ErrorCode, IntegrityError, NotSupportedError, OperationalError
+from runnel.errors import (
+    DataError,
+    ErrorCode,
+    IntegrityError,
+    InterfaceError,
+    NotSupportedError,
+    OperationalError,
+)
 from runnel.expressions.nodes import Expression
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import SqlType, from_arrow
@@ -281,6 +289,28 @@ class SourcePartition(ABC):
         """Called once at the end, in any case, even if `open` was never called."""
 
 
+@frozen
+class SourceTraits:
+    """The guarantees of a scan, which decide how a job restarts.
+
+    is_repeatable: its partitions have positions, so that after a restart no row is lost or
+        repeated. If not, a job takes no snapshot before all rows are read, and until then a restart
+        begins from the first row.
+    is_live: rows that are not read on arrival are lost (a pushed stream). Without positions, a
+        restarted job continues with the rows that arrive afterwards, and snapshots are taken
+        nevertheless.
+    may_grow: partitions may be added while a job runs: one that a snapshot does not contain is new,
+        and read from its start. If not, the first start of a job fixes the partitions.
+    begins_anywhere: the first row read may be another one than the first row that exists. To read
+        the same rows again, the start position must then be stored.
+    """
+
+    is_repeatable: bool = False
+    is_live: bool = False
+    may_grow: bool = False
+    begins_anywhere: bool = False
+
+
 class Source(ABC):
     """A requested scan before it runs: part of a plan, used by several executions at the same
     time."""
@@ -288,23 +318,8 @@ class Source(ABC):
     cooperative = True
     """Whether its partitions never block. Blocking ones are read on a thread of their own."""
 
-    is_repeatable = False
-    """Whether its partitions have positions, so that after a restart no row is lost or repeated. If
-    not, a job takes no snapshot before all rows are read, and until then a restart begins from the
-    first row."""
-
-    is_live = False
-    """Whether rows that are not read on arrival are lost (a pushed stream). Without positions, a
-    restarted job continues with the rows that arrive afterwards, and snapshots are taken
-    nevertheless."""
-
-    may_grow = False
-    """Whether partitions may be added while a job runs: one that a snapshot does not contain is
-    new, and read from its start. If not, the first start of a job fixes the partitions."""
-
-    begins_anywhere = False
-    """Whether the first row read may be another one than the first row that exists. To read the
-    same rows again, the start position must then be stored."""
+    traits = SourceTraits()
+    """The guarantees of the scan. An attribute of the class, or set by `__init__`."""
 
     kind = "the source"
     """The kind of the source, for error messages."""
@@ -329,7 +344,7 @@ class Source(ABC):
         next. Raises OperationalError if the partition no longer exists, as a `position_expired` if
         the job can continue with the other partitions."""
         message = f'{self.kind} has no partition "{identity}" that a snapshot contains'
-        if self.may_grow:
+        if self.traits.may_grow:
             raise position_expired(message, detail=f"the position is {token}", hint="bring it back")
         raise OperationalError(
             message,
@@ -339,6 +354,18 @@ class Source(ABC):
                 "or drop the job and create it again"
             ),
         )
+
+
+def check_traits(source: Source) -> None:
+    """Raises InterfaceError if a source has a trait as an attribute of its own, where it would have
+    no effect."""
+    for trait in fields(SourceTraits):
+        if hasattr(source, trait.name):
+            kind = type(source).__name__
+            raise InterfaceError(
+                f"{trait.name} of {kind} is not an attribute of a source, but one of its traits",
+                hint=f"set traits = SourceTraits({trait.name}=True) in {kind}",
+            )
 
 
 class ReadableTable(Table):

@@ -257,19 +257,23 @@ class Processor:
     """Base class of all processors. The order of calls:
 
     1. `init`, once, before anything else.
-    2. `restore_snapshot` with state, any number of times, then `finish_restore` until it returns
-       True; only when the job starts from a snapshot.
+    2. The methods of `Stateful` that restore state; only when the job starts from a snapshot.
     3. While there are inputs: `process` with a non-empty inbox; `process_watermark` with each
        coalesced watermark until it returns True; `flush` when the inputs have nothing for now;
        `complete_edge` for each input that ended, until True; `on_alarm` when the time in `alarm`
        has come, until True.
     4. `complete` until it returns True, when all inputs ended (at once in a source).
-    5. At a barrier, between any of the calls of 3 and 4: `save_snapshot` until True,
-       `prepare_commit` until True; then, when the whole snapshot is safe, `commit` until True.
+    5. At a barrier, between any of the calls of 3 and 4: `Stateful.save_snapshot` until True, or
+       `flush` if the processor has no state; then the methods of `Transactional`.
     6. `close`, once, in any case, also after a failure or a cancellation, and not while another
        call runs.
 
     An exception from any of them ends the job, naming the vertex.
+
+    The other classes that a processor may have as bases are its roles: `Stateful` (it has state),
+    `Transactional` (it commits with snapshots) and `SourceCounters` (it counts what it reads). The
+    runtime looks for them once, when it receives the processor. A class that defines a method of
+    a role has the role, also if it does not name it as a base.
     """
 
     cooperative = True
@@ -296,6 +300,13 @@ class Processor:
     outbox: Outbox
     context: ProcessorContext
 
+    def __init_subclass__(cls) -> None:
+        """Adds the roles of which a class defines methods, but which it does not name as bases."""
+        super().__init_subclass__()
+        missing = [role for role in ROLES if not issubclass(cls, role) and role.is_part_of(cls)]
+        if missing:
+            cls.__bases__ = (*cls.__bases__, *missing)
+
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         """Stores the outbox and the context. May not offer anything yet. An override calls this
         implementation first."""
@@ -314,7 +325,8 @@ class Processor:
 
     def flush(self) -> bool:
         """The inputs have nothing for now: emits rows that were retained to fill a batch. Also
-        called when one of several inputs becomes idle. False: not all emitted, call again."""
+        called when one of several inputs becomes idle, and at a barrier if the processor has no
+        state. False: not all emitted, call again."""
         return True
 
     def on_idle(self) -> bool:
@@ -338,32 +350,25 @@ class Processor:
         outbox, when there is room; otherwise at once if something was offered, else when woken)."""
         return True
 
-    @property
-    def late_rows(self) -> int:
-        """Number of rows that arrived after their result had been emitted. Read by other
-        threads."""
-        return 0
+    def close(self) -> None:
+        """Releases all resources. Must not fail if `init` was never called."""
 
-    @property
-    def malformed_records(self) -> int:
-        """Number of records that a source skipped because they could not be read. Read by other
-        threads."""
-        return 0
 
-    @property
-    def skipped_rows(self) -> int:
-        """Number of rows that a source has skipped because its position had expired, as far as the
-        number is known. Read by other threads."""
-        return 0
+class Role:
+    """An additional contract that a processor may have; the base of the roles."""
 
-    def state_size(self) -> tuple[int, int]:
-        """Approximate rows and bytes of its state. Called by other threads at any time, so it must
-        only read."""
-        return 0, 0
+    @classmethod
+    def is_part_of(cls, other: type) -> bool:
+        """Whether a class defines a method or an attribute of this role itself."""
+        return any(not name.startswith("_") and name in vars(other) for name in vars(cls))
 
-    def spilled_size(self) -> tuple[int, int]:
-        """How many of those rows and bytes were spilled to files. Called like `state_size`."""
-        return 0, 0
+
+class Stateful(Role):
+    """The role of a processor with state: the state is a part of snapshots, and is measured.
+
+    When the job starts from a snapshot, after `init`: `restore_snapshot` with state, any number of
+    times, then `finish_restore` until it returns True.
+    """
 
     def save_snapshot(self) -> bool:
         """Offers the state to the snapshot. False: not all offered, call again."""
@@ -381,9 +386,32 @@ class Processor:
         """All state was passed to `restore_snapshot`. False: call again."""
         return True
 
+    def state_size(self) -> tuple[int, int]:
+        """Approximate rows and bytes of its state. Called by other threads at any time, so it must
+        only read."""
+        return 0, 0
+
+    def spilled_size(self) -> tuple[int, int]:
+        """How many of those rows and bytes were spilled to files. Called like `state_size`."""
+        return 0, 0
+
+    @property
+    def late_rows(self) -> int:
+        """Number of rows that arrived after their result had been emitted. Read by other
+        threads."""
+        return 0
+
+
+class Transactional(Role):
+    """The role of a processor that commits in two phases, such as a sink.
+
+    At a barrier, after its state was saved: `prepare_commit` until it returns True; then, when the
+    whole snapshot is durable or was discarded, `commit` until True.
+    """
+
     def prepare_commit(self, snapshot_id: int) -> bool:
-        """First phase for sinks: after it returns True, the rows before the barrier can be
-        committed even after a failure."""
+        """First phase: after it returns True, the rows before the barrier can be committed even
+        after a failure."""
         return True
 
     def commit(self, snapshot_id: int, success: bool) -> bool:
@@ -391,8 +419,31 @@ class Processor:
         False."""
         return True
 
-    def close(self) -> None:
-        """Releases all resources. Must not fail if `init` was never called."""
+
+class SourceCounters(Role):
+    """The role of a processor that reads external data. Other threads read the counters."""
+
+    reads = 0
+    """Number of reads that returned an item, even if no row of it is emitted."""
+
+    @property
+    def malformed_records(self) -> int:
+        """Number of records that were skipped because they could not be read."""
+        return 0
+
+    @property
+    def skipped_rows(self) -> int:
+        """Number of rows that were skipped because the position had expired, as far as the number
+        is known."""
+        return 0
+
+    def tasks(self) -> tuple[int, int]:
+        """Completed and total number of the tasks of the engine that is read. May take
+        milliseconds."""
+        return 0, 0
+
+
+ROLES: tuple[type[Role], ...] = (Stateful, Transactional, SourceCounters)
 
 
 class StatelessProcessor(Processor, ABC):
@@ -424,9 +475,6 @@ class StatelessProcessor(Processor, ABC):
 
     def process_watermark(self, watermark: Watermark) -> bool:
         return self._drain() and self.outbox.offer(watermark)
-
-    def save_snapshot(self) -> bool:
-        return self._drain()
 
     def _drain(self) -> bool:
         if self._pending is not None and self.outbox.offer(self._pending):

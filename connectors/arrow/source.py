@@ -23,6 +23,7 @@ from runnel.connector import (
     Skipped,
     Source,
     SourcePartition,
+    SourceTraits,
     Token,
     position_expired,
 )
@@ -85,7 +86,7 @@ class BatchesSource(Source):
     `load` returns them when the scan starts.
     """
 
-    is_repeatable = True
+    traits = SourceTraits(is_repeatable=True)
     kind = "the registered object"
 
     def __init__(

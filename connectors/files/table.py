@@ -26,6 +26,7 @@ from runnel.connector import (
     Skipped,
     Source,
     SourcePartition,
+    SourceTraits,
     Token,
     WritableTable,
     WriteMode,
@@ -105,7 +106,7 @@ class FileSource(Source):
     def __init__(self, table: FileTable, request: ScanRequest) -> None:
         self._table = table
         self._request = request
-        self.is_repeatable = table.format.options.on_error.fails
+        self.traits = SourceTraits(is_repeatable=table.format.options.on_error.fails)
         self.kind = f'the mapping "{table.name}"'
 
     def _asked(self, context: JobContext) -> FileScanRequest:

@@ -24,6 +24,7 @@ from runnel.connector import (
     Skipped,
     Source,
     SourcePartition,
+    SourceTraits,
     Token,
     position_expired,
 )
@@ -92,8 +93,7 @@ class ChangesSource(Source):
     `columns` are indexes in the journal's batches.
     """
 
-    is_repeatable = True
-    begins_anywhere = True
+    traits = SourceTraits(is_repeatable=True, begins_anywhere=True)
 
     def __init__(
         self, store: MapStore, layout: MapLayout, columns: tuple[int, ...], names: Sequence[str]

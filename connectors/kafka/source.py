@@ -24,6 +24,7 @@ from runnel.connector import (
     Skipped,
     Source,
     SourcePartition,
+    SourceTraits,
     Token,
     position_expired,
 )
@@ -66,9 +67,7 @@ class KafkaSource(Source):
     """A scan of a topic. Blocking: it waits for messages."""
 
     cooperative = False
-    is_repeatable = True
-    may_grow = True
-    begins_anywhere = True
+    traits = SourceTraits(is_repeatable=True, may_grow=True, begins_anywhere=True)
     kind = "the topic"
 
     def __init__(self, table: Topic, request: ScanRequest) -> None:

@@ -20,6 +20,7 @@ from runnel.connector import (
     Skipped,
     Source,
     SourcePartition,
+    SourceTraits,
     Token,
     position_expired,
 )
@@ -78,7 +79,7 @@ class LakeFollowSource(Source):
     """A scan that follows. Blocking: it reads files."""
 
     cooperative = False
-    is_repeatable = True
+    traits = SourceTraits(is_repeatable=True)
 
     def __init__(self, table: FollowedLakeTable, request: ScanRequest) -> None:
         self._table = table

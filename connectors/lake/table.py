@@ -13,7 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from runnel.columns.batches import make_batch
-from runnel.connector import ReadableTable, ScanRequest, Source, SourcePartition, Token
+from runnel.connector import (
+    ReadableTable,
+    ScanRequest,
+    Source,
+    SourcePartition,
+    SourceTraits,
+    Token,
+)
 from runnel.connectors.files.format import Batches, FileFormat, FileScanRequest, FileShare
 from runnel.connectors.files.hive.table import columns_over
 from runnel.connectors.files.position import share_of_marks
@@ -56,7 +63,7 @@ class LakeSource(Source):
     """A scan of the files of one version. Blocking, like scans of files."""
 
     cooperative = False
-    is_repeatable = True
+    traits = SourceTraits(is_repeatable=True)
 
     def __init__(self, table: LakeTable, request: ScanRequest) -> None:
         self._table = table

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes
-from runnel.connector import END, End, Pause, Source, SourcePartition, Token
+from runnel.connector import END, End, Pause, Source, SourcePartition, SourceTraits, Token
 from runnel.connectors.nexmark.events import IN_TURN, OFFSETS, EventTiming, rows
 from runnel.connectors.nexmark.random_numbers import draws, low_below
 from runnel.errors import OperationalError
@@ -65,7 +65,7 @@ class EventSchedule:
 class NexmarkSource(Source):
     """A scan: `columns` are names of NEXMark, `names` the query's names."""
 
-    is_repeatable = True
+    traits = SourceTraits(is_repeatable=True)
     kind = "a Nexmark source"
 
     def __init__(

@@ -37,6 +37,7 @@ from runnel.connector import (
     ScanRequest,
     Source,
     SourcePartition,
+    SourceTraits,
 )
 from runnel.connectors.pushed.event_time import event_time_of
 from runnel.connectors.pushed.rows import StreamData, batches_of, stream_columns
@@ -332,7 +333,7 @@ class StreamTable(ReadableTable):
 class PushedStreamSource(Source):
     """A scan of a pushed stream: each execution is a reader of its own."""
 
-    is_live = True
+    traits = SourceTraits(is_live=True)
 
     def __init__(self, channel: StreamChannel, columns: tuple[int, ...]) -> None:
         self._channel = channel

@@ -25,6 +25,7 @@ from runnel.connector import (
     ScanRequest,
     Source,
     SourcePartition,
+    SourceTraits,
 )
 from runnel.connectors.pushed.table import BUFFERED_ROWS, StreamChannel
 from runnel.connectors.spark.errors import spark_error
@@ -103,7 +104,7 @@ class SparkStreamTable(ReadableTable):
 class SparkStreamSource(Source):
     """A scan: each execution starts a query of Spark."""
 
-    is_live = True
+    traits = SourceTraits(is_live=True)
 
     def __init__(self, table: SparkStreamTable, requested: tuple[int, ...]) -> None:
         self._table = table

@@ -35,7 +35,8 @@ def guarantees_of(dag: DAG, guarantee: Guarantee) -> tuple[str, list[EndpointGua
     for vertex in dag.vertices.values():
         supplier = vertex.supplier
         if isinstance(supplier, ScanMetaSupplier):
-            loses = loses or (supplier.source.is_live and not supplier.source.is_repeatable)
+            traits = supplier.source.traits
+            loses = loses or (traits.is_live and not traits.is_repeatable)
             found.append(_of_source(vertex.name, supplier, guarantee))
         elif isinstance(supplier, WriteMetaSupplier):
             guaranteed = weaker(guarantee, supplier.table.guarantee)
@@ -47,12 +48,12 @@ def guarantees_of(dag: DAG, guarantee: Guarantee) -> tuple[str, list[EndpointGua
 
 
 def _of_source(vertex: str, supplier: ScanMetaSupplier, guarantee: Guarantee) -> EndpointGuarantee:
-    source = supplier.source
+    traits = supplier.source.traits
     if guarantee is Guarantee.NONE:
         text = "read again after a failure"
-    elif source.is_repeatable:
+    elif traits.is_repeatable:
         text = "continues from its position in the last snapshot"
-    elif source.is_live:
+    elif traits.is_live:
         text = "can't be read again: rows that came since the last snapshot are lost in a failure"
     else:
         text = (

@@ -66,7 +66,7 @@ def _progress(job: Job) -> Progress:
                 item.outbox.batches,
                 item.watermark,
                 item.is_closed,
-                getattr(item.processor, "reads", 0),
+                item.counts().reads,
             )
             for item in job.execution.tasklets
         ]

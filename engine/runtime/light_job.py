@@ -399,12 +399,12 @@ class Job:
     @property
     def late_rows(self) -> int:
         """Number of rows that arrived after their result was emitted."""
-        return sum(tasklet.count("late_rows") for tasklet in self.execution.tasklets)
+        return sum(tasklet.counts().late_rows for tasklet in self.execution.tasklets)
 
     @property
     def malformed_records(self) -> int:
         """Number of records that sources skipped because they could not be parsed."""
-        return sum(tasklet.count("malformed_records") for tasklet in self.execution.tasklets)
+        return sum(tasklet.counts().malformed_records for tasklet in self.execution.tasklets)
 
     def watermark(self) -> tuple[int | None, str | None]:
         """The smallest watermark of a vertex, in units of event time, and the input that holds it

@@ -166,6 +166,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
     watermark = tasklet.watermark
     state_rows, state_bytes, spilled_bytes = _state_size(tasklet)
     tasks_done, tasks = tasklet.tasks()
+    counts = tasklet.counts()
     return ProcessorMetrics(
         index=tasklet.index,
         rows_in=sum(edge.rows for edge in edges),
@@ -179,9 +180,9 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         state=tasklet.state.name,
         watermark=None if watermark is None else watermark.time,
         held_by=tasklet.inputs.watermark_holder(),
-        late_rows=tasklet.count("late_rows"),
-        malformed_records=tasklet.count("malformed_records"),
-        skipped_rows=tasklet.count("skipped_rows"),
+        late_rows=counts.late_rows,
+        malformed_records=counts.malformed_records,
+        skipped_rows=counts.skipped_rows,
         tasks_done=tasks_done,
         tasks=tasks,
         state_rows=state_rows,
@@ -194,8 +195,11 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
 def _state_size(tasklet: ProcessorTasklet) -> tuple[int, int, int]:
     """Rows and bytes of the processor's state, and how many of the bytes are in files. It may be
     working, so the structures may change during the read."""
+    stateful = tasklet.stateful
+    if stateful is None:
+        return 0, 0, 0
     try:
-        return *tasklet.processor.state_size(), tasklet.processor.spilled_size()[1]
+        return *stateful.state_size(), stateful.spilled_size()[1]
     except (RuntimeError, IndexError, KeyError, AttributeError):
         return 0, 0, 0
 

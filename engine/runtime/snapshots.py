@@ -42,7 +42,7 @@ from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:
     from runnel.errors import Error
-    from runnel.processor import JobContext, Processor
+    from runnel.processor import JobContext, Processor, Stateful
     from runnel.runtime.edges.inputs import Inputs
     from runnel.runtime.template import Template
 
@@ -94,6 +94,7 @@ class SavedTasklet(Protocol):
     vertex: str
     index: int
     processor: Processor
+    stateful: Stateful | None
     inputs: Inputs
     is_unwanted: bool
     state_rows: Iterator[pa.RecordBatch] | None
@@ -200,9 +201,9 @@ class SnapshotCoordinator:
         ended = {vertex for batch in saved[ENDED] for vertex in batch.column(0).to_pylist()}
         for tasklet in execution.tasklets:
             tasklet.is_unwanted = tasklet.vertex in ended
-            tasklet.state_rows = _shares(
-                saved[tasklet.vertex], tasklet, parallelism[tasklet.vertex]
-            )
+            if tasklet.stateful is not None:
+                processors = (tasklet.index, parallelism[tasklet.vertex])
+                tasklet.state_rows = _shares(saved[tasklet.vertex], tasklet.stateful, processors)
 
     def begin(self, *, is_terminal: bool = False, on_done: OnDone | None = None) -> int | None:
         """Requests a snapshot, which begins when the inputs that must be read first have ended.
@@ -383,10 +384,14 @@ class SnapshotCoordinator:
 
 
 def _shares(
-    rows: Sequence[pa.RecordBatch], tasklet: SavedTasklet, parallelism: int
+    rows: Sequence[pa.RecordBatch], stateful: Stateful, processors: tuple[int, int]
 ) -> Iterator[pa.RecordBatch]:
+    """The rows of state that belong to a processor.
+
+    processors: the index of the processor, and the number of processors of the vertex.
+    """
     for batch in rows:
-        share = share_of(tasklet.processor.divided_as_now(batch), tasklet.index, parallelism)
+        share = share_of(stateful.divided_as_now(batch), *processors)
         if share.num_rows:
             yield share
 

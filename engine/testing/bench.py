@@ -13,7 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.processor import Item, JobContext, Processor, ProcessorContext, Watermark
+from runnel.processor import (
+    Item,
+    JobContext,
+    Processor,
+    ProcessorContext,
+    Stateful,
+    Transactional,
+    Watermark,
+)
 from runnel.testing.clock import ManualClock
 
 Arrivals = Iterator[tuple[int, "pa.RecordBatch | Watermark | None"]]
@@ -197,18 +205,28 @@ class Bench:
     def _restore(self) -> None:
         """Saves the state, gives the processor up and goes on with a new one that is given the
         state."""
-        self._outbox.saving = True
-        self._until_true(self._processor.save_snapshot, "save_snapshot")
-        self._outbox.saving = False
-        self._until_true(lambda: self._processor.prepare_commit(1), "prepare_commit")
-        self._until_true(lambda: self._processor.commit(1, True), "commit")
+        self._save()
         state, self._outbox.state = self._outbox.state, []
         self._close(None)
         self._processor, self._close_supplier = self._make(self._job)
         self._init()
-        for batch in state:
-            self._call(partial(self._processor.restore_snapshot, batch), "restore_snapshot")
-        self._until_true(self._processor.finish_restore, "finish_restore")
+        if isinstance(self._processor, Stateful):
+            for batch in state:
+                self._call(partial(self._processor.restore_snapshot, batch), "restore_snapshot")
+            self._until_true(self._processor.finish_restore, "finish_restore")
+
+    def _save(self) -> None:
+        """Calls the processor as at a barrier, and then as when the snapshot is durable."""
+        processor = self._processor
+        if isinstance(processor, Stateful):
+            self._outbox.saving = True
+            self._until_true(processor.save_snapshot, "save_snapshot")
+            self._outbox.saving = False
+        else:
+            self._until_true(processor.flush, "flush")
+        if isinstance(processor, Transactional):
+            self._until_true(lambda: processor.prepare_commit(1), "prepare_commit")
+            self._until_true(lambda: processor.commit(1, True), "commit")
 
     def _init(self) -> None:
         context = ProcessorContext(

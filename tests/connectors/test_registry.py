@@ -59,6 +59,22 @@ class Quiet(Connector):
         self.is_closed = True
 
 
+class OldTraits(Numbers):
+    """The sources of this table have a trait as an attribute of the source."""
+
+    def scan(self, request: ScanRequest) -> IteratorSource:
+        source = super().scan(request)
+        source.is_repeatable = True  # type: ignore[attr-defined]
+        return source
+
+
+class Old(Quiet):
+    name = "Old"
+
+    def open(self, definition: MappingDefinition) -> Table:
+        return OldTraits()
+
+
 def not_a_connector() -> int:
     return 3
 
@@ -182,3 +198,12 @@ def test_the_page_for_authors_names_what_there_is() -> None:
     assert len(names) >= 15
     for name in names:
         assert resolve_name(name) is not None
+
+
+def test_a_trait_as_an_attribute_of_the_source_is_refused() -> None:
+    with runnel.connect() as connection:
+        connection.add_connector(Old())
+        connection.execute("CREATE MAPPING numbers TYPE Old")
+        with pytest.raises(InterfaceError, match="is_repeatable of IteratorSource") as error:
+            connection.execute("SELECT n FROM numbers")
+        assert "traits = SourceTraits(is_repeatable=True)" in str(error.value)

@@ -19,6 +19,7 @@ from runnel.connector import (
     ScanRequest,
     Source,
     SourcePartition,
+    SourceTraits,
     Token,
 )
 from runnel.errors import OperationalError
@@ -90,7 +91,7 @@ class FeedTable(ReadableTable):
 
 class _FeedSource(Source):
     cooperative = False
-    is_repeatable = True
+    traits = SourceTraits(is_repeatable=True)
 
     def __init__(self, feeds: Sequence[Feed], columns: tuple[int, ...]) -> None:
         self._feeds = feeds

@@ -330,4 +330,4 @@ def test_a_processor_without_init_has_no_late_rows() -> None:
     simulation = Simulation(dag, 1, SimulationOptions())
     simulation.run()
     assert "no" in str(simulation.execution.error), "the failure of init, and no other"
-    assert [tasklet.count("late_rows") for tasklet in simulation.execution.tasklets] == [0, 0]
+    assert [tasklet.counts().late_rows for tasklet in simulation.execution.tasklets] == [0, 0]

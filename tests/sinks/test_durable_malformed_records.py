@@ -21,6 +21,7 @@ from runnel.connector import (
     SinkRequest,
     Source,
     SourcePartition,
+    SourceTraits,
     Token,
     WritableTable,
     WriteMode,
@@ -94,7 +95,7 @@ class Records(SourcePartition):
 
 
 class Numbers(Source):
-    is_repeatable = True
+    traits = SourceTraits(is_repeatable=True)
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         return [Records()]
@@ -173,7 +174,7 @@ def test_the_end_waits_for_the_last_records_commit() -> None:
 
 def test_without_snapshots_or_positions_records_show_at_once() -> None:
     class Forgetful(Numbers):
-        is_repeatable = False
+        traits = SourceTraits()
 
     for partition in (opened(Bad(), guarantee=Guarantee.NONE), opened(Bad(), Forgetful())):
         assert not isinstance(partition, DurableMalformedRecordPartition)

@@ -23,6 +23,7 @@ from runnel.connector import (
     SinkRequest,
     Source,
     SourcePartition,
+    SourceTraits,
     Token,
     WritableTable,
     WriteMode,
@@ -119,7 +120,7 @@ class StagedTable(ReadableTable):
 
 
 class _Staged(Source):
-    is_repeatable = True
+    traits = SourceTraits(is_repeatable=True)
 
     def __init__(self, table: StagedTable, columns: tuple[int, ...]) -> None:
         self._table = table

@@ -18,7 +18,7 @@ import pytest
 import runnel
 from runnel import processors
 from runnel.expressions.aggregates.states import AggregateState
-from runnel.processor import Processor
+from runnel.processor import Processor, Stateful
 from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.group_limit import GroupLimitProcessor
 from runnel.processors.grouping.set_operation import SetOperationProcessor
@@ -126,7 +126,7 @@ def stateful_processors() -> list[type[Processor]]:
     return [
         kind
         for kind in subclasses(Processor)
-        if kind.restore_snapshot is not Processor.restore_snapshot
+        if issubclass(kind, Stateful) and kind.restore_snapshot is not Stateful.restore_snapshot
     ]
 
 

@@ -19,6 +19,7 @@ from runnel.connector import (
     ScanRequest,
     Source,
     SourcePartition,
+    SourceTraits,
     Token,
 )
 from runnel.connectors.pushed.rows import stream_columns
@@ -83,7 +84,7 @@ class ScriptedTable(ReadableTable):
 
 
 class _ScriptSource(Source):
-    is_repeatable = True
+    traits = SourceTraits(is_repeatable=True)
 
     def __init__(self, table: ScriptedTable, columns: tuple[int, ...]) -> None:
         self._table = table

@@ -23,6 +23,7 @@ from runnel.connector import (
     Skipped,
     Source,
     SourcePartition,
+    SourceTraits,
     Token,
     position_expired,
 )
@@ -69,7 +70,7 @@ class FollowSource(Source):
     """A scan that follows. Blocking: it reads files."""
 
     cooperative = False
-    is_repeatable = True
+    traits = SourceTraits(is_repeatable=True)
 
     def __init__(self, table: FollowTable, request: ScanRequest) -> None:
         self._table = table

@@ -19,7 +19,7 @@ from runnel.errors import ProgrammingError, suggest
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.kernels.values import canonical
 from runnel.expressions.nodes import Column
-from runnel.processor import Inbox, Processor
+from runnel.processor import Inbox, Processor, Stateful
 from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.aggregation import Aggregation, AggregationStage
 from runnel.processors.grouping.row_identity import factorise
@@ -77,7 +77,7 @@ def _supplier(
     return make
 
 
-class KeyedAggregate(Processor):
+class KeyedAggregate(Processor, Stateful):
     """Aggregates with operations that are SQL aggregates.
 
     The aggregation is compiled when the first batch arrives, which has the types of the columns.

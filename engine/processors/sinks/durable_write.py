@@ -18,7 +18,7 @@ import pyarrow as pa
 from runnel.columns.batches import from_numbers, make_batch
 from runnel.connector import Sink, Token
 from runnel.expressions.kernels.values import array_of
-from runnel.processor import Watermark
+from runnel.processor import Transactional, Watermark
 from runnel.processors.sinks.sink_watermarks import SinkWatermarks, is_watermarks
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import BIGINT, VARCHAR, to_arrow
@@ -55,7 +55,7 @@ def tokens_in(state: Iterable[pa.RecordBatch]) -> list[Token]:
     return [json.loads("".join(texts[number])) for number in sorted(texts)]
 
 
-class DurableWrite(EmittingProcessor):
+class DurableWrite(EmittingProcessor, Transactional):
     """Writes its input to a sink, and completes when a snapshot has committed the last rows.
 
     Runs at parallelism 1.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from runnel.connector import Sink
-from runnel.processor import Inbox, Processor, Watermark
+from runnel.processor import Inbox, Processor, Stateful, Transactional, Watermark
 from runnel.processors.sinks.sink_watermarks import SinkWatermarks
 
 COMMIT_INTERVAL = 1_000_000_000
@@ -15,7 +15,7 @@ It isn't shorter because some sinks create a file per commit.
 """
 
 
-class StreamWrite(Processor):
+class StreamWrite(Processor, Stateful, Transactional):
     """Writes its input to a sink. Runs at parallelism 1.
 
     It also commits at each snapshot and at the end.

@@ -10,7 +10,7 @@ from collections import deque
 import pyarrow as pa
 
 from runnel.dag import ProcessorFactory
-from runnel.processor import Inbox, Item, Outbox, Processor, ProcessorContext, Watermark
+from runnel.processor import Inbox, Item, Outbox, Processor, ProcessorContext, Stateful, Watermark
 from runnel.processors.sources.partition_watermarks import (
     CompiledTimeRule,
     PartitionTimes,
@@ -18,7 +18,7 @@ from runnel.processors.sources.partition_watermarks import (
 )
 
 
-class ImposeOrderProcessor(Processor):
+class ImposeOrderProcessor(Processor, Stateful):
     """Emits its rows, each batch followed by a watermark. Its input counts as one partition."""
 
     def __init__(self, rule: CompiledTimeRule) -> None:

@@ -10,6 +10,7 @@ from runnel.connector import (
     Source,
     SourcePartition,
     Token,
+    check_traits,
 )
 from runnel.errors import Error
 from runnel.processor import Guarantee, JobContext
@@ -35,12 +36,8 @@ class MalformedRecordSource(Source):
         self._source = source
         self._output = output
         self._scan_id = scan_id
-        self.is_repeatable, self.is_live = source.is_repeatable, source.is_live
-        self.may_grow, self.kind, self.begins_anywhere = (
-            source.may_grow,
-            source.kind,
-            source.begins_anywhere,
-        )
+        check_traits(source)
+        self.traits, self.kind = source.traits, source.kind
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         return [self._with_output(part, context) for part in self._source.split(context)]
@@ -114,7 +111,9 @@ class MalformedRecordSource(Source):
         They aren't if reading begins from the start after a failure, as they are then read again.
         """
         return (
-            context.guarantee is not Guarantee.NONE and self.is_repeatable and bool(self._scan_id)
+            context.guarantee is not Guarantee.NONE
+            and self.traits.is_repeatable
+            and bool(self._scan_id)
         )
 
     def _with_output(self, partition: SourcePartition, context: JobContext) -> SourcePartition:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
-from runnel.connector import End, EventTimeMark, Pause, Source, SourcePartition, Token
+from runnel.connector import End, EventTimeMark, Pause, Source, SourcePartition, Token, check_traits
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import OperationalError
 from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import Expression
-from runnel.processor import JobContext, Processor
+from runnel.processor import JobContext, Processor, SourceCounters, Transactional
 from runnel.processors.calc import (
     SLOW_ROWS,
     Transform,
@@ -81,15 +81,11 @@ class OpenPartition:
         self._wake_processor()
 
 
-class ScanProcessor(EmittingProcessor):
+class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
     """Reads its partitions in turn, and emits their transformed batches.
 
     A partition that pauses isn't read before it is due.
     """
-
-    reads = 0
-    """Number of reads that returned an item, even if all rows were filtered out. Other threads read
-    it."""
 
     def __init__(
         self, share: ScanShare, transform: Transform, cooperative: bool, slow: bool
@@ -117,10 +113,6 @@ class ScanProcessor(EmittingProcessor):
         return self._share.skipped
 
     def tasks(self) -> tuple[int, int]:
-        """Return the numbers of finished and of all known tasks of the engine that is read.
-
-        Safe for threads.
-        """
         tasks = [partition.tasks() for partition in self._partitions]
         return sum(done for done, _ in tasks), sum(known for _, known in tasks)
 
@@ -297,6 +289,7 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
     """
 
     def __init__(self, source: Source, make: MakeScan) -> None:
+        check_traits(source)
         self.source = source
         self._make = make
         self._split: dict[int, tuple[JobContext, Sequence[SourcePartition]]] = {}
@@ -316,7 +309,7 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
         partitions = self.source.split(context) if known is None else known[1]
         total = members * parallelism
         by_name = named(partitions)
-        if context.owner and self.source.begins_anywhere:
+        if context.owner and self.source.traits.begins_anywhere:
             positions = {name: partition.position() for name, partition in by_name.items()}
             self.beginnings = {
                 name: position for name, position in positions.items() if position is not None

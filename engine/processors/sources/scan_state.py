@@ -156,7 +156,7 @@ class ScanShare:
         self._source = source
         self._context = context
         self._everything = everything
-        self.is_lasting = source.is_repeatable or source.is_live
+        self.is_lasting = source.traits.is_repeatable or source.traits.is_live
         self.names = list(named)
         self.partitions = list(named.values())
         self.skipped = 0
@@ -175,7 +175,7 @@ class ScanShare:
         found: list[Restored] = []
         for name, partition in zip(self.names, self.partitions, strict=True):
             item = known.get(name)
-            if item is None and (not known or self._source.may_grow):
+            if item is None and (not known or self._source.traits.may_grow):
                 if known:
                     partition.begin_anew()
                 found.append((name, partition, None))
@@ -206,7 +206,7 @@ class ScanShare:
                 partition.seek(token)
             except OperationalError as error:
                 self.skip(error, partition)
-        elif item.is_begun and not self._source.is_live:
+        elif item.is_begun and not self._source.traits.is_live:
             raise OperationalError(
                 f"{self._source.kind} can't be read again from where the snapshot was taken",
                 code=ErrorCode.GENERIC,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, slices
 from runnel.errors import OperationalError
-from runnel.processor import Inbox, Item, Processor, Watermark
+from runnel.processor import Inbox, Item, Processor, Stateful, Watermark
 
 BATCHES_PER_CALL = 16
 """Maximum number of batches that one call produces.
@@ -21,7 +21,7 @@ MAKING_TIME = 500_000
 """Nanoseconds after which a call produces no further batch."""
 
 
-class EmittingProcessor(Processor):
+class EmittingProcessor(Processor, Stateful):
     """Emits batches of at most MAX_ROWS rows.
 
     The results come from `emit` (a few existing batches) or from `emit_all` (many batches, produced

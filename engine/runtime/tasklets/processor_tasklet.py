@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -29,6 +29,9 @@ from runnel.processor import (
     JobContext,
     LatencyMarker,
     Processor,
+    SourceCounters,
+    Stateful,
+    Transactional,
     Watermark,
 )
 from runnel.runtime.edges.inputs import InputEdge, Inputs
@@ -67,7 +70,15 @@ TIME_SLICE = 500_000
 """Nanoseconds after which a call ends, at the next step."""
 LONG_CALL = 100_000_000
 """Nanoseconds beyond which a call of a cooperative processor is logged."""
-COUNTS = ("late_rows", "malformed_records", "skipped_rows")
+
+
+class Counts(NamedTuple):
+    """The counters of a processor; see `Stateful` and `SourceCounters`."""
+
+    late_rows: int = 0
+    malformed_records: int = 0
+    skipped_rows: int = 0
+    reads: int = 0
 
 
 class TaskletRun(Protocol):
@@ -95,6 +106,7 @@ class ProcessorTasklet(Tasklet):
         "calls",
         "context",
         "control",
+        "counters",
         "ended_edge",
         "execution",
         "following",
@@ -116,6 +128,8 @@ class ProcessorTasklet(Tasklet):
         "snapshots",
         "state",
         "state_rows",
+        "stateful",
+        "transactional",
         "unflushed",
         "vertex",
         "watermark",
@@ -135,6 +149,13 @@ class ProcessorTasklet(Tasklet):
         self.name = f"{self.vertex}#{self.index}" if parallelism > 1 else self.vertex
         self.execution = execution
         self.processor = processor
+        self.stateful: Stateful | None = processor if isinstance(processor, Stateful) else None
+        self.transactional: Transactional | None = (
+            processor if isinstance(processor, Transactional) else None
+        )
+        self.counters: SourceCounters | None = (
+            processor if isinstance(processor, SourceCounters) else None
+        )
         self.inputs = inputs
         processor.idle_inputs = inputs.idle
         self.outbox = outbox
@@ -149,7 +170,7 @@ class ProcessorTasklet(Tasklet):
         self.following = NEXT
         self.reported_idle = False
         self.latency: LatencyHistogram | None = None
-        self.last_counts: dict[str, int] | None = None
+        self.last_counts: Counts | None = None
         self.mark: LatencyMarker | None = None
         self.next_mark = 0
         self.poll: Backoff | None = None
@@ -215,18 +236,26 @@ class ProcessorTasklet(Tasklet):
             self.is_unwanted = True
             self.wake()
 
-    def count(self, name: str) -> int:
-        """The processor's counter with that name (one of COUNTS). From any thread, also before its
-        `init`."""
-        return (
-            getattr(self.processor, name, 0) if self.last_counts is None else self.last_counts[name]
-        )
+    def counts(self) -> Counts:
+        """The counters of the processor. From any thread, also before its `init` and after its
+        end."""
+        stateful, counters = self.stateful, self.counters
+        # Read after the roles: `_close` sets it before it removes them.
+        if self.last_counts is not None:
+            return self.last_counts
+        try:
+            late = 0 if stateful is None else stateful.late_rows
+            if counters is None:
+                return Counts(late)
+            return Counts(late, counters.malformed_records, counters.skipped_rows, counters.reads)
+        except AttributeError:
+            return Counts()  # the processor creates its counters in `init`, which was not called
 
     def tasks(self) -> tuple[int, int]:
         """Completed and total tasks of another engine from which the processor reads; none after it
         has ended. From any thread."""
-        tasks = getattr(self.processor, "tasks", None)
-        return (0, 0) if tasks is None or self.last_counts is not None else tasks()
+        counters = self.counters
+        return (0, 0) if counters is None else counters.tasks()
 
     def _end_inputs(self) -> None:
         """The processor needs no more input. An outstanding commit is done first nevertheless."""
@@ -244,9 +273,10 @@ class ProcessorTasklet(Tasklet):
             if is_interrupt(error):
                 raise
             self.execution.fail(error, self.vertex)
-        self.last_counts = {name: self.count(name) for name in COUNTS}
+        self.last_counts = self.counts()
         # Its resources are released now, not when the garbage collector breaks the cycle.
         self.processor = _CLOSED
+        self.stateful = self.transactional = self.counters = None
         if not self.inputs.are_done:
             self.inputs.abandon()
         self.outbox.finish()

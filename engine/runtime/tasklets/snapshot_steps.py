@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from runnel.processor import Barrier, Processor
+    from runnel.processor import Barrier, Processor, Stateful, Transactional
     from runnel.runtime.edges.inputs import Inputs
     from runnel.runtime.edges.outbox import BaseOutbox
     from runnel.runtime.snapshots import SnapshotCoordinator
@@ -37,6 +37,8 @@ class SteppedTasklet(Protocol):
     vertex: str
     index: int
     processor: Processor
+    stateful: Stateful | None
+    transactional: Transactional | None
     inputs: Inputs
     outbox: BaseOutbox
     snapshots: SnapshotCoordinator | None
@@ -50,17 +52,18 @@ class SteppedTasklet(Protocol):
 
 
 def restore(tasklet: SteppedTasklet) -> bool:
-    assert tasklet.state_rows is not None
+    assert tasklet.state_rows is not None and tasklet.stateful is not None
     batch = next(tasklet.state_rows, None)
     if batch is None:
         tasklet.state = FINISH_RESTORE
     else:
-        tasklet.processor.restore_snapshot(batch)
+        tasklet.stateful.restore_snapshot(batch)
     return True
 
 
 def finish_restore(tasklet: SteppedTasklet) -> bool:
-    if tasklet.processor.finish_restore():
+    assert tasklet.stateful is not None
+    if tasklet.stateful.finish_restore():
         tasklet.state = NEXT
         return True
     return tasklet.again()
@@ -88,19 +91,23 @@ def turn_to_snapshot(tasklet: SteppedTasklet) -> bool:
 
 def save(tasklet: SteppedTasklet) -> bool:
     assert tasklet.snapshots is not None and tasklet.barrier is not None
-    tasklet.outbox.snapshot_target = tasklet.snapshots.target(tasklet)
-    saved = tasklet.processor.save_snapshot()
-    tasklet.outbox.snapshot_target = None
+    if tasklet.stateful is None:
+        # Rows that the processor retains to fill a batch belong before the barrier.
+        saved = tasklet.processor.flush()
+    else:
+        tasklet.outbox.snapshot_target = tasklet.snapshots.target(tasklet)
+        saved = tasklet.stateful.save_snapshot()
+        tasklet.outbox.snapshot_target = None
     if saved:
         tasklet.outbox.forget_owed()
-        tasklet.state = PREPARE
+        tasklet.state = EMIT_BARRIER if tasklet.transactional is None else PREPARE
         return True
     return tasklet.again()
 
 
 def prepare(tasklet: SteppedTasklet) -> bool:
-    assert tasklet.barrier is not None
-    if tasklet.processor.prepare_commit(tasklet.barrier.snapshot_id):
+    assert tasklet.barrier is not None and tasklet.transactional is not None
+    if tasklet.transactional.prepare_commit(tasklet.barrier.snapshot_id):
         tasklet.state = EMIT_BARRIER
         return True
     return tasklet.again()
@@ -126,9 +133,11 @@ def await_commit(tasklet: SteppedTasklet) -> bool:
 
 def save_last(tasklet: SteppedTasklet) -> bool:
     assert tasklet.snapshots is not None
-    tasklet.outbox.snapshot_target = tasklet.snapshots.last_target(tasklet)
-    saved = tasklet.processor.save_snapshot()
-    tasklet.outbox.snapshot_target = None
+    saved = True
+    if tasklet.stateful is not None:
+        tasklet.outbox.snapshot_target = tasklet.snapshots.last_target(tasklet)
+        saved = tasklet.stateful.save_snapshot()
+        tasklet.outbox.snapshot_target = None
     if saved:
         tasklet.state = AWAIT_COMMIT if tasklet.snapshots.awaits_commit(tasklet) else END
         return True
@@ -137,7 +146,8 @@ def save_last(tasklet: SteppedTasklet) -> bool:
 
 def commit(tasklet: SteppedTasklet) -> bool:
     assert tasklet.snapshots is not None
-    if not tasklet.processor.commit(*tasklet.snapshots.outcome):
+    transactional = tasklet.transactional
+    if transactional is not None and not transactional.commit(*tasklet.snapshots.outcome):
         return tasklet.again()
     tasklet.state = tasklet.resume
     tasklet.snapshots.committed(tasklet)

@@ -9,7 +9,8 @@ class TaskletState(IntEnum):
     """The next step of a tasklet."""
 
     INIT = 0
-    """Call `init` once; then RESTORE if there is state, else NEXT."""
+    """Call `init` once; then RESTORE if the processor is Stateful and the job starts from a
+    snapshot, else NEXT."""
     RESTORE = 1
     """Call `restore_snapshot` with each batch of state; then FINISH_RESTORE."""
     FINISH_RESTORE = 2
@@ -35,19 +36,21 @@ class TaskletState(IntEnum):
     """Call `complete` until it returns True; then SAVE_LAST if snapshots are taken, else END.
     Between two calls, COMMIT or SAVE if one is due."""
     SAVE = 10
-    """Call `save_snapshot` until it returns True; then PREPARE."""
+    """Call `save_snapshot`, or `flush` if the processor is not Stateful, until it returns True;
+    then PREPARE if the processor is Transactional, else EMIT_BARRIER."""
     PREPARE = 11
     """Call `prepare_commit` until it returns True; then EMIT_BARRIER."""
     EMIT_BARRIER = 12
     """Offer the barrier to all outputs until it is accepted; then NEXT, or AWAIT_COMMIT after a
     terminal one."""
     COMMIT = 13
-    """Call `commit` until it returns True; then return to the previous state: NEXT or END."""
+    """Call `commit` until it returns True, if the processor is Transactional; then return to the
+    previous state: NEXT or END."""
     AWAIT_COMMIT = 14
     """Wait until the snapshot is durable or discarded; then COMMIT, and after it END."""
     SAVE_LAST = 15
-    """Call `save_snapshot` until it returns True, for later snapshots; then AWAIT_COMMIT if a
-    commit is outstanding, else END."""
+    """Call `save_snapshot` until it returns True, for later snapshots, if the processor is
+    Stateful; then AWAIT_COMMIT if a commit is outstanding, else END."""
     ALARM = 16
     """Call `on_alarm` until it returns True; then NEXT."""
     END = 17

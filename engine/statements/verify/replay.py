@@ -98,7 +98,7 @@ class _ReplayedSource(Source):
         return wanted
 
     def _limit(self, name: str, partition: SourcePartition) -> None:
-        if self._source.begins_anywhere:
+        if self._source.traits.begins_anywhere:
             first = self._beginnings.get(name)
             if first is None:
                 partition.begin_anew()
@@ -156,7 +156,7 @@ class WrittenTable(ReadableTable):
         self.connector = table.connector
         self.columns = tuple(table.columns[i] for i in columns)
         source = table.scan(ScanRequest(tuple(columns)))
-        if source.is_live:
+        if source.traits.is_live:
             raise _unreadable(table, "what was written to a stream is gone when it is read")
         self._is_cooperative = source.cooperative
         if table.is_unbounded and type(source).split_so_far is Source.split_so_far:
@@ -208,7 +208,7 @@ def check_retained(table: Table, name: str) -> None:
     if not isinstance(table, ReadableTable):
         return
     source = table.scan(ScanRequest(()))
-    if source.is_live:
+    if source.traits.is_live:
         raise NotSupportedError(
             f'job "{name}" can\'t be verified: what it has read of "{table.name}" is not kept',
             detail=f"a stream of connector {table.connector} gives each row once",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from runnel.connector import END, End, Source, SourcePartition, Token
+from runnel.connector import END, End, Source, SourcePartition, SourceTraits, Token
 from runnel.errors import OperationalError
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
@@ -35,7 +35,7 @@ class Part(SourcePartition):
 
 
 class Parts(Source):
-    is_repeatable = True
+    traits = SourceTraits(is_repeatable=True)
 
     def __init__(self, *names: str) -> None:
         self.parts = [Part(name) for name in names]
@@ -84,7 +84,7 @@ def test_positions_go_to_who_has_the_partition(parallelism: int) -> None:
 def test_partitions_that_are_new() -> None:
     """Read from their start where a source may grow; else a job reads what it began with."""
     fixed, growing = Parts("a", "b"), Parts("a", "b")
-    growing.may_grow = True
+    growing.traits = SourceTraits(is_repeatable=True, may_grow=True)
     assert list(restored(fixed, [at("a", 1)])[0]) == ["a"]
     assert fixed.parts[1].is_closed
     assert list(restored(growing, [at("a", 1)])[0]) == ["a", "b"]
@@ -107,9 +107,9 @@ def test_partitions_that_have_ended_or_are_gone() -> None:
 
 def test_what_is_live_goes_on_with_what_comes() -> None:
     stream = Parts("")
-    stream.is_repeatable, stream.is_live = False, True
+    stream.traits = SourceTraits(is_live=True)
     assert list(restored(stream, [SavedPartition("0", None, is_begun=True)])[0]) == ["0"]
-    stream.is_live = False
+    stream.traits = SourceTraits()
     with pytest.raises(
         OperationalError, match="can't be read again from where the snapshot was taken"
     ):

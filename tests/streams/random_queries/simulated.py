@@ -111,7 +111,7 @@ def until_held(simulation: Simulation) -> Rows:
 
 
 def late_rows(simulation: Simulation) -> int:
-    return sum(tasklet.count("late_rows") for tasklet in simulation.execution.tasklets)
+    return sum(tasklet.counts().late_rows for tasklet in simulation.execution.tasklets)
 
 
 def kept_by(simulation: Simulation) -> dict[str, int]:
