@@ -45,6 +45,7 @@ _TYPES = _SIMPLE_TYPES | {
     "TIMESTAMP WITH TIME ZONE": SqlType(Kind.TIMESTAMP_TZ),
     "TIMESTAMPTZ": SqlType(Kind.TIMESTAMP_TZ),
 }
+_SCHEMA_HINT = "pass a pyarrow Schema, or a dict of names and SQL types: {'id': 'BIGINT'}"
 _DECIMAL = re.compile(r"DECIMAL\s*\(\s*(\d{1,2})\s*(?:,\s*(\d{1,2})\s*)?\)")
 
 
@@ -55,10 +56,12 @@ def stream_columns(
     "BIGINT"."""
     if isinstance(schema, pa.Schema):
         columns = tuple(TableColumn(item.name, from_arrow(item.type)) for item in schema)
+    elif isinstance(schema, Mapping):
+        columns = tuple(_column(name, key, item) for key, item in schema.items())
     else:
-        columns = tuple(
-            TableColumn(key, item if isinstance(item, SqlType) else type_named(item, key))
-            for key, item in schema.items()
+        raise ProgrammingError(
+            f'a value of class {type(schema).__name__} can\'t be the schema of stream "{name}"',
+            hint=_SCHEMA_HINT,
         )
     if not columns:
         raise ProgrammingError(
@@ -72,6 +75,15 @@ def stream_columns(
             )
         names.add(column.name.lower())
     return columns
+
+
+def _column(stream: str, name: Any, kind: Any) -> TableColumn:
+    """One item of a schema that maps names to types."""
+    if not isinstance(name, str) or not isinstance(kind, SqlType | str):
+        raise ProgrammingError(
+            f'{name!r}: {kind!r} can\'t be a column of stream "{stream}"', hint=_SCHEMA_HINT
+        )
+    return TableColumn(name, kind if isinstance(kind, SqlType) else type_named(kind, name))
 
 
 def type_named(text: str, column: str) -> SqlType:

@@ -389,12 +389,27 @@ def test_types_by_name() -> None:
         ({"a": "DECIMAL(39, 2)"}, 'unknown type "DECIMAL(39, 2)" of column "a"'),
         ({"a": "BIGINT", "A": "BIGINT"}, 'column "A" comes twice in the schema of stream "s"'),
         (pa.schema([]), 'the stream "s" has no columns'),
+        ([("a", "INT")], 'a value of class list can\'t be the schema of stream "s"'),
+        (None, 'a value of class NoneType can\'t be the schema of stream "s"'),
+        ({"a": int}, "'a': <class 'int'> can't be a column of stream \"s\""),
+        ({1: "INT"}, "1: 'INT' can't be a column of stream \"s\""),
     ],
 )
 def test_wrong_schemas(schema: Any, message: str) -> None:
     with pytest.raises(ProgrammingError) as caught:
         StreamTable("s", schema)
     assert caught.value.message == message
+
+
+def test_a_schema_of_pairs(connection: runnel.Connection) -> None:
+    pairs: Any = [("a", "INT")]
+    with pytest.raises(runnel.ProgrammingError, match="class list") as error:
+        connection.register_stream("s", pairs)
+    assert error.value.hint == (
+        "pass a pyarrow Schema, or a dict of names and SQL types: {'id': 'BIGINT'}"
+    )
+    connection.register_stream("s", dict(pairs)).close()
+    assert connection.execute("SELECT a FROM s").fetchall() == []
 
 
 def test_an_arrow_schema() -> None:
