@@ -4,7 +4,8 @@ Imports its folders `record` and `state_evolution`, `engine/runtime`, `engine/sn
 `engine/foreign`, `engine/processors` (sources and sinks), `engine/storage`, `engine/expressions`
 and the contracts; no planner.
 
-Begin with `named_job` (the life of one job) and `run` (one execution and its snapshots).
+Begin with `named_job` (the handle, and the objects of which a job is made), `lifecycle` (the steps
+between executions) and `run` (one execution and its snapshots).
 `registry` has all jobs of a connection, `foreign_run` executions on another engine,
 `named_snapshots` the snapshots that users named. docs/design/013-jobs.md has the design.
 """

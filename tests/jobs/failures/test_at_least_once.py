@@ -51,7 +51,7 @@ class Lab:
         self.held.wake()
         assert self.held.stands.wait(PATIENCE)
         saved, before = self.fast.saved, job.last_snapshot
-        run = job._run
+        run = job._lifecycle.run
         assert run is not None and run.coordinator.request() is not None
         assert eventually(lambda: self.fast.saved > saved)
         self.fast.give(*rows)

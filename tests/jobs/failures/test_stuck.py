@@ -108,7 +108,7 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     for name in (
         "runnel.named_jobs.registry.CLOSING",
-        "runnel.named_jobs.named_job.CANCELLING",
+        "runnel.named_jobs.lifecycle.CANCELLING",
         "runnel.runtime.light_job.CLOSING",
         "runnel.database.ABANDON_AFTER",
     ):

@@ -126,7 +126,7 @@ def test_a_record_names_its_first_snapshot_at_once_and_later_ones_each_second(
         save(record)
 
     def report(snapshot_id: int) -> None:
-        job._reported(
+        job._lifecycle._reported(
             SnapshotReport(
                 snapshot_id, is_terminal=False, started=0, duration=1, size=SnapshotSize(1, 1, 1)
             )
@@ -145,7 +145,7 @@ def test_a_record_names_its_first_snapshot_at_once_and_later_ones_each_second(
         bench.clock.advance(1)
         assert eventually(lambda: saved == [1, 11])
         report(12)
-        job._keep(last_error=None)  # whatever else is saved names the newest, too
+        job._record.keep(last_error=None)  # whatever else is saved names the newest, too
         assert saved == [1, 11, 12]
     finally:
         bench.close()

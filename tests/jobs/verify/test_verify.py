@@ -246,11 +246,13 @@ def test_late_rows_are_told(bench: Bench) -> None:
 def test_a_job_that_runs_goes_on(bench: Bench) -> None:
     bench.sink()
     job = bench.start()
-    run = job._run
+    run = job._lifecycle.run
     bench.give(*ROWS)
     bench.until(job)
     bench.verify()
-    assert job.status is JobStatus.RUNNING and job._run is run and job.record.restarts == 0
+    assert (
+        job.status is JobStatus.RUNNING and job._lifecycle.run is run and job.record.restarts == 0
+    )
 
 
 def test_joins(bench: Bench) -> None:
