@@ -1,9 +1,10 @@
 """Aggregates over frames.
 
-An aggregate's states are worked out for all frames at once (`window_states`), then its `finish`
-makes the values, as after a GROUP BY. What has DISTINCT, an order, or a state of another kind is
-computed by a GROUP BY over the frames written out row by row, a piece at a time. In frames that
-only grow, DISTINCT is a matter of the first row of each value.
+The states of an aggregate are computed for all frames at once (`states.RANGE_STATES`), and its
+`finish` computes the values, as for GROUP BY. An aggregate with DISTINCT, an ORDER BY, or a state
+that is not in RANGE_STATES is computed by a GROUP BY over the expanded frames: one row per frame
+and row in it, some frames at a time. If each frame starts at the start of its partition, DISTINCT
+is a filter on the first row of each value.
 """
 
 from __future__ import annotations
@@ -41,15 +42,19 @@ from runnel.processors.over.partitions import WindowPartitions
 from runnel.processors.over.states import RANGE_STATES
 from runnel.sqltypes import BIGINT, BOOLEAN
 
-WRITTEN_OUT = 1 << 19
-"""About how many rows of frames are written out at a time."""
+EXPANDED_ROWS = 1 << 19
+"""Approximate number of rows of expanded frames in memory at a time."""
 
 
 @frozen
 class Frames:
-    """The different frames of a window, and for each row the number of its own (None: row i has
-    frame i). Those that follow each other and are the same are one. `grow`: each begins where its
-    partition begins."""
+    """The distinct frames of a window; equal frames of consecutive rows are one.
+
+    ranges: the rows of each frame.
+    row: for each row the index of its frame; None: row i has frame i.
+    partition: for each row the number of its partition.
+    grow: whether each frame starts at the start of its partition.
+    """
 
     ranges: Ranges
     row: Indexes | None
@@ -66,8 +71,8 @@ class Frames:
         if differs.all():
             return Frames(ranges, None, rows.partition, grow)
         first = np.flatnonzero(differs)
-        kept = [Range(item.start[first], item.end[first]) for item in ranges]
-        return Frames(kept, np.cumsum(differs) - 1, rows.partition, grow)
+        distinct = [Range(item.start[first], item.end[first]) for item in ranges]
+        return Frames(distinct, np.cumsum(differs) - 1, rows.partition, grow)
 
 
 class WindowAggregate:
@@ -75,9 +80,9 @@ class WindowAggregate:
 
     def __init__(self, call: AggregateCall) -> None:
         self._read = sorted(set().union(*map(columns_of, call.expressions)))
-        places = {index: place for place, index in enumerate(self._read)}
+        new_indexes = {index: new for new, index in enumerate(self._read)}
         self._over_frames = _OverFrames(
-            call.map_expressions(lambda item: _renumbered(item, places)), len(self._read)
+            call.map_expressions(lambda item: _renumbered(item, new_indexes)), len(self._read)
         )
 
     def values(
@@ -87,28 +92,30 @@ class WindowAggregate:
         ranges: Ranges,
         context: ProcessorContext,
     ) -> Iterator[pa.Array | None]:
-        """The value of each row in the window's order; before it None, whenever a part of the work
-        is done. `columns` are the input's, in its order."""
+        """Yield None after each step of the work, then the values of all rows in window order.
+
+        `columns` are the input's, in input order.
+        """
         frames = Frames.of(ranges, rows)
-        parts = []
-        for part in self._over_frames.values(
+        chunks = []
+        for chunk in self._over_frames.values(
             [rows.sort(columns[i]) for i in self._read], rows.rows, frames, context
         ):
-            parts.append(part)
+            chunks.append(chunk)
             yield None
-        found = join_arrays(parts)
+        found = join_arrays(chunks)
         yield found if frames.row is None else found.take(indexes(frames.row))
 
 
-def _renumbered(expression: Expression, places: dict[int, int]) -> Expression:
+def _renumbered(expression: Expression, new_indexes: dict[int, int]) -> Expression:
     def change(node: Expression) -> Expression:
-        return replace(node, index=places[node.index]) if isinstance(node, Column) else node
+        return replace(node, index=new_indexes[node.index]) if isinstance(node, Column) else node
 
     return transform(expression, change)
 
 
 class _OverFrames:
-    """An aggregate over columns that are in the window's order; there are `width` of them."""
+    """An aggregate over `width` columns in window order."""
 
     def __init__(self, call: AggregateCall, width: int) -> None:
         self._call = call
@@ -127,14 +134,14 @@ class _OverFrames:
     def values(
         self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext
     ) -> Iterator[pa.Array]:
-        """The values of the frames, in pieces."""
+        """Yield the values of the frames, in chunks."""
         if self._is_direct:
             yield self._direct(columns, count, frames, context)
         elif self._call.distinct and not self._call.order and frames.grow:
-            plain, marked = self._first_ones(columns, count, frames, context)
+            plain, marked = self._without_distinct(columns, count, frames, context)
             yield from _OverFrames(plain, len(marked)).values(marked, count, frames, context)
         else:
-            yield from self._written_out(columns, frames, context)
+            yield from self._expanded(columns, frames, context)
 
     def _direct(
         self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext
@@ -150,11 +157,14 @@ class _OverFrames:
         ]
         return function_of(self._call).finish(states, self._call, evaluation)
 
-    def _first_ones(
+    def _without_distinct(
         self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext
     ) -> tuple[AggregateCall, list[pa.Array]]:
-        """The call without DISTINCT over its evaluated arguments and a flag: which rows are the
-        first of their partition that have these arguments and pass the FILTER."""
+        """The call without DISTINCT, and its columns: the evaluated arguments and a flag.
+
+        The flag is the call's FILTER. It is true for the first row of each partition and arguments
+        that passes the FILTER of the original call.
+        """
         rows = EvaluationInput(columns, count, context.job.evaluation)
         arguments = [evaluate(item, rows) for item in self._arguments]
         passes = np.ones(count, np.bool_)
@@ -164,23 +174,24 @@ class _OverFrames:
             passes = flags(pc.is_valid(arguments[0]))
         codes, _ = factorise([from_numbers(frames.partition, pa.int64()), *arguments])
         marked = from_flags(_first_of(codes, passes))
-        given = len(arguments)
-        taken = tuple(
+        width = len(arguments)
+        evaluated = tuple(
             Column(index=i, name=f"a{i}", type=item.type)
-            for i, item in enumerate(self._call.arguments[:given])
+            for i, item in enumerate(self._call.arguments[:width])
         )
-        flag = Column(index=given, name="first", type=BOOLEAN)
+        flag = Column(index=width, name="first", type=BOOLEAN)
         call = replace(
             self._call,
             distinct=False,
             predicate=flag,
-            arguments=(*taken, *self._call.arguments[given:]),
+            arguments=(*evaluated, *self._call.arguments[width:]),
         )
         return call, [*arguments, marked]
 
-    def _written_out(
+    def _expanded(
         self, columns: list[pa.Array], frames: Frames, context: ProcessorContext
     ) -> Iterator[pa.Array]:
+        """Yield the values of runs of frames, by a GROUP BY over their rows."""
         number = Column(index=self._width, name="frame", type=BIGINT)
         by_frame = Aggregation(
             (number,), (self._call,), ("frame", "value"), AggregationStage.SINGLE
@@ -193,12 +204,12 @@ class _OverFrames:
         (nothing,) = _aggregated(over_nothing, none, context)
         ranges = frames.ranges
         for first, last in _portions(ranges):
-            owners, places = _rows_of(
+            owners, rows = _rows_of(
                 [Range(start[first:last], end[first:last]) for start, end in ranges]
             )
-            taken = [column.take(indexes(places)) for column in columns]
+            expanded = [column.take(indexes(rows)) for column in columns]
             keys, values = _aggregated(
-                by_frame, [*taken, from_numbers(owners, pa.int64())], context
+                by_frame, [*expanded, from_numbers(owners, pa.int64())], context
             )
             slots = np.full(last - first, len(keys))
             slots[numbers(keys, np.int64)] = np.arange(len(keys))
@@ -209,7 +220,7 @@ _FALSE = from_flags(np.zeros(1, np.bool_))[0]
 
 
 def _first_of(codes: Indexes, passes: Mask) -> Mask:
-    """Of the rows that pass, the first of each code."""
+    """Flags the first row of each code among the rows that pass."""
     rows = np.flatnonzero(passes)
     is_first = np.zeros(len(codes), np.bool_)
     is_first[rows[np.unique(codes[rows], return_index=True)[1]]] = True
@@ -217,19 +228,23 @@ def _first_of(codes: Indexes, passes: Mask) -> Mask:
 
 
 def _portions(ranges: Ranges) -> Iterator[tuple[int, int]]:
-    """Runs of frames that have about WRITTEN_OUT rows together."""
+    """Yield runs of frames of about EXPANDED_ROWS rows together: first frame, end."""
     lengths = np.add.reduce([end - start for start, end in ranges])
     total = np.cumsum(lengths)
     first = 0
     while first < len(lengths):
         before = total[first - 1] if first else 0
-        last = max(int(np.searchsorted(total, before + WRITTEN_OUT, "right")), first + 1)
+        last = max(int(np.searchsorted(total, before + EXPANDED_ROWS, "right")), first + 1)
         yield first, last
         first = last
 
 
 def _rows_of(ranges: Ranges) -> tuple[Indexes, Indexes]:
-    """The rows of frames written out, frame by frame: the frame of each, and its place."""
+    """The rows of all frames, frame by frame: the index of the frame, and of the row.
+
+    For the frames [0, 2) and [1, 2) the frames are 0 0 1, the rows 0 1 1: each length's frame is
+    repeated, and a row is its index in the output plus the offset of its range.
+    """
     count = len(ranges[0].start)
     starts = np.column_stack([item.start for item in ranges]).ravel()
     lengths = np.column_stack([item.end - item.start for item in ranges]).ravel()
@@ -239,7 +254,7 @@ def _rows_of(ranges: Ranges) -> tuple[Indexes, Indexes]:
 
 
 class _Nowhere:
-    """The outbox of an aggregation whose result is asked for."""
+    """The outbox of an aggregation whose result is returned by a method."""
 
     def offer(self, item: Item, ordinal: int = -1) -> bool:
         raise internal("an aggregation within a window has nothing to emit")
@@ -254,7 +269,7 @@ _NOWHERE = _Nowhere()
 def _aggregated(
     aggregation: Aggregation, columns: list[pa.Array], context: ProcessorContext
 ) -> list[pa.Array]:
-    """The columns of a GROUP BY over these."""
+    """The result columns of a GROUP BY over `columns`."""
     processor = AggregateProcessor(aggregation, stays=True)
     processor.init(_NOWHERE, context)
     schema = pa.schema([pa.field(f"c{i}", column.type) for i, column in enumerate(columns)])

@@ -1,5 +1,4 @@
-"""OVER on streams, where a watermark says when a partition is complete: its rows wait until
-then."""
+"""OVER on streams whose partitions a watermark completes: buffers rows until then."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from runnel.processors.over.spilled import SpilledWindow
 
 PRUNE_ROWS = 1 << 14
-"""How many rows are held before those that can't be needed are looked for, at least."""
+"""Smallest number of buffered rows at which rows that cannot be needed are removed."""
 
 
 class EventTimeWindowProcessor(UntilWatermarkProcessor):
@@ -65,8 +64,8 @@ class EventTimeWindowProcessor(UntilWatermarkProcessor):
 
         self._window = SpilledWindow(self._plan, self._reservation.memory, self.context)
         for batch in batches:
-            for piece in slices(batch):
-                self._window.take(piece)
+            for part in slices(batch):
+                self._window.take(part)
                 yield empty_columns(0)
         yield from self._window.results()
         self._window.close()
@@ -83,9 +82,10 @@ class EventTimeWindowProcessor(UntilWatermarkProcessor):
             self._prune(self._plan.most[0])
 
     def _prune(self, call: int, most_bytes: int = 0) -> None:
-        """Keeps of the rows that are in memory those that may still be among the first of their
-        partition. With `most_bytes` together with what is in small files, so that there don't
-        remain many of these."""
+        """Remove the rows in memory that cannot be among the first `most` of their partition.
+
+        With `most_bytes`, rows in small spill files are included, so that few such files remain.
+        """
         in_memory = self.buffer.take_in_memory()
         if in_memory:
             rows = self._plan.first_rows(join_batches(in_memory), call, self._most, self.context)
@@ -112,10 +112,14 @@ def event_time_window(
     keys: tuple[int, ...] = (),
     emits_late: bool = False,
 ) -> ProcessorFactory:
-    """A supplier of processors that give the columns of the input and the value of each call: so
-    many of the input's columns, and the names of all, as `shape` says. All calls partition by the
-    expressions that `holding` bounds. Rows that agree in the columns at `keys` must meet in one
-    processor. `most` is as in `window.window`. `diverts`: whether late rows go to output 1."""
+    """A supplier of processors that append the values of `calls` to the input rows.
+
+    calls: all partition by the expressions that `buffering` bounds.
+    shape: the number of input columns in the output, and the names of all output columns.
+    keys: indexes of columns; rows that are equal in them must reach the same processor.
+    most: as in `window.window`.
+    emits_late: whether late rows are emitted on output 1.
+    """
     width, names = shape
     plan = CompiledWindow(calls, by_arrangement(enumerate(calls)), width, names, most, None)
     compiled = CompiledBuffering(buffering)

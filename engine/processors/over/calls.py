@@ -1,5 +1,5 @@
-"""The calls of a window over rows at hand: arranged by partition and order, computed one after the
-other."""
+"""Computes window calls over rows in memory: sorts the rows by partition and order, then evaluates
+one call after another."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from runnel.relation.nodes import Field
 from runnel.relation.over import FrameUnit, WindowCall, WindowFrame
 
 ROW_BYTES = 48
-"""What a row costs beside its values: positions in the order, of its partition, its peers and its
-frame."""
+"""Bytes of memory per row in addition to its values: the indexes of its position in window order,
+its partition, its peers and its frame."""
 
 Arrangement = tuple[tuple[Expression, ...], tuple[SortKey, ...]]
-"""By what the rows are partitioned and ordered."""
+"""The PARTITION BY expressions and the ORDER BY keys of a call."""
 
 
 class CompiledCall:
@@ -37,9 +37,11 @@ class CompiledCall:
     def __init__(self, call: WindowCall) -> None:
         self._call = call
         function = call.call.function
-        is_own = call.call.python is not None
-        is_other = not is_own and (function in WINDOW_FUNCTIONS or not is_aggregate(function))
-        self._aggregate = None if is_other else WindowAggregate(call.call)
+        is_user_function = call.call.python is not None
+        is_window_function = not is_user_function and (
+            function in WINDOW_FUNCTIONS or not is_aggregate(function)
+        )
+        self._aggregate = None if is_window_function else WindowAggregate(call.call)
         self._arguments = (
             []
             if self._aggregate is not None
@@ -60,8 +62,7 @@ class CompiledCall:
         frames: dict[WindowFrame, Ranges],
         context: ProcessorContext,
     ) -> Iterator[pa.Array | None]:
-        """The value of each row in the window's order; before it None, whenever a part of the work
-        is done."""
+        """Yield None after each step of the work, then the values of all rows in window order."""
         function = self._call.call.function
         if function in NUMBERINGS:
             yield NUMBERINGS[function](rows)
@@ -71,8 +72,8 @@ class CompiledCall:
                 columns, rows, self._ranges(columns, rows, frames, context), context
             )
             return
-        given = Rows(columns, rows.rows, context.job.evaluation)
-        arguments = [rows.sort(evaluate(item, given)) for item in self._arguments]
+        unsorted = Rows(columns, rows.rows, context.job.evaluation)
+        arguments = [rows.sort(evaluate(item, unsorted)) for item in self._arguments]
         position = self._call.call.position
         if function == "ntile":
             yield ntile(rows, arguments[0], position)
@@ -89,7 +90,7 @@ class CompiledCall:
         frames: dict[WindowFrame, Ranges],
         context: ProcessorContext,
     ) -> Ranges:
-        """The frames, which calls of one arrangement share."""
+        """The frame of each row; `frames` caches them for all calls of one arrangement."""
         frame = self._call.frame
         found = frames.get(frame)
         if found is None:
@@ -103,21 +104,21 @@ class CompiledCall:
 
 
 CallsByArrangement = tuple[tuple[Arrangement, tuple[tuple[int, CompiledCall], ...]], ...]
-"""Calls with their places among the results, those of one arrangement together."""
+"""Pairs of the index of a call's result and the call, grouped by arrangement."""
 
 
 def by_arrangement(calls: Iterable[tuple[int, WindowCall]]) -> CallsByArrangement:
-    """Calls, given with their places, compiled."""
+    """Compile calls and group them by arrangement; each call comes with its result's index."""
     found: dict[Arrangement, list[tuple[int, CompiledCall]]] = {}
-    for place, call in calls:
-        found.setdefault((call.partition, call.order), []).append((place, CompiledCall(call)))
+    for index, call in calls:
+        found.setdefault((call.partition, call.order), []).append((index, CompiledCall(call)))
     return tuple((arrangement, tuple(compiled)) for arrangement, compiled in found.items())
 
 
 def arranged(
     arrangement: Arrangement, rows: pa.RecordBatch, context: ProcessorContext
 ) -> WindowPartitions:
-    """The rows in the order of an arrangement."""
+    """The rows sorted by an arrangement."""
     partition, order = arrangement
     frame = Rows(rows.columns, rows.num_rows, context.job.evaluation)
 
@@ -135,8 +136,8 @@ def arranged(
 def computed(
     calls: CallsByArrangement, rows: pa.RecordBatch, context: ProcessorContext
 ) -> Iterator[tuple[int, pa.Array] | None]:
-    """For each call its place and its values, one per row; between them None, whenever a part of
-    the work is done."""
+    """Yield, for each call, its index and its values, one per row of `rows`; and None after each
+    other step of the work."""
     for arrangement, found in calls:
         yield from values_of(found, rows, arranged(arrangement, rows, context), context)
 
@@ -147,17 +148,25 @@ def values_of(
     in_order: WindowPartitions,
     context: ProcessorContext,
 ) -> Iterator[tuple[int, pa.Array] | None]:
-    """The same of calls of one arrangement, in which the rows are."""
+    """Like `computed`, for calls of one arrangement; `in_order` are the rows sorted by it."""
     frames: dict[WindowFrame, Ranges] = {}
-    for place, call in calls:
+    for index, call in calls:
         for values in call.values(rows.columns, in_order, frames, context):
-            yield None if values is None else (place, in_order.unsort(values))
+            yield None if values is None else (index, in_order.unsort(values))
 
 
 @frozen
 class CompiledWindow:
-    """Window calls, compiled. `width` columns of the input are kept; the rows that come out have
-    the columns `names`. `fields` are the input's (None: the rows can't be handed to DuckDB)."""
+    """Compiled window calls.
+
+    calls: the calls, in the order of their result columns.
+    arrangements: the compiled calls, grouped by arrangement.
+    width: the number of input columns that are in the output.
+    names: the names of the output columns: of `width` input columns, then of the calls.
+    most: a numbering call, by its index, and the largest number that is needed; rows with larger
+        numbers may be left out. None: all rows are needed.
+    fields: the input's columns; None if DuckDB cannot run the calls.
+    """
 
     calls: tuple[WindowCall, ...]
     arrangements: CallsByArrangement
@@ -167,8 +176,11 @@ class CompiledWindow:
     fields: tuple[Field, ...] | None
 
     def results(self, rows: pa.RecordBatch, context: ProcessorContext) -> Iterator[pa.RecordBatch]:
-        """The rows with the values of all calls beside them; before that empty batches, which go
-        nowhere but let others have the thread."""
+        """Yield the rows with the values of all calls appended.
+
+        An empty batch after each step of the work lets the tasklet return to the scheduler; no
+        other operator sees it.
+        """
         values: dict[int, pa.Array] = {}
         for found in computed(self.arrangements, rows, context):
             yield empty_columns(0)
@@ -179,13 +191,13 @@ class CompiledWindow:
     def first_rows(
         self, rows: pa.RecordBatch, call: int, most: int, context: ProcessorContext
     ) -> pa.RecordBatch:
-        """The rows to which the numbering `call` gives at most `most`, as they came."""
+        """The rows that `call` numbers at most `most`, in input order."""
         ordered = arranged(self.arrangements[0][0], rows, context)
         ranks = numbers(NUMBERINGS[self.calls[call].call.function](ordered), np.int64)
         return rows.take(indexes(np.sort(ordered.order[ranks <= most])))
 
     def output(self, rows: pa.RecordBatch, results: list[pa.Array]) -> Iterator[pa.RecordBatch]:
-        """The rows with the values of all calls beside them."""
+        """Yield the rows with the values of all calls appended, at most MAX_ROWS a batch."""
         columns = [*rows.columns[: self.width], *results]
         schema = pa.schema(
             [pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)]

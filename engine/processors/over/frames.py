@@ -1,4 +1,4 @@
-"""Frames: for each row the rows that a window call sees, as ranges of places in the window's
+"""Frames: for each row the rows that a window call reads, as ranges of row indexes in window
 order."""
 
 from __future__ import annotations
@@ -34,20 +34,26 @@ _WIDE = 60
 
 
 class Range(NamedTuple):
-    """For row i the places start[i] … end[i] - 1; none where end[i] = start[i]."""
+    """A range of rows for each row: for row i the rows start[i] … end[i] - 1 in window order.
+
+    The range is empty where end[i] = start[i].
+    """
 
     start: Indexes
     end: Indexes
 
 
 Ranges = list[Range]
-"""The rows of a frame: ranges that follow each other and don't touch the same row."""
+"""The rows of each frame: disjoint ranges, in ascending order."""
 
 
 @frozen
 class RangeKey:
-    """The one ORDER BY key of a RANGE frame with an offset: its values in the window's order, and
-    how they are sorted."""
+    """The only ORDER BY key of a RANGE frame with an offset.
+
+    values: the key of each row, in window order.
+    key: the expression and its direction.
+    """
 
     values: pa.Array
     key: SortKey
@@ -65,19 +71,19 @@ def frame_ranges(
 def _without(found: Range, exclusion: Exclusion, rows: WindowPartitions) -> Ranges:
     if exclusion is Exclusion.NO_OTHERS:
         return [found]
-    place = np.arange(rows.rows)
+    current = np.arange(rows.rows)
     if exclusion is Exclusion.CURRENT_ROW:
-        return [_cut(found, found.start, place), _cut(found, place + 1, found.end)]
+        return [_cut(found, found.start, current), _cut(found, current + 1, found.end)]
     before, after = _cut(found, found.start, rows.peer_start), _cut(found, rows.peer_end, found.end)
     return (
         [before, after]
         if exclusion is Exclusion.GROUP
-        else [before, _cut(found, place, place + 1), after]
+        else [before, _cut(found, current, current + 1), after]
     )
 
 
 def _cut(found: Range, start: Indexes, end: Indexes) -> Range:
-    """What of a range lies between `start` and `end`."""
+    """The intersection of each range with [start, end)."""
     first = np.maximum(found.start, start)
     return Range(first, np.maximum(first, np.minimum(found.end, end)))
 
@@ -94,7 +100,7 @@ def check_offset(bound: FrameBound, context: EvaluationContext) -> Any:
 
 
 class _FrameBounds:
-    """Works out where frames begin and end."""
+    """Computes the first row and the end of each frame."""
 
     def __init__(
         self,
@@ -109,7 +115,7 @@ class _FrameBounds:
         self._context = context
 
     def start(self, bound: FrameBound) -> Indexes:
-        """The first place of each frame."""
+        """The index of the first row of each frame."""
         rows = self._rows
         if bound.kind is BoundKind.UNBOUNDED_PRECEDING:
             return rows.start
@@ -120,10 +126,10 @@ class _FrameBounds:
         step = self._step(bound)
         if self._unit is FrameUnit.ROWS:
             return np.clip(np.arange(rows.rows) + step, rows.start, rows.end)
-        return self._group_place(rows.group + step, rows.group_starts)
+        return self._group_bound(rows.group + step, rows.group_starts)
 
     def end(self, bound: FrameBound) -> Indexes:
-        """The place behind the last one of each frame."""
+        """The index after the last row of each frame."""
         rows = self._rows
         if bound.kind is BoundKind.UNBOUNDED_FOLLOWING:
             return rows.end
@@ -134,83 +140,94 @@ class _FrameBounds:
         step = self._step(bound)
         if self._unit is FrameUnit.ROWS:
             return np.clip(np.arange(1, rows.rows + 1) + step, rows.start, rows.end)
-        return self._group_place(rows.group + step, rows.group_ends)
+        return self._group_bound(rows.group + step, rows.group_ends)
 
     def _step(self, bound: FrameBound) -> int:
-        """How far to go; no further than there are rows, so that nothing overflows."""
+        """The offset in rows or groups, negative for PRECEDING; at most the number of rows + 1, so
+        that no addition overflows."""
         offset = min(int(check_offset(bound, self._context)), self._rows.rows + 1)
         return -offset if bound.kind is BoundKind.PRECEDING else offset
 
-    def _group_place(self, group: Indexes, places: Indexes) -> Indexes:
+    def _group_bound(self, group: Indexes, bounds: Indexes) -> Indexes:
+        """The bound of each given group of peers, limited to the partition of the row."""
         rows = self._rows
-        found = places[np.clip(group, 0, max(len(places) - 1, 0))] if len(places) else group
-        found = np.where(group < 0, 0, np.where(group >= len(places), rows.rows, found))
+        found = bounds[np.clip(group, 0, max(len(bounds) - 1, 0))] if len(bounds) else group
+        found = np.where(group < 0, 0, np.where(group >= len(bounds), rows.rows, found))
         return np.clip(found, rows.start, rows.end)
 
     def _in_range(self, bound: FrameBound, is_end: bool) -> Indexes:
-        """By value: NULLs are in range of NULLs only, and of nothing else."""
+        """The bound by distance of keys. The frame of a NULL key is the NULL keys."""
         rows, order = self._rows, self._order
         assert order is not None and bound.offset is not None
         offset = check_offset(bound, self._context)
         is_added = (bound.kind is BoundKind.FOLLOWING) is not order.key.descending
         kinds = (order.key.expression.type, bound.offset.type)
-        keys, wanted = _compared(order.values, kinds, offset, is_added, self._context)
+        keys, targets = _keys_and_targets(order.values, kinds, offset, is_added, self._context)
         if order.key.descending:
-            keys, wanted = ~keys, ~wanted
+            keys, targets = ~keys, ~targets
         valid = validity(order.values)
         if valid is None:
-            return _searched(keys, wanted, rows.start, rows.end, is_end)
-        first, last = _known(valid, rows, order.key.nulls_first)
-        found = _searched(keys, wanted, first, last, is_end)
+            return _first_at(keys, targets, rows.start, rows.end, is_end)
+        first, last = _non_null_rows(valid, rows, order.key.nulls_first)
+        found = _first_at(keys, targets, first, last, is_end)
         return np.where(valid, found, rows.peer_end if is_end else rows.peer_start)
 
 
-def _known(valid: Mask, rows: WindowPartitions, nulls_first: bool) -> tuple[Indexes, Indexes]:
-    """Where in each row's partition the keys that aren't NULL are."""
+def _non_null_rows(
+    valid: Mask, rows: WindowPartitions, nulls_first: bool
+) -> tuple[Indexes, Indexes]:
+    """The range of rows in each row's partition whose key is not NULL."""
     counts = np.concatenate(([0], np.cumsum(~valid)))
     nulls = counts[rows.end] - counts[rows.start]
     return (rows.start + nulls, rows.end) if nulls_first else (rows.start, rows.end - nulls)
 
 
-def _searched(
-    keys: Numbers, wanted: Numbers, start: Indexes, end: Indexes, is_end: bool
+def _first_at(
+    keys: Numbers, targets: Numbers, start: Indexes, end: Indexes, is_end: bool
 ) -> Indexes:
-    """For each row the first place from `start` to `end` whose key isn't before `wanted`; for an
-    end, is after it."""
+    """For each row the first index in [start, end) whose key is at least the target; with `is_end`,
+    greater than the target. The index is `end` if there is none.
+
+    Keys 1 3 3 5, all in one partition, target 3: index 1, with `is_end` 3. A binary search runs
+    for all rows at once: each step halves the range of the rows that are still searching.
+    """
     if len(keys) and start[0] == 0 and end[0] == len(keys):
-        return np.searchsorted(keys, wanted, "right" if is_end else "left").astype(np.int64)
+        return np.searchsorted(keys, targets, "right" if is_end else "left").astype(np.int64)
     low, high = start.copy(), end.copy()
     searching = np.flatnonzero(low < high)
     while len(searching):
         middle = (low[searching] + high[searching]) >> 1
-        probed, target = keys[middle], wanted[searching]
-        goes_on = probed <= target if is_end else probed < target
-        low[searching] = np.where(goes_on, middle + 1, low[searching])
-        high[searching] = np.where(goes_on, high[searching], middle)
+        probed, target = keys[middle], targets[searching]
+        is_before = probed <= target if is_end else probed < target
+        low[searching] = np.where(is_before, middle + 1, low[searching])
+        high[searching] = np.where(is_before, high[searching], middle)
         searching = searching[low[searching] < high[searching]]
     return low
 
 
-def _compared(
+def _keys_and_targets(
     values: pa.Array,
     kinds: tuple[SqlType, SqlType],
     offset: Any,
     is_added: bool,
     context: EvaluationContext,
 ) -> tuple[Numbers, Numbers]:
-    """The keys, and the keys with the offset added or subtracted, as integers of the same order."""
-    kind, given = kinds
-    if kind.is_approximate or given.is_approximate:
+    """The keys, and the keys with the offset added or subtracted, as integers of the same order.
+
+    `kinds` are the types of the key and of the offset.
+    """
+    kind, offset_kind = kinds
+    if kind.is_approximate or offset_kind.is_approximate:
         doubles = pc.cast(values, pa.float64(), safe=False)
         moved = pc.add(doubles, _double(offset if is_added else -offset))
         return numbers(ordered_integers(doubles), np.int64), numbers(
             ordered_integers(moved), np.int64
         )
-    if given.kind is Kind.DECIMAL or kind.kind is Kind.DECIMAL:
+    if offset_kind.kind is Kind.DECIMAL or kind.kind is Kind.DECIMAL:
         return _decimals(values, kinds, offset, is_added)
-    if given.kind is Kind.INTERVAL_MONTH and kind.kind is not Kind.INTERVAL_MONTH:
+    if offset_kind.kind is Kind.INTERVAL_MONTH and kind.kind is not Kind.INTERVAL_MONTH:
         return _months(values, kinds, offset, is_added, context)
-    keys = _integers(values, kind, given)
+    keys = _integers(values, kind, offset_kind)
     distance = int(offset // _MICROSECOND) if isinstance(offset, timedelta) else int(offset)
     with np.errstate(over="ignore"):
         if is_added:
@@ -224,18 +241,19 @@ def _double(value: Any) -> pa.Scalar:
     return pack_scalar(float(value), SqlType(Kind.DOUBLE))
 
 
-def _integers(values: pa.Array, kind: SqlType, given: SqlType) -> Numbers:
+def _integers(values: pa.Array, kind: SqlType, offset_kind: SqlType) -> Numbers:
+    """The keys in the unit of the offset: a DATE with an INTERVAL offset in microseconds."""
     width = values.type.bit_width
     keys = numbers(values, {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}[width]).astype(
         np.int64
     )
-    return keys * _DAY if kind.kind is Kind.DATE and given.kind is Kind.INTERVAL else keys
+    return keys * _DAY if kind.kind is Kind.DATE and offset_kind.kind is Kind.INTERVAL else keys
 
 
 def _decimals(
     values: pa.Array, kinds: tuple[SqlType, SqlType], offset: Any, is_added: bool
 ) -> tuple[Numbers, Numbers]:
-    """By rank among both, for Arrow compares 256 bits and numpy can't."""
+    """The ranks of keys and targets among both: numpy has no 256-bit integers, Arrow sorts them."""
     scale = max(kinds[0].scale, kinds[1].scale)
     wide = pa.decimal256(_WIDE, scale)
     exact = values if pa.types.is_decimal(values.type) else pc.cast(values, pa.decimal128(38, 0))
@@ -267,7 +285,7 @@ def _months(
     is_added: bool,
     context: EvaluationContext,
 ) -> tuple[Numbers, Numbers]:
-    """By the calendar: the engine's own addition of months."""
+    """Keys and targets by the calendar, with the addition of months that SQL has."""
     key: Expression = Column(index=0, name="key", type=kinds[0])
     moved = build.call(
         "add" if is_added else "subtract", [key, Literal(value=offset, type=kinds[1])]

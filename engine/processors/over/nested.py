@@ -1,4 +1,4 @@
-"""A processor within a processor: fed and emptied by the one around it."""
+"""A processor inside another processor, which passes it batches and reads its results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from runnel.columns.batches import empty_columns
 from runnel.processor import Item, Processor, ProcessorContext
 
 PAUSE = 0.001
-"""Seconds that a call may wait for a foreign engine's thread: the worker has others to serve."""
+"""Seconds that a call may wait for the thread of another engine; other tasklets share the
+worker."""
 
 
 class _Inbox:
@@ -67,7 +68,7 @@ class Nested:
             self._processor.process(0, inbox)
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """What the processor gives once its input has ended; an empty batch is a pause."""
+        """End the input, and yield the result batches; an empty batch while there is none yet."""
         is_complete = False
         while not is_complete:
             self._woken.clear()

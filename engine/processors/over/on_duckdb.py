@@ -1,9 +1,9 @@
-"""A plan over the rows of other vertices that DuckDB runs: OVER windows, and whatever must not fail
-for want of memory.
+"""Runs a plan over the rows of other vertices on DuckDB, which can spill: OVER, and other operators
+whose input may exceed the memory.
 
-The rows that come in are kept as they are up to a share of the memory limit, beyond it in temporary
-tables of DuckDB, which writes them to disk when they are too many. When all inputs have ended the
-plan runs over them, and its rows stream out.
+Input batches are buffered up to a share of the memory limit. More rows go to temporary tables of
+DuckDB, which writes them to disk if necessary. When all inputs have ended, DuckDB runs the plan and
+the result is streamed.
 """
 
 from __future__ import annotations
@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from runnel.duckdb.kernel import DuckDBKernel
 
 SHARE = 4
-"""All inputs together keep at most this part (one in so many) of the memory limit as Arrow
-batches."""
+"""The inputs together buffer at most 1/SHARE of the memory limit as Arrow batches."""
 
 IN_MEMORY_BYTES = 1 << 30
-"""What they keep without a limit."""
+"""Bytes that the inputs together buffer if there is no memory limit."""
 
 
 class _Rows:
@@ -64,11 +63,13 @@ class _Rows:
         self.bytes += rows.nbytes
 
     def spill(self, cursor: DuckDBPyConnection) -> None:
-        """Moves what is kept into a temporary table, where later rows will follow."""
+        """Move the buffered rows to a temporary table, to which later rows are added."""
         if not self._batches:
             return
         columns = ", ".join(self._schema.names)
-        cursor.register("arriving", pa.RecordBatchReader.from_batches(self._schema, self._taken()))
+        cursor.register(
+            "arriving", pa.RecordBatchReader.from_batches(self._schema, self._drained())
+        )
         if self._is_table:
             cursor.execute(f"INSERT INTO {self.name} SELECT {columns} FROM arriving")
         else:
@@ -81,18 +82,18 @@ class _Rows:
             self.spill(cursor)
         else:
             cursor.register(
-                self.name, pa.RecordBatchReader.from_batches(self._schema, self._taken())
+                self.name, pa.RecordBatchReader.from_batches(self._schema, self._drained())
             )
 
-    def _taken(self) -> Iterator[pa.RecordBatch]:
-        """The batches, each let go as it is handed out."""
+    def _drained(self) -> Iterator[pa.RecordBatch]:
+        """Remove and yield the batches one by one, so that each is freed after use."""
         while self._batches:
             batch = self._batches.popleft()
             self.bytes -= batch.nbytes
             yield batch
 
     def stop(self) -> None:
-        """Nothing here waits."""
+        """Do nothing: no call of this object waits."""
 
     def close(self) -> None:
         self._batches.clear()
@@ -100,9 +101,11 @@ class _Rows:
 
 
 class OnDuckDB(Processor):
-    """Collects its inputs, then runs `relation` over them, whose leaves are `InputRows`, and passes
-    its rows on, called by `names`, in its order. Runs at parallelism 1, on a thread of its own as
-    it may write to disk."""
+    """Buffers its inputs, then runs `relation` over them on DuckDB and emits the result in order.
+
+    The leaves of `relation` are `InputRows`; `names` are the names of the output columns. Runs at
+    parallelism 1 and not cooperatively, because it may write to disk.
+    """
 
     cooperative = False
 
@@ -199,15 +202,17 @@ def _no_scan(scan: Relation, read: tuple[int, ...]) -> str:
 
 
 def on_duckdb(relation: Relation, names: Sequence[str]) -> ProcessorFactory:
-    """A supplier of processors that run `relation` on DuckDB over the rows of their inputs: its
-    leaves are `InputRows`, by the number of the input. Raises Unrenderable where DuckDB can't run
-    it with our meaning."""
+    """A supplier of processors that run `relation` on DuckDB over the rows of their inputs.
+
+    The leaves of `relation` are `InputRows` with the number of the input. Raises Unrenderable if
+    DuckDB cannot run it with Runnel's semantics.
+    """
     DuckDBRelations(Rendering(DUCKDB), _no_scan).whole(relation)
     return lambda: OnDuckDB(relation, tuple(names))
 
 
 def try_out(relation: Relation, job: JobContext) -> None:
-    """Raises Unrenderable where the job's DuckDB refuses such a plan, with the job's arguments."""
+    """Raise Unrenderable if the job's DuckDB refuses `relation` with the job's arguments."""
     text = _text(relation, job)
     assert job.kernel is not None
     cursor = job.kernel().cursor()
@@ -229,7 +234,7 @@ def try_out(relation: Relation, job: JobContext) -> None:
 
 
 def _text(relation: Relation, job: JobContext) -> str:
-    """The SQL to run, with the arguments in it."""
+    """The SQL to run, with the arguments as literals."""
     evaluation = job.evaluation
     arguments = tuple(value.as_py() for value in evaluation.arguments)
     rendering = Rendering(

@@ -1,5 +1,5 @@
-"""Rows by partition and order: where each partition begins and ends, and each group of peers (rows
-that are equal in order)."""
+"""Rows sorted by partition and order: the bounds of each partition, and of each group of peers
+(rows of a partition that are equal in the order)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from runnel.processors.over.row_order import Digits, digits_of, joined, order_of
 
 
 class WindowPartitions:
-    """The rows of a window in order. All positions below are places in that order.
+    """The rows of a window, sorted. All arrays are indexed by the row's index in window order.
 
-    For the row at place i its partition is `start[i]` … `end[i] - 1`, its peers are `peer_start[i]`
-    … `peer_end[i] - 1`, and `group[i]` numbers the groups of peers through all partitions.
-    `order[i]` is the input row at place i.
+    rows: the number of rows.
+    order: `order[i]` is the input row at index i.
+    start, end: the partition of row i is `start[i]` … `end[i] - 1`.
+    partition: the number of the partition, from 0.
+    peer_start, peer_end: the peers of row i are `peer_start[i]` … `peer_end[i] - 1`.
+    group: the number of the group of peers, from 0 through all partitions.
+    group_starts, group_ends: the bounds of each group of peers, indexed by its number.
     """
 
     def __init__(
@@ -29,14 +33,14 @@ class WindowPartitions:
         rows: int,
     ) -> None:
         self.rows = rows
-        parts = joined([digits_of(item, None) for item in partition], rows)
-        wanted = [(key.descending, key.nulls_first) for key in order]
-        ordered = [digits_of(item, direction) for item, direction in zip(keys, wanted, strict=True)]
-        whole = joined([parts, *ordered], rows) if ordered else parts
+        by_partition = joined([digits_of(item, None) for item in partition], rows)
+        directions = [(key.descending, key.nulls_first) for key in order]
+        ordered = [digits_of(item, how) for item, how in zip(keys, directions, strict=True)]
+        whole = joined([by_partition, *ordered], rows) if ordered else by_partition
         self._is_in_order = whole.span == 1
         self.order = np.arange(rows) if self._is_in_order else order_of(whole)
-        self._place = indexes(self.order)
-        begins = self._begins(parts)
+        self._take_indexes = indexes(self.order)
+        begins = self._begins(by_partition)
         self.start, self.end, self.partition = _ranges(begins)
         group_begins = self._begins(whole) if ordered else begins
         self.group_starts = np.flatnonzero(group_begins)
@@ -46,19 +50,19 @@ class WindowPartitions:
         )
 
     def sort(self, column: pa.Array) -> pa.Array:
-        """A column of the input in this order."""
-        return column if self._is_in_order else column.take(self._place)
+        """A column in input order, sorted into window order."""
+        return column if self._is_in_order else column.take(self._take_indexes)
 
     def unsort(self, column: pa.Array) -> pa.Array:
-        """A column in this order in the order of the input."""
+        """A column in window order, back in input order."""
         if self._is_in_order:
             return column
-        place = np.empty(self.rows, np.int64)
-        place[self.order] = np.arange(self.rows)
-        return column.take(indexes(place))
+        inverse = np.empty(self.rows, np.int64)
+        inverse[self.order] = np.arange(self.rows)
+        return column.take(indexes(inverse))
 
     def _begins(self, digits: Digits) -> Mask:
-        """Where a row in order differs from the one before."""
+        """Flags the rows, in window order, that differ from the preceding row."""
         begins = np.zeros(self.rows, np.bool_)
         begins[:1] = True
         if digits.span > 1:
@@ -68,7 +72,8 @@ class WindowPartitions:
 
 
 def _ranges(begins: Mask) -> tuple[Indexes, Indexes, Indexes]:
-    """For each row the first row of its range, the one after its last, and the range's number."""
+    """For each row the first row of its range, the row after its last one, and the range's
+    number."""
     starts = np.flatnonzero(begins)
     lengths = np.diff(np.append(starts, len(begins)))
     return (

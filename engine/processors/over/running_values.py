@@ -1,5 +1,5 @@
-"""Values of OVER over all earlier rows, which go on from batch to batch: what is kept of each
-partition in between."""
+"""Running values of OVER: values over all rows up to the current one, continued from batch to
+batch by a state for each partition."""
 
 from __future__ import annotations
 
@@ -26,10 +26,15 @@ Values = Sequence[pa.Array]
 
 
 @frozen
-class Going:
-    """How the value of a call goes on: `calls` are computed over the new rows alone; `combine`
-    makes of what was kept of each row's partition (NULL where nothing was, as the mask says) and of
-    these values those of the call, and what is to be kept."""
+class RunningValue:
+    """How the value of a call is continued in the next batch.
+
+    calls: the calls to compute over the rows of the batch alone.
+    combine: computes the values of the call, and the columns of the new state. Its arguments: the
+        state of each row's partition (NULL if there is none), the values of `calls`, a mask of the
+        rows whose partition has a state, and the evaluation context. If it returns fewer state
+        columns than `calls`, the values of the remaining calls are the state.
+    """
 
     calls: tuple[WindowCall, ...]
     combine: Callable[[Values, Values, Mask, EvaluationContext], tuple[pa.Array, Values]]
@@ -42,54 +47,54 @@ _EXTREMES = {
 """The function that combines the value so far with the next one: false < true."""
 
 
-def going(call: WindowCall) -> Going:
-    """How a call goes on whose frame is all rows up to the current one."""
+def running_value(call: WindowCall) -> RunningValue:
+    """How to continue a call whose frame is all rows up to the current one."""
     function = call.call.function
     if function in ("row_number", "dense_rank", "count", "count_star"):
-        return Going((call,), _counted)
+        return RunningValue((call,), _counted)
     if function == "rank":
-        return Going((call, _row_number(call)), _ranked)
+        return RunningValue((call, _row_number(call)), _ranked)
     if function == "sum":
-        return Going((call,), _summed(call.call))
+        return RunningValue((call,), _summed(call.call))
     if function == "avg":
         return _average(call)
     if function == "first_value":
-        return Going((call,), _first_known if call.ignore_nulls else _first)
+        return RunningValue((call,), _first_known if call.ignore_nulls else _first)
     if function == "last_value":
-        return Going((call,), _last_known if call.ignore_nulls else _last)
-    return Going((call,), _extreme(_EXTREMES[function], call.call.type))
+        return RunningValue((call,), _last_known if call.ignore_nulls else _last)
+    return RunningValue((call,), _extreme(_EXTREMES[function], call.call.type))
 
 
 def _row_number(call: WindowCall) -> WindowCall:
     return replace(call, call=AggregateCall(function="row_number", arguments=(), type=BIGINT))
 
 
-def _plus(kept: pa.Array, value: pa.Array) -> pa.Array:
-    return from_numbers(filled(kept, np.int64) + filled(value, np.int64), pa.int64())
+def _plus(state: pa.Array, value: pa.Array) -> pa.Array:
+    return from_numbers(filled(state, np.int64) + filled(value, np.int64), pa.int64())
 
 
 def _counted(
-    kept: Values, values: Values, known: Mask, context: EvaluationContext
+    state: Values, values: Values, known: Mask, context: EvaluationContext
 ) -> tuple[pa.Array, Values]:
-    result = _plus(kept[0], values[0])
+    result = _plus(state[0], values[0])
     return result, (result,)
 
 
 def _ranked(
-    kept: Values, values: Values, known: Mask, context: EvaluationContext
+    state: Values, values: Values, known: Mask, context: EvaluationContext
 ) -> tuple[pa.Array, Values]:
-    return _plus(kept[0], values[0]), (_plus(kept[0], values[1]),)
+    return _plus(state[0], values[0]), (_plus(state[0], values[1]),)
 
 
-def _added(kept: pa.Array, value: pa.Array, call: AggregateCall) -> pa.Array:
-    """The sum of both; of one where the other is NULL."""
+def _added(state: pa.Array, value: pa.Array, call: AggregateCall) -> pa.Array:
+    """The sum of two values; if one is NULL, the other value."""
     try:
         if pa.types.is_decimal(value.type):
             # Two digits more than the type has, so that the sum of two fits.
             wide = pa.decimal256(value.type.precision + 2, value.type.scale)
-            total = pc.cast(pc.add(pc.cast(kept, wide), pc.cast(value, wide)), value.type)
+            total = pc.cast(pc.add(pc.cast(state, wide), pc.cast(value, wide)), value.type)
         else:
-            total = pc.add_checked(kept, value)
+            total = pc.add_checked(state, value)
     except pa.ArrowInvalid:
         hint = (
             "cast the argument to DECIMAL"
@@ -99,63 +104,63 @@ def _added(kept: pa.Array, value: pa.Array, call: AggregateCall) -> pa.Array:
         raise DataError(
             f"{call.type} overflow in {call.function.upper()}", hint=hint, position=call.position
         ) from None
-    return pc.coalesce(total, value, kept)
+    return pc.coalesce(total, value, state)
 
 
 def _summed(
     call: AggregateCall,
 ) -> Callable[[Values, Values, Mask, EvaluationContext], tuple[pa.Array, Values]]:
     def combine(
-        kept: Values, values: Values, known: Mask, context: EvaluationContext
+        state: Values, values: Values, known: Mask, context: EvaluationContext
     ) -> tuple[pa.Array, Values]:
-        result = _added(kept[0], values[0], call)
+        result = _added(state[0], values[0], call)
         return result, (result,)
 
     return combine
 
 
-def _average(call: WindowCall) -> Going:
-    """From the sum, of integers in as many digits as it may take, and the count."""
-    given = call.call
-    argument = given.arguments[0]
+def _average(call: WindowCall) -> RunningValue:
+    """AVG from a sum and a count; integers are summed as DECIMALs, which cannot overflow."""
+    average = call.call
+    argument = average.arguments[0]
     summed = cast(argument, decimal(19, 0)) if argument.type.is_integer else argument
-    total = aggregate_call("sum", [summed], False, given.predicate, given.position)
-    count = aggregate_call("count", [argument], False, given.predicate, given.position)
+    total = aggregate_call("sum", [summed], False, average.predicate, average.position)
+    count = aggregate_call("count", [argument], False, average.predicate, average.position)
     finish = AGGREGATES["avg"].finish
 
     def combine(
-        kept: Values, values: Values, known: Mask, context: EvaluationContext
+        state: Values, values: Values, known: Mask, context: EvaluationContext
     ) -> tuple[pa.Array, Values]:
-        state = [_added(kept[0], values[0], total), _plus(kept[1], values[1])]
-        return finish(state, given, context), state
+        new_state = [_added(state[0], values[0], total), _plus(state[1], values[1])]
+        return finish(new_state, average, context), new_state
 
-    return Going((replace(call, call=total), replace(call, call=count)), combine)
+    return RunningValue((replace(call, call=total), replace(call, call=count)), combine)
 
 
 def _first(
-    kept: Values, values: Values, known: Mask, context: EvaluationContext
+    state: Values, values: Values, known: Mask, context: EvaluationContext
 ) -> tuple[pa.Array, Values]:
-    result = pc.if_else(from_flags(known), kept[0], values[0])
+    result = pc.if_else(from_flags(known), state[0], values[0])
     return result, (result,)
 
 
 def _first_known(
-    kept: Values, values: Values, known: Mask, context: EvaluationContext
+    state: Values, values: Values, known: Mask, context: EvaluationContext
 ) -> tuple[pa.Array, Values]:
-    result = pc.coalesce(kept[0], values[0])
+    result = pc.coalesce(state[0], values[0])
     return result, (result,)
 
 
 def _last(
-    kept: Values, values: Values, known: Mask, context: EvaluationContext
+    state: Values, values: Values, known: Mask, context: EvaluationContext
 ) -> tuple[pa.Array, Values]:
     return values[0], ()
 
 
 def _last_known(
-    kept: Values, values: Values, known: Mask, context: EvaluationContext
+    state: Values, values: Values, known: Mask, context: EvaluationContext
 ) -> tuple[pa.Array, Values]:
-    result = pc.coalesce(values[0], kept[0])
+    result = pc.coalesce(values[0], state[0])
     return result, (result,)
 
 
@@ -165,15 +170,15 @@ def _extreme(
     if kind.kind is Kind.BOOLEAN:
         function = "or" if function == "greatest" else "and"
     columns = tuple(
-        Column(index=place, name=name, type=kind) for place, name in enumerate(("kept", "value"))
+        Column(index=index, name=name, type=kind) for index, name in enumerate(("state", "value"))
     )
     better = compile_expression(Call(function=function, arguments=columns, type=kind))
 
     def combine(
-        kept: Values, values: Values, known: Mask, context: EvaluationContext
+        state: Values, values: Values, known: Mask, context: EvaluationContext
     ) -> tuple[pa.Array, Values]:
-        found = evaluate(better, EvaluationInput([kept[0], values[0]], len(values[0]), context))
-        result = pc.coalesce(found, kept[0], values[0])
+        found = evaluate(better, EvaluationInput([state[0], values[0]], len(values[0]), context))
+        result = pc.coalesce(found, state[0], values[0])
         return result, (result,)
 
     return combine

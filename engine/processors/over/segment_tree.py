@@ -1,9 +1,9 @@
-"""Combining the values of any range of rows, for very many ranges at once: a segment tree, its
-levels as numpy columns.
+"""A segment tree whose levels are numpy columns: combines the values of ranges of rows, for many
+ranges at once.
 
-Building takes about two operations a row, a query about two a level; both are vectorised over rows
-and ranges. Sums of floats come out as of a balanced tree, so nothing is lost by taking one range
-from another.
+Building the tree costs about two operations per row, a query about two per level; both are
+vectorised over rows and ranges. Floats are summed along a balanced tree, never by subtracting
+running totals, so no precision is lost.
 """
 
 from __future__ import annotations
@@ -18,11 +18,19 @@ Values = tuple[Numbers, ...]
 Combine = Callable[[Values, Values], Values]
 
 QUERIES = 1 << 15
-"""How many ranges are worked on at a time, so that their columns stay in the processor's cache."""
+"""Number of ranges processed at a time, so that their columns stay in the CPU's cache."""
 
 
 class RangeTree:
-    """Over rows of one or more columns. `combine` is associative, and `neutral` changes nothing."""
+    """A tree over rows of one or more columns.
+
+    columns: the values of the leaves.
+    neutral: one value per column, the neutral element of `combine`.
+    combine: an associative function of two tuples of columns.
+
+    Leaves a b c d e with sums: the levels are [a b c d e 0], [a+b c+d e+0 0], [a+b+c+d e+0],
+    [a+b+c+d+e]. Rows 1 … 4 are b (level 0), c+d (level 1) and e (level 0).
+    """
 
     def __init__(
         self, columns: Sequence[Numbers], neutral: Sequence[float], combine: Combine
@@ -44,34 +52,40 @@ class RangeTree:
             self._levels.append(level)
 
     def over(self, start: Indexes, end: Indexes) -> Values:
-        """The combined rows start[i] … end[i] − 1 for each i; neutral where there are none."""
-        parts = [
-            self._part(start[at : at + QUERIES], end[at : at + QUERIES])
+        """The combined rows start[i] … end[i] − 1 for each i; neutral if the range is empty."""
+        chunks = [
+            self._combined(start[at : at + QUERIES], end[at : at + QUERIES])
             for at in range(0, len(start), QUERIES)
         ]
-        if not parts:
+        if not chunks:
             return tuple(np.zeros(0, item.dtype) for item in self._levels[0])
-        return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return tuple(np.concatenate(columns) for columns in zip(*chunks, strict=True))
 
-    def _part(self, start: Indexes, end: Indexes) -> Values:
+    def _combined(self, start: Indexes, end: Indexes) -> Values:
+        """`over` for at most QUERIES ranges.
+
+        From the leaves upwards, a range whose first node is a right child adds this node and starts
+        after it; a range whose end is a right child adds the node before its end. The rest of the
+        range consists of whole nodes of the level above.
+        """
         first, last = start.copy(), np.maximum(start, end)
-        left, right = self._nothing(len(first)), self._nothing(len(first))
+        left, right = self._neutral_values(len(first)), self._neutral_values(len(first))
         for level in self._levels:
-            takes = np.flatnonzero((first < last) & (first & 1 == 1))
-            if len(takes):
-                self._store(left, takes, self._combine(_at(left, takes), _at(level, first[takes])))
-                first[takes] += 1
-            takes = np.flatnonzero((first < last) & (last & 1 == 1))
-            if len(takes):
-                last[takes] -= 1
-                self._store(right, takes, self._combine(_at(level, last[takes]), _at(right, takes)))
+            odd = np.flatnonzero((first < last) & (first & 1 == 1))
+            if len(odd):
+                self._store(left, odd, self._combine(_at(left, odd), _at(level, first[odd])))
+                first[odd] += 1
+            odd = np.flatnonzero((first < last) & (last & 1 == 1))
+            if len(odd):
+                last[odd] -= 1
+                self._store(right, odd, self._combine(_at(level, last[odd]), _at(right, odd)))
             if not (first < last).any():
                 break
             first >>= 1
             last >>= 1
         return self._combine(left, right)
 
-    def _nothing(self, count: int) -> Values:
+    def _neutral_values(self, count: int) -> Values:
         return tuple(
             np.full(count, least, item.dtype)
             for least, item in zip(self._neutral, self._levels[0], strict=True)

@@ -1,10 +1,10 @@
-"""OVER for rows that memory has no room for.
+"""OVER for rows that do not fit in memory.
 
-Calls that partition by a common key see the rows divided by its hash, in files, one file after the
-other. Calls without a key in common take turns: the rows go from the files of one step to those of
-the next, with the values found so far beside them. Rows that can't be divided, because nothing says
-by what or because one partition has nearly all of them, are DuckDB's, which sorts in files of its
-own.
+The calls are computed in steps. The calls of a step partition by a common key: rows are written to
+files by the hash of this key, and each file is computed on its own. The rows of a step, with the
+values of its calls appended, are the input of the next step. Rows that cannot be divided, because
+the calls have no key or because one partition has nearly all rows, are passed to DuckDB, which
+sorts externally.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CallIndexes = tuple[int, ...]
 
 
 class SpilledWindow:
-    """The rows of one processor, in files from the first one on."""
+    """The rows of one processor, spilled to files as they arrive."""
 
     def __init__(self, plan: CompiledWindow, memory: Memory, context: ProcessorContext) -> None:
         self._plan = plan
@@ -43,7 +43,7 @@ class SpilledWindow:
         fields = plan.fields
         self._needs_column = fields == ()
         if self._needs_column:
-            # DuckDB has no rows without columns.
+            # A table of DuckDB has at least one column.
             fields = (Field("c0", BOOLEAN),)
         steps = _steps(plan.calls)
         is_divided = fields is None or all(keys for keys, _ in steps)
@@ -53,10 +53,10 @@ class SpilledWindow:
             and _on_duckdb(_plain(fields, plan.calls), context) is not None
         ):
             steps = [((), tuple(range(len(plan.calls))))]
-        self._order = [place for _, places in steps for place in places]
+        self._order = [index for _, indexes in steps for index in indexes]
         self._steps: list[_Step] = []
-        for keys, places in steps:
-            calls = [plan.calls[place] for place in places]
+        for keys, indexes in steps:
+            calls = [plan.calls[index] for index in indexes]
             self._steps.append(
                 (_HashedFiles if keys else _Whole)(calls, keys, fields, memory, context)
             )
@@ -75,8 +75,8 @@ class SpilledWindow:
         self._steps[0].take(batch)
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """All rows with the values of all calls; an empty batch is a pause. The files are closed as
-        they are done with."""
+        """Yield the rows with the values of all calls, and empty batches as pauses. Each step is
+        closed once its rows were read."""
         for step, following in zip(self._steps, self._steps[1:], strict=False):
             for rows in step.results():
                 if rows.num_rows:
@@ -93,29 +93,31 @@ class SpilledWindow:
                 yield empty_columns(0)
 
     def close(self) -> None:
-        """Gives memory and files back."""
+        """Release memory and files."""
         for step in self._steps:
             step.close()
 
 
 def _steps(calls: Sequence[WindowCall]) -> list[tuple[tuple[Expression, ...], CallIndexes]]:
-    """The calls, by their places, in steps, each with the keys that all of its calls partition by;
-    those without any last."""
+    """The steps: the keys by which all calls of the step partition, and the indexes of its calls.
+
+    A step without keys comes last.
+    """
     steps: list[tuple[tuple[Expression, ...], CallIndexes]] = []
-    for place, call in enumerate(calls):
-        own = tuple(key for key in call.partition if not is_volatile(key))
-        for number, (keys, places) in enumerate(steps):
-            common = tuple(key for key in keys if key in own)
-            if common or not (keys or own):
-                steps[number] = (common, (*places, place))
+    for index, call in enumerate(calls):
+        call_keys = tuple(key for key in call.partition if not is_volatile(key))
+        for number, (keys, indexes) in enumerate(steps):
+            common = tuple(key for key in keys if key in call_keys)
+            if common or not (keys or call_keys):
+                steps[number] = (common, (*indexes, index))
                 break
         else:
-            steps.append((own, (place,)))
+            steps.append((call_keys, (index,)))
     return sorted(steps, key=lambda step: not step[0])
 
 
 def _relation(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> Window:
-    # Names that are neither empty nor there twice: DuckDB has them.
+    # DuckDB requires names that are distinct and not empty.
     columns = tuple(Field(f"c{i}", item.type) for i, item in enumerate(fields))
     return Window(
         input=InputRows(number=0, columns=columns),
@@ -126,8 +128,13 @@ def _relation(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> Window:
 
 @frozen
 class _Plain:
-    """Calls over `fields`, of which those from `width` on hold what `computed` gives: the keys that
-    can fail, which DuckDB refuses."""
+    """Calls whose keys cannot fail, as DuckDB requires: failing keys are computed as columns first.
+
+    fields: the columns of the rows, then one column for each expression of `computed`.
+    calls: the calls over `fields`.
+    width: the number of columns of the rows.
+    computed: the keys that can fail, over the columns of the rows.
+    """
 
     fields: tuple[Field, ...]
     calls: tuple[WindowCall, ...]
@@ -158,7 +165,7 @@ def _plain(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> _Plain:
 
 
 def _on_duckdb(plain: _Plain, context: ProcessorContext) -> Processor | None:
-    """What runs the calls on DuckDB; None where it can't."""
+    """A processor that runs the calls on DuckDB; None if DuckDB cannot run them."""
     from runnel.processors.over.on_duckdb import on_duckdb, try_out
 
     if context.job.kernel is None:
@@ -174,7 +181,7 @@ def _on_duckdb(plain: _Plain, context: ProcessorContext) -> Processor | None:
 
 
 class _Whole:
-    """Rows that can't be divided: DuckDB's."""
+    """Rows that cannot be divided: DuckDB computes the calls."""
 
     def __init__(
         self,
@@ -215,8 +222,10 @@ class _Whole:
 
 
 class _HashedFiles:
-    """Rows in files by the hash of keys that all calls partition by. `level` counts how often they
-    were divided before."""
+    """Rows in files by the hash of `keys`, by which all calls partition.
+
+    `level` is the number of times that the rows were divided before.
+    """
 
     def __init__(
         self,
@@ -244,26 +253,26 @@ class _HashedFiles:
         self._files.write(batch, [evaluate(key, frame) for key in self._compiled_keys])
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """The rows with the values of the calls behind them; an empty batch is a pause."""
+        """Yield the rows with the values of the calls appended, and empty batches as pauses."""
         for file in self._files:
-            yield from self._part(file)
+            yield from self._file_results(file)
             file.close()
             self._reservation.release()
 
-    def _part(self, file: SpillFile) -> Iterator[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
+    def _file_results(self, file: SpillFile) -> Iterator[pa.RecordBatch]:
+        batches: list[pa.RecordBatch] = []
         needed = 0
         reader = file.read()
         for batch in reader:
-            held.append(batch)
+            batches.append(batch)
             needed += size_of(batch) + ROW_BYTES * batch.num_rows
             self._reservation.set(needed)
             if self._reservation.must_spill:
-                yield from self._further(held, reader, file)
+                yield from self._divided_further(batches, reader, file)
                 return
             yield empty_columns(0)
-        rows = join_batches(held)
-        del held
+        rows = join_batches(batches)
+        del batches
         values: dict[int, pa.Array] = {}
         for found in computed(self._compiled, rows, self._context):
             yield empty_columns(0)
@@ -272,11 +281,14 @@ class _HashedFiles:
         columns = [*rows.columns, *(values[i] for i in range(len(values)))]
         yield pa.RecordBatch.from_arrays(columns, [f"c{i}" for i in range(len(columns))])
 
-    def _further(
-        self, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], file: SpillFile
+    def _divided_further(
+        self, batches: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], file: SpillFile
     ) -> Iterator[pa.RecordBatch]:
-        """A file that is too large: divided again, unless dividing it is of no use, as all rows
-        came to one file at once."""
+        """The results of a file that is too large for memory, from the batches read and the rest.
+
+        The rows are divided again; if the last division put all rows into one file, DuckDB computes
+        the calls instead.
+        """
         can_divide = self._level < DEEPEST and file.rows < sum(
             item.rows for item in self._files.files
         )
@@ -286,8 +298,8 @@ class _HashedFiles:
             )
         else:
             self._inner = _Whole(self._calls, self._keys, self._fields, self._memory, self._context)
-        while held:
-            self._inner.take(held.pop(0))
+        while batches:
+            self._inner.take(batches.pop(0))
         self._reservation.release()
         for batch in rest:
             self._inner.take(batch)

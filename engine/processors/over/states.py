@@ -1,8 +1,8 @@
 """States of aggregates over ranges of rows, for all ranges at once.
 
-Counts, and sums of whole numbers and DECIMALs, are differences of running totals, which are exact;
-the others come from a range tree, for differences of floats would lose what is small beside what is
-large.
+Counts, and sums of integers and DECIMALs, are differences of running totals, which are exact. The
+other states are computed by a segment tree: differences of floats lose the small values next to
+large ones.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from runnel.expressions.kernels.sorting import ordered_integers
 from runnel.processors.over.frames import Ranges
 from runnel.processors.over.row_order import digits_of
 from runnel.processors.over.segment_tree import Combine, RangeTree, Values
-from runnel.processors.over.values import Known, nth_position
+from runnel.processors.over.values import Known, nth_row
 
 _WORD = np.int64(0xFFFF_FFFF)
 _MOST = np.iinfo(np.int64).max
@@ -50,7 +50,7 @@ _WIDTHS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
 def _totals(values: Numbers, ranges: Ranges) -> Indexes:
-    """The sums of whole numbers over ranges; nothing may overflow."""
+    """The sums of integers over ranges; the caller ensures that no sum overflows."""
     running = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=running[1:])
     total: Indexes = np.add.reduce([running[end] - running[start] for start, end in ranges])
@@ -63,13 +63,13 @@ def _lengths(ranges: Ranges) -> Indexes:
 
 
 def _counts(column: pa.Array, ranges: Ranges) -> Indexes:
-    """How many values aren't NULL."""
+    """The number of values that are not NULL in each range."""
     valid = validity(column)
     return _lengths(ranges) if valid is None else _totals(valid, ranges)
 
 
 def _some(column: pa.Array, ranges: Ranges) -> Mask | None:
-    """Which ranges have a value; None where all have."""
+    """Flags the ranges that have a value; None if all have one."""
     some: Mask = _counts(column, ranges) > 0
     return None if some.all() else some
 
@@ -100,7 +100,7 @@ def _sum_integer(
 
 
 def _wide(words: Sequence[Indexes], arrow: pa.DataType, valid: Mask | None) -> pa.Array:
-    """A DECIMAL column of its 64-bit words, the lowest first."""
+    """A DECIMAL column from its 64-bit words, the least significant first."""
     rows = np.column_stack(words)
     bitmap = None if valid is None else from_flags(valid).buffers()[1]
     return pa.Array.from_buffers(
@@ -123,8 +123,9 @@ def _sum_decimal(
     if ((low >> 63) == high).all() and fits_in_64_bits(from_numbers(low, pa.int64())):
         total = _totals(low, ranges)
         return [_wide([total, total >> 63], pa.decimal128(38, state.scale), some)]
-    parts = [low & _WORD, low >> 32 & _WORD, high & _WORD, high >> 32]
-    first, second, third, fourth = (_totals(part, ranges) for part in parts)
+    # The sums of 32-bit words cannot overflow 64 bits; then carries go to the next word.
+    halves = [low & _WORD, low >> 32 & _WORD, high & _WORD, high >> 32]
+    first, second, third, fourth = (_totals(word, ranges) for word in halves)
     second += first >> 32
     third += second >> 32
     fourth += third >> 32
@@ -179,7 +180,7 @@ _Decode = Callable[[Indexes, "Mask | None"], pa.Array]
 
 
 def _codes(column: pa.Array) -> tuple[Numbers, _Decode]:
-    """The values as integers of the same order, and the way back."""
+    """The values as integers of the same order, and a function that decodes them."""
     kind = column.type
     if pa.types.is_floating(kind):
         return numbers(ordered_integers(column), np.int64), lambda codes, valid: _from_ordered(
@@ -204,7 +205,7 @@ def _codes(column: pa.Array) -> tuple[Numbers, _Decode]:
 
 
 def _from_ordered(codes: Indexes, kind: pa.DataType, valid: Mask | None) -> pa.Array:
-    """The floats of `ordered_integers`."""
+    """The inverse of `ordered_integers`."""
     bits = codes ^ ((codes >> 63) & np.int64(_MOST))
     doubles = bits.view(np.float64)
     return from_numbers(
@@ -216,21 +217,22 @@ def _first(state: First, arguments: Sequence[pa.Array], ranges: Ranges) -> list[
     column = arguments[0]
     valid = validity(column)
     known = Known(np.ones(len(column), np.bool_) if valid is None else valid)
-    place, found = nth_position(known.ranges(ranges), np.zeros(len(ranges[0].start), np.int64))
-    places = known.places[np.where(found, place, 0)] if len(known.places) else place
-    return [column.take(indexes(places, found))]
+    index, found = nth_row(known.ranges(ranges), np.zeros(len(ranges[0].start), np.int64))
+    rows = known.rows[np.where(found, index, 0)] if len(known.rows) else index
+    return [column.take(indexes(rows, found))]
 
 
 def _merged(left: Values, right: Values) -> Values:
-    """Counts, means and sums of squares of two parts as of the whole (Chan, Golub and LeVeque,
-    1979)."""
+    """Combine counts, means and sums of squared deviations of two sets of values (Chan, Golub and
+    LeVeque, 1979)."""
     count = left[0] + right[0]
     share = right[0] / np.maximum(count, 1)
-    apart = right[1] - left[1]
+    difference = right[1] - left[1]
     mean = np.where(
-        right[0] == 0, left[1], np.where(left[0] == 0, right[1], left[1] + apart * share)
+        right[0] == 0, left[1], np.where(left[0] == 0, right[1], left[1] + difference * share)
     )
-    between = np.where((left[0] == 0) | (right[0] == 0), 0.0, apart * apart * left[0] * share)
+    is_one_empty = (left[0] == 0) | (right[0] == 0)
+    between = np.where(is_one_empty, 0.0, difference * difference * left[0] * share)
     return count, mean, left[2] + right[2] + between
 
 
@@ -241,7 +243,7 @@ def _variance(
     values = _filled(column, numbers(column, np.float64), 0.0)
     valid = validity(column)
     ones = np.ones(len(values), np.int64) if valid is None else valid.astype(np.int64)
-    # A value that isn't finite has no distance from itself that is 0.
+    # The deviation is 0 for a finite value; infinity - infinity is NaN, as is the variance then.
     with np.errstate(invalid="ignore", over="ignore"):
         tree = RangeTree([ones, values, values - values], [0, 0.0, 0.0], _merged)
         count, mean, squares = _over(tree, ranges, _merged)
@@ -264,5 +266,5 @@ RANGE_STATES: dict[
     First: _first,
     VarianceState: _variance,
 }
-"""The states that are worked out range by range; each gives the columns of its state, one row per
-range."""
+"""For each class of state that can be computed over ranges, a function that returns its columns,
+one row per range."""

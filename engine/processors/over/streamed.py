@@ -1,10 +1,9 @@
-"""OVER on streams in order of event time: a row's value is known when no earlier row can come any
-more.
+"""OVER on streams in order of event time: a row is emitted when the watermark has passed it.
 
-Rows wait until the watermark is beyond them. Of those that are done as much is kept as later frames
-may reach back to, and for frames that begin with the partition one row of running values per
-partition. To look through what is kept for every single watermark would cost more the more is kept,
-so a watermark waits while there are few new rows and more are coming.
+Rows are buffered until then. Of the emitted rows, those that frames of later rows may contain are
+retained. For frames that start with the partition, one row of running values per partition is
+retained instead. Because each watermark costs a pass over the retained rows, a watermark is
+deferred while few new rows have arrived and more are expected.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.over.calls import CompiledWindow, arranged, by_arrangement, values_of
 from runnel.processors.over.frames import check_offset
 from runnel.processors.over.partitions import WindowPartitions
-from runnel.processors.over.running_values import Going, going
+from runnel.processors.over.running_values import RunningValue, running_value
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME
 from runnel.processors.stateful.late_output import LateOutputProcessor
 from runnel.processors.stateful.row_buffer import Buffering, CompiledBuffering, RowBuffer
@@ -50,9 +49,18 @@ _RUNNING = "$r"
 
 
 class OrderedPlan:
-    """Calls of one arrangement, compiled; shared by executions. `keys` are the places, among the
-    expressions by which the calls partition, of those that are columns by which rows are divided
-    among processors, and `columns` these columns."""
+    """Compiled calls of one arrangement; shared by executions.
+
+    window: the calls, and the shape of the output.
+    buffering: when a buffered row is due.
+    partition: the compiled PARTITION BY expressions.
+    keys: pairs of the index of a PARTITION BY expression and the index of the input column that it
+        is, for the columns by which rows are divided among processors.
+    reach: the retained rows that the frames of all calls may contain.
+    framed: the calls that read retained rows.
+    running: the calls that are computed over new rows only, for the running values.
+    running_values: the index of each call that is a running value, and how it is continued.
+    """
 
     def __init__(
         self,
@@ -70,20 +78,22 @@ class OrderedPlan:
         self.partition = tuple(compile_expression(item) for item in calls[0].partition)
         self.keys = keys
         self.reach = furthest(reaches)
-        framed = [place for place, reach in enumerate(reaches) if not reach.is_running]
-        self.framed: CallsByArrangement = by_arrangement((place, calls[place]) for place in framed)
-        self.going: list[tuple[int, Going]] = [
-            (place, going(calls[place])) for place in range(len(calls)) if place not in framed
+        framed = [index for index, reach in enumerate(reaches) if not reach.is_running]
+        self.framed: CallsByArrangement = by_arrangement((index, calls[index]) for index in framed)
+        self.running_values: list[tuple[int, RunningValue]] = [
+            (index, running_value(calls[index]))
+            for index in range(len(calls))
+            if index not in framed
         ]
         self.running: CallsByArrangement = by_arrangement(
-            enumerate(call for _, item in self.going for call in item.calls)
+            enumerate(call for _, item in self.running_values for call in item.calls)
         )
 
 
 class OrderedWindow(LateOutputProcessor):
-    """Gives each row with the values of its calls when the watermark is beyond it."""
+    """Emits each row with the values of its calls when the watermark has passed it."""
 
-    holds = "the rows that OVER keeps"
+    holds = "the rows that OVER retains"
 
     def __init__(self, plan: OrderedPlan, emits_late: bool) -> None:
         super().__init__(emits_late, plan.buffering.unit)
@@ -96,7 +106,7 @@ class OrderedWindow(LateOutputProcessor):
         self._fresh = 0
         self._next_expiry = 0
         self._pruned_at = GREATEST_TIME
-        """The watermark when rows were put to those that are kept last."""
+        """The watermark at which rows were last retained; GREATEST_TIME if none were."""
         self._is_done = False
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
@@ -107,8 +117,8 @@ class OrderedWindow(LateOutputProcessor):
                     check_offset(bound, context.job.evaluation)
 
     def state_size(self) -> tuple[int, int]:
-        parts = (self._buffer, self._retained, self._running)
-        return sum(part.count for part in parts), sum(part.size for part in parts)
+        buffers = (self._buffer, self._retained, self._running)
+        return sum(item.count for item in buffers), sum(item.size for item in buffers)
 
     def spilled_size(self) -> tuple[int, int]:
         return self._buffer.spilled_size
@@ -118,7 +128,7 @@ class OrderedWindow(LateOutputProcessor):
         return WEIGHT if self._buffer.can_spill else 1
 
     def spill(self) -> None:
-        """Of the rows that wait. What frames reach back to is looked at for each watermark."""
+        """Spill buffered rows. Retained rows stay in memory, as each watermark reads them."""
         self._buffer.spill(self._reservation.memory)
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
@@ -142,8 +152,10 @@ class OrderedWindow(LateOutputProcessor):
         return self.drain() and self._catch_up()
 
     def _catch_up(self) -> bool:
-        """Gives what is complete by the watermarks that were seen, then passes these on. False: not
-        all yet."""
+        """Emit the rows that the received watermarks complete, then these watermarks.
+
+        False if the outbox is full.
+        """
         if self._has_due_rows:
             self._has_due_rows = False
             self._fresh = 0
@@ -160,8 +172,7 @@ class OrderedWindow(LateOutputProcessor):
         return True
 
     def _forget(self) -> None:
-        """Lets go of all rows that are kept when the watermark has gone on so far that no frame
-        reaches back to any."""
+        """Remove all retained rows once no frame of a later row can contain any of them."""
         reach, number = self._plan.reach, self._plan.buffering.watermarks[0]
         if self._retained.count and reach.is_bounded_in_time and number in self._buffer.watermarks:
             watermark = self._buffer.watermarks[number]
@@ -178,23 +189,24 @@ class OrderedWindow(LateOutputProcessor):
         return self.drain()
 
     def _complete(self, watermark: Watermark | None) -> Iterator[pa.RecordBatch]:
-        """What comes of the rows that a watermark completes (None: of all)."""
+        """Yield the results of the rows that a watermark completes; of all rows for None."""
         for _, complete in stepwise(self._buffer, watermark, self._reservation):
             yield from self._results(complete)
 
     def _results(self, complete: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         new = join_batches(complete)
         values: dict[int, pa.Array] = {}
-        for part in (self._framed_values(new), self._running_values(new)):
-            for found in part:
-                # An empty batch goes nowhere, and lets others have the thread.
+        for steps in (self._framed_values(new), self._running_values(new)):
+            for found in steps:
+                # An empty batch lets the tasklet return to the scheduler.
                 yield empty_columns(0)
                 if found is not None:
                     values[found[0]] = found[1]
-        yield from self._plan.window.output(new, [values[place] for place in range(len(values))])
+        yield from self._plan.window.output(new, [values[index] for index in range(len(values))])
 
     def _framed_values(self, new: pa.RecordBatch) -> Iterator[tuple[int, pa.Array] | None]:
-        """The values of calls over the rows around a row."""
+        """Yield the values of calls whose frames contain retained or following rows, and update the
+        retained rows."""
         if not self._plan.framed:
             return
         old = self._retained.take(self._buckets_of_rows(new)) if self._retained.count else []
@@ -216,24 +228,29 @@ class OrderedWindow(LateOutputProcessor):
             self._next_expiry = 2 * self._retained.count
 
     def _needed(self, rows: pa.RecordBatch, in_order: WindowPartitions, done: int) -> Mask:
-        """Which rows frames of later rows may reach back to; those from `done` on still wait, and
-        are the last of each partition."""
+        """Flags the rows that frames of later rows may contain.
+
+        Rows from index `done` on are still buffered: they are the last rows of each partition, and
+        not flagged.
+        """
         reach = self._plan.reach
         needed = self._in_span(rows)
         if reach.rows or reach.groups > 0:
             is_done = in_order.order < done
             counted = np.concatenate(([0], np.cumsum(is_done)))
             end = in_order.start + counted[in_order.end] - counted[in_order.start]
-            by_place = end - np.arange(rows.num_rows) <= reach.rows
+            # `end` is the index after the last emitted row of the partition. A partition at 0 … 4
+            # whose last row is still buffered: end 4, so with a reach of 2 rows 2 and 3 are needed.
+            by_position = end - np.arange(rows.num_rows) <= reach.rows
             if reach.groups > 0:
                 last = in_order.group[np.maximum(end - 1, 0)]
-                by_place |= in_order.group > last - reach.groups
-            needed[in_order.order] |= by_place
+                by_position |= in_order.group > last - reach.groups
+            needed[in_order.order] |= by_position
         needed[done:] = False
         return needed
 
     def _in_span(self, rows: pa.RecordBatch) -> Mask:
-        """Which rows are so late that frames of later rows may still have them, by event time."""
+        """Flags the rows whose event time may be in the frame of a later row."""
         reach = self._plan.reach
         (number,) = self._plan.buffering.watermarks
         if reach.span < 0 or number not in self._buffer.watermarks:
@@ -243,8 +260,13 @@ class OrderedWindow(LateOutputProcessor):
         return mask
 
     def _running_values(self, new: pa.RecordBatch) -> Iterator[tuple[int, pa.Array] | None]:
-        """The values of calls over all earlier rows: those over the new rows, and what was kept."""
-        if not self._plan.going:
+        """Yield the running values of the new rows, and update the state of each partition.
+
+        Input rows a1 b1 a2 (a and b are partitions): `last` are the input rows b1 and a2, the last
+        of each partition, `of_partition` the rows of `old` with their keys, and `state_rows` the
+        row of `old` for each input row.
+        """
+        if not self._plan.running_values:
             return
         ((arrangement, calls),) = self._plan.running
         in_order = arranged(arrangement, new, self.context)
@@ -257,23 +279,24 @@ class OrderedWindow(LateOutputProcessor):
         last = indexes(in_order.order[ends])
         keys = [key.take(last) for key in self._key_columns(new)]
         old = self._running.take(_buckets(keys, len(last)))
-        of_partition, unchanged = _positions(old, keys, len(last))
-        places = np.empty(new.num_rows, np.int64)
-        places[in_order.order] = of_partition[in_order.partition]
-        kept_columns = iter(_appended_columns(old, len(keys)))
+        of_partition, unchanged = _state_rows(old, keys, len(last))
+        state_rows = np.empty(new.num_rows, np.int64)
+        state_rows[in_order.order] = of_partition[in_order.partition]
+        state_columns = iter(_state_columns(old, len(keys)))
         retained: list[pa.Array] = list(keys)
-        at = 0
-        for place, item in self._plan.going:
-            given = [values[at + number] for number in range(len(item.calls))]
-            at += len(item.calls)
+        first = 0
+        for index, item in self._plan.running_values:
+            fresh = [values[first + number] for number in range(len(item.calls))]
+            first += len(item.calls)
             before = (
-                [_taken(kept_columns, value, places) for value in given]
+                [_rows_of(next(state_columns), state_rows) for _ in fresh]
                 if old
-                else [_nothing(v) for v in given]
+                else [pa.nulls(len(value), value.type) for value in fresh]
             )
-            result, keeps = item.combine(before, given, places >= 0, self.context.job.evaluation)
-            retained += [column.take(last) for column in (*keeps, *given[len(keeps) :])]
-            yield place, result
+            has_state = state_rows >= 0
+            result, state = item.combine(before, fresh, has_state, self.context.job.evaluation)
+            retained += [column.take(last) for column in (*state, *fresh[len(state) :])]
+            yield index, result
         if unchanged is not None:
             self._running.add(unchanged)
         schema = pa.schema(
@@ -297,8 +320,8 @@ class OrderedWindow(LateOutputProcessor):
         return super().save_snapshot()
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """The watermarks, the rows that wait, those that are kept, and running values, by the
-        columns that divide them."""
+        """The watermarks, buffered rows, retained rows and running values, keyed by the columns
+        that divide rows among processors."""
         yield from self._buffer.watermark_state()
         for batch in self._buffer.row_state():
             yield self._keyed(batch, [batch.schema.names[column] for _, column in self._plan.keys])
@@ -306,7 +329,7 @@ class OrderedWindow(LateOutputProcessor):
             marked = batch.append_column(_RETAINED, pa.nulls(batch.num_rows))
             yield self._keyed(marked, [batch.schema.names[column] for _, column in self._plan.keys])
         for batch in self._running.batches():
-            yield self._keyed(batch, [f"{_RUNNING}{place}" for place, _ in self._plan.keys])
+            yield self._keyed(batch, [f"{_RUNNING}{index}" for index, _ in self._plan.keys])
 
     def _keyed(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
         return keyed_state(batch, *names) if names else batch
@@ -335,11 +358,15 @@ def _buckets(keys: Sequence[pa.Array], count: int) -> Buckets:
     return (hash_columns(keys) & np.uint64(BUCKETS - 1)).astype(np.int64)
 
 
-def _positions(
+def _state_rows(
     old: Sequence[pa.RecordBatch], keys: Sequence[pa.Array], count: int
 ) -> tuple[Indexes, pa.RecordBatch | None]:
-    """For each of `count` different keys which of the old rows has it (−1: none), and the old rows
-    that have none of them."""
+    """The index of the old row with each of `count` distinct keys (−1: none), and the old rows
+    whose key is none of them.
+
+    Old rows with keys a b, keys b c: the indexes 1 −1, and the row of a. Codes of both are
+    0 1 | 1 2; `numbered` has a row for each code.
+    """
     if not old:
         return np.full(count, -1), None
     rows = join_batches(old)
@@ -347,24 +374,23 @@ def _positions(
         return np.zeros(count, np.int64), None
     both = [join_arrays([column, key]) for column, key in zip(rows.columns, keys, strict=False)]
     codes, numbered = factorise(both)
-    place = np.full(len(numbered), -1)
-    place[codes[: rows.num_rows]] = np.arange(rows.num_rows)
+    row_of_code = np.full(len(numbered), -1)
+    row_of_code[codes[: rows.num_rows]] = np.arange(rows.num_rows)
     is_new = np.zeros(len(numbered), np.bool_)
     is_new[codes[rows.num_rows :]] = True
     left = np.flatnonzero(~is_new[codes[: rows.num_rows]])
-    return place[codes[rows.num_rows :]], rows.take(indexes(left)) if len(left) else None
+    others = rows.take(indexes(left)) if len(left) else None
+    return row_of_code[codes[rows.num_rows :]], others
 
 
-def _appended_columns(old: Sequence[pa.RecordBatch], keys: int) -> list[pa.Array]:
+def _state_columns(old: Sequence[pa.RecordBatch], keys: int) -> list[pa.Array]:
+    """The columns of the running values: all after the `keys` key columns."""
     return join_batches(old).columns[keys:] if old else []
 
 
-def _taken(columns: Iterator[pa.Array], value: pa.Array, places: Indexes) -> pa.Array:
-    return next(columns).take(indexes(np.maximum(places, 0), places >= 0))
-
-
-def _nothing(value: pa.Array) -> pa.Array:
-    return pa.nulls(len(value), value.type)
+def _rows_of(column: pa.Array, rows: Indexes) -> pa.Array:
+    """The values at `rows`; NULL for −1."""
+    return column.take(indexes(np.maximum(rows, 0), rows >= 0))
 
 
 def ordered_window(
@@ -375,10 +401,13 @@ def ordered_window(
     keys: tuple[tuple[int, int], ...] = (),
     emits_late: bool = False,
 ) -> ProcessorFactory:
-    """A supplier of processors that give so many of the input's columns and the value of each call,
-    with the names of all, as `shape` says. All calls have one arrangement, ordered first by the
-    expression that `holding` bounds; `reaches` say what each depends on. `keys`: of the expressions
-    that they partition by those by whose columns the rows are divided among processors, each with
-    its place and that of its column. `diverts`: whether late rows go to output 1."""
+    """A supplier of processors that append the values of `calls` to the input rows.
+
+    calls: all have one arrangement, ordered first by the expression that `buffering` bounds.
+    reaches: the rows that each call depends on.
+    shape: the number of input columns in the output, and the names of all output columns.
+    keys: see `OrderedPlan`.
+    emits_late: whether late rows are emitted on output 1.
+    """
     plan = OrderedPlan(calls, reaches, shape, buffering, keys)
     return lambda: OrderedWindow(plan, emits_late)

@@ -1,4 +1,4 @@
-"""The functions that need OVER: numbering rows, and taking the value of another row."""
+"""The window functions: numberings of rows, and values of other rows of the partition or frame."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ NUMBERINGS: dict[str, Callable[[WindowPartitions], pa.Array]] = {
 
 
 def ntile(rows: WindowPartitions, argument: pa.Array, position: Position | None) -> pa.Array:
-    """The number of buckets is what the first row of each partition says; the larger ones come
-    first."""
+    """NTILE: the number of buckets is the argument in the first row of the partition; larger
+    buckets come first."""
     first = rows.start
     valid = validity(argument)
     buckets = numbers(argument, np.int64)
@@ -53,11 +53,13 @@ def ntile(rows: WindowPartitions, argument: pa.Array, position: Position | None)
     _check_positive(buckets[first], known[first], "NTILE", position)
     count = np.where(known, buckets, 1)[first]
     size, larger = np.divmod(rows.end - first, count)
-    place = np.arange(rows.rows) - first
+    # 5 rows in 3 buckets: size 1, 2 larger buckets with 4 rows; offsets 0 1 2 3 4 are in buckets
+    # 1 1 2 2 3.
+    offset = np.arange(rows.rows) - first
     in_larger = larger * (size + 1)
-    late = larger + (place - in_larger) // np.maximum(size, 1)
+    in_smaller = larger + (offset - in_larger) // np.maximum(size, 1)
     return from_numbers(
-        np.where(place < in_larger, place // (size + 1), late) + 1,
+        np.where(offset < in_larger, offset // (size + 1), in_smaller) + 1,
         pa.int64(),
         _or_none(known[first]),
     )
@@ -67,29 +69,32 @@ def _or_none(valid: Mask) -> Mask | None:
     return None if valid.all() else valid
 
 
-def _check_positive(
-    numbers_given: Indexes, valid: Mask, name: str, position: Position | None
-) -> None:
-    if (numbers_given[valid] <= 0).any():
+def _check_positive(arguments: Indexes, valid: Mask, name: str, position: Position | None) -> None:
+    if (arguments[valid] <= 0).any():
         raise DataError(f"the argument of {name} must be greater than zero", position=position)
 
 
 class Known:
-    """The rows whose value isn't NULL: their places, and how many there are before each place."""
+    """The rows whose value is not NULL.
+
+    rows: their indexes in window order.
+    before: for each index, and for the end, the number of such rows before it.
+    """
 
     def __init__(self, valid: Mask) -> None:
-        self.places = np.flatnonzero(valid)
+        self.rows = np.flatnonzero(valid)
         self.before = np.concatenate(([0], np.cumsum(valid)))
 
     def ranges(self, ranges: Ranges) -> Ranges:
-        """Ranges of places as ranges among the known ones."""
+        """Convert ranges of rows to ranges of indexes into `rows`."""
         return [Range(self.before[start], self.before[end]) for start, end in ranges]
 
 
 def shifted(
     rows: WindowPartitions, arguments: Sequence[pa.Array], is_lead: bool, ignore_nulls: bool
 ) -> pa.Array:
-    """LAG and LEAD of a value, an offset (1 if it isn't given) and a default (NULL)."""
+    """LAG and LEAD of a value, with an offset (by default 1) and a default value (by default
+    NULL)."""
     value = arguments[0]
     count = rows.rows
     step: Indexes = np.ones(count, np.int64)
@@ -102,14 +107,14 @@ def shifted(
     step = step if is_lead else -step
     present = validity(value) if ignore_nulls else None
     if present is None:
-        place = np.arange(count) + step
-        inside = (place >= rows.start) & (place < rows.end)
+        target = np.arange(count) + step
+        inside = (target >= rows.start) & (target < rows.end)
     else:
-        place, inside = _shifted_among_known(rows, Known(present), step)
-    found = np.where(inside, place, 0)
+        target, inside = _shifted_among_known(rows, Known(present), step)
+    found = np.where(inside, target, 0)
     if len(arguments) > 2:
         value = pa.concat_arrays([value, arguments[2]])
-        found = np.where(inside, place, count + np.arange(count))
+        found = np.where(inside, target, count + np.arange(count))
         return value.take(indexes(found, valid))
     return value.take(indexes(found, inside if valid is None else inside & valid))
 
@@ -117,26 +122,29 @@ def shifted(
 def _shifted_among_known(
     rows: WindowPartitions, known: Known, step: Indexes
 ) -> tuple[Indexes, Mask]:
-    """Steps that count only rows with a value; a step of 0 stays."""
+    """The rows at `step` rows with a value from each row, and whether they are in its partition.
+
+    A step of 0 is the row itself, also if its value is NULL.
+    """
     here = np.arange(rows.rows)
     target = np.where(step > 0, known.before[here + 1] - 1 + step, known.before[here] + step)
     inside = (target >= known.before[rows.start]) & (target < known.before[rows.end])
-    place = known.places[np.where(inside, target, 0)] if len(known.places) else here
-    return np.where(step == 0, here, place), inside | (step == 0)
+    found = known.rows[np.where(inside, target, 0)] if len(known.rows) else here
+    return np.where(step == 0, here, found), inside | (step == 0)
 
 
-def nth_position(ranges: Ranges, number: Indexes, from_end: bool = False) -> tuple[Indexes, Mask]:
-    """The place of the number-th row (from 0) of each frame, and whether there is one."""
+def nth_row(ranges: Ranges, number: Indexes, from_end: bool = False) -> tuple[Indexes, Mask]:
+    """The index of the number-th row (from 0) of each frame, and whether the frame has it."""
     left = number.copy()
-    place = np.zeros(len(left), np.int64)
+    row = np.zeros(len(left), np.int64)
     found = np.zeros(len(left), np.bool_)
     for start, end in reversed(ranges) if from_end else ranges:
         length = end - start
         here = ~found & (left < length)
-        place = np.where(here, end - 1 - left if from_end else start + left, place)
+        row = np.where(here, end - 1 - left if from_end else start + left, row)
         found |= here
         left = np.where(found, left, left - length)
-    return place, found
+    return row, found
 
 
 def frame_value(
@@ -152,17 +160,17 @@ def frame_value(
     valid: Mask | None = None
     if function == "nth_value":
         valid = validity(arguments[1])
-        given = numbers(arguments[1], np.int64)
+        nth = numbers(arguments[1], np.int64)
         _check_positive(
-            given, np.ones(len(given), np.bool_) if valid is None else valid, "NTH_VALUE", position
+            nth, np.ones(len(nth), np.bool_) if valid is None else valid, "NTH_VALUE", position
         )
-        number = np.minimum(given, len(value) + 1) - 1
+        number = np.minimum(nth, len(value) + 1) - 1
         number = number if valid is None else np.where(valid, number, 0)
     present = validity(value) if ignore_nulls else None
     known = None if present is None else Known(present)
-    place, found = nth_position(
+    row, found = nth_row(
         ranges if known is None else known.ranges(ranges), number, function == "last_value"
     )
-    if known is not None and len(known.places):
-        place = known.places[np.where(found, place, 0)]
-    return value.take(indexes(np.where(found, place, 0), found if valid is None else found & valid))
+    if known is not None and len(known.rows):
+        row = known.rows[np.where(found, row, 0)]
+    return value.take(indexes(np.where(found, row, 0), found if valid is None else found & valid))

@@ -1,4 +1,4 @@
-"""OVER: the values of window calls beside the rows that they are computed for."""
+"""OVER on tables: appends the values of window calls to the input rows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from runnel.processors.over.spilled import SpilledWindow
 
 PRUNE_ROWS = 1 << 16
-"""How many rows are held before those that can't be needed are looked for, at least."""
+"""Smallest number of buffered rows at which rows that cannot be needed are removed."""
 
 
 class WindowProcessor(EmittingProcessor):
-    """Holds all its input; when that ends, computes the calls one after the other and emits the
-    rows as they came. Rows that memory has no room for go to files (`spilled_window`)."""
+    """Buffers its input; when the input ends, computes the calls and emits the rows in input order.
+
+    Rows that do not fit in memory are written to files (`spilled.SpilledWindow`).
+    """
 
     holds_snapshots = True
 
@@ -37,8 +39,8 @@ class WindowProcessor(EmittingProcessor):
         super().__init__()
         self._plan = plan
         self._batches: list[pa.RecordBatch] = []
-        self._held = 0
-        self._held_bytes = 0
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
         self._is_done = False
         self._most = 0
         self._next_prune = PRUNE_ROWS
@@ -60,25 +62,25 @@ class WindowProcessor(EmittingProcessor):
             self._spilled.take(batch)
             return
         self._batches.append(batch)
-        self._held += batch.num_rows
-        self._held_bytes += size_of(batch)
-        if self._plan.most is not None and self._held > self._next_prune:
+        self._buffered_rows += batch.num_rows
+        self._buffered_bytes += size_of(batch)
+        if self._plan.most is not None and self._buffered_rows > self._next_prune:
             self._prune(self._plan.most[0])
-        self.check_accumulated(self._held)
-        needed = self._held_bytes + ROW_BYTES * self._held
+        self.check_accumulated(self._buffered_rows)
+        needed = self._buffered_bytes + ROW_BYTES * self._buffered_rows
         if not self._reservation.is_trifle(needed):
             self._reservation.set(needed)
             if self._reservation.must_spill:
                 self._spill()
 
     def _prune(self, call: int) -> None:
-        """Keeps the rows that may still be among the first of their partition."""
+        """Remove the rows that cannot be among the first `most` of their partition."""
         self._batches = [
             self._plan.first_rows(join_batches(self._batches), call, self._most, self.context)
         ]
-        self._held = self._batches[0].num_rows
-        self._held_bytes = size_of(self._batches[0])
-        self._next_prune = max(2 * self._held, PRUNE_ROWS)
+        self._buffered_rows = self._batches[0].num_rows
+        self._buffered_bytes = size_of(self._batches[0])
+        self._next_prune = max(2 * self._buffered_rows, PRUNE_ROWS)
 
     def _spill(self) -> None:
         from runnel.processors.over.spilled import SpilledWindow
@@ -104,11 +106,12 @@ class WindowProcessor(EmittingProcessor):
         self._reservation.release()
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """The rows that are held; once they are computed they are emitted before a snapshot, and
-        nothing is left."""
+        """The buffered rows; none once the result is computed, as a snapshot waits until the
+        result is emitted."""
         if self._spilled is not None and not self._is_done:
             raise OperationalError(
-                "no snapshot is possible of a window that is in files", hint="raise memory_limit"
+                "an OVER whose rows were spilled to files cannot be part of a snapshot",
+                hint="raise memory_limit",
             )
         return self._batches
 
@@ -130,10 +133,12 @@ def window(
     most: tuple[int, Expression] | None = None,
     fields: tuple[Field, ...] | None = None,
 ) -> ProcessorFactory:
-    """A supplier of processors that give the first `width` columns of the input, then the value of
-    each call, called by `names`. Rows of one partition must meet in one processor. `most` is a call
-    and a number: rows for which it gives more may be left out; then all calls number rows
-    (ROW_NUMBER, RANK, DENSE_RANK) in one arrangement. `fields` are the input's columns, for which
-    rows that are too many to be divided can be handed to DuckDB."""
+    """A supplier of processors that append the values of `calls` to the input rows.
+
+    Rows of one partition must reach the same processor. The other parameters are the fields of
+    `CompiledWindow`. With `most`, all calls are numberings (ROW_NUMBER, RANK, DENSE_RANK) in one
+    arrangement. With `fields`, DuckDB runs calls whose rows do not fit in memory and cannot be
+    divided by a key.
+    """
     plan = CompiledWindow(calls, by_arrangement(enumerate(calls)), width, names, most, fields)
     return lambda: WindowProcessor(plan)

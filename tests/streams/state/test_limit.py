@@ -19,12 +19,12 @@ SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("s", pa.string())])
 LIMIT = 2_000_000
 KEEPING = {
     "SELECT t, s, MAX(s) OVER (ORDER BY t RANGE 1000000 PRECEDING) FROM a": (
-        "the rows that OVER keeps"
+        "the rows that OVER retains"
     ),
     (
         "SELECT t, s, LAG(s) OVER (PARTITION BY s ORDER BY t) FROM a "
         "OPTIONS ('allowUnboundedState'='true')"
-    ): "OVER keeps",
+    ): "OVER retains",
     (
         "SELECT s, window_end, COUNT(DISTINCT k) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), "
         "1000000)) GROUP BY s, window_end "
