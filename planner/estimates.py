@@ -11,6 +11,7 @@ from collections.abc import Callable
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
 from runnel.foreign.fragment import Fragment
+from runnel.planner.operators.passes import ESTIMATES
 from runnel.relation.nodes import (
     LEFT_ONLY,
     Aggregate,
@@ -26,15 +27,13 @@ from runnel.relation.nodes import (
     SetOperation,
     Single,
     Union,
-    Unnest,
     Values,
 )
 from runnel.relation.streams import AssignWindows, WindowKind
-from runnel.relation.subqueries import CommonRows, GroupLimit, Series, UnnestTogether
+from runnel.relation.subqueries import CommonRows, GroupLimit
 
 UNKNOWN_SELECTIVITY = 0.25
 EQUALITY_SELECTIVITY = 0.1
-ELEMENTS_PER_ARRAY = 5
 
 
 Of = Callable[[Relation], int | None]
@@ -47,7 +46,7 @@ def estimate(relation: Relation, of: Of | None = None) -> int | None:
     of: returns the estimates of the inputs, for a caller that has them already.
     """
     of = of or estimate
-    rule = _ESTIMATES.get(type(relation))
+    rule = ESTIMATES.find(relation)
     if rule is not None:
         return rule(relation, of)
     return of(relation.input) if isinstance(relation, Single) else None
@@ -178,30 +177,24 @@ def _assign_windows(node: AssignWindows, of: Of) -> int | None:
     return round(rows * (windows if shape.kind is WindowKind.HOP else (windows + 1) / 2))
 
 
-def _unnest(node: Unnest | Series | UnnestTogether, of: Of) -> int | None:
-    rows = of(node.input)
-    return None if rows is None else rows * ELEMENTS_PER_ARRAY
-
-
-_ESTIMATES: dict[type[Relation], Callable[..., int | None]] = {
-    Fragment: lambda node, of: of(node.relation),
-    CommonRows: lambda node, of: node.rows,
-    Scan: _scan,
-    Values: lambda node, of: len(node.rows),
-    Generate: _generate,
-    Filter: lambda node, of: _filtered(of(node.input), node.condition),
-    Aggregate: _aggregate,
-    Join: _join,
-    Limit: _limit,
-    Union: _union,
-    SetOperation: lambda node, of: of(node.left),
-    Unnest: _unnest,
-    Expand: _expand,
-    AssignWindows: _assign_windows,
-    Series: _unnest,
-    UnnestTogether: _unnest,
-    GroupLimit: _group_limit,
-}
+ESTIMATES.add_all(
+    {
+        Fragment: lambda node, of: of(node.relation),
+        CommonRows: lambda node, of: node.rows,
+        Scan: _scan,
+        Values: lambda node, of: len(node.rows),
+        Generate: _generate,
+        Filter: lambda node, of: _filtered(of(node.input), node.condition),
+        Aggregate: _aggregate,
+        Join: _join,
+        Limit: _limit,
+        Union: _union,
+        SetOperation: lambda node, of: of(node.left),
+        Expand: _expand,
+        AssignWindows: _assign_windows,
+        GroupLimit: _group_limit,
+    }
+)
 
 
 def domain_size(relation: Relation, column: int | None) -> int | None:

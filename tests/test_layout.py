@@ -133,6 +133,11 @@ def is_import_by_name(call: ast.Call) -> bool:
 TABLES = {
     "connectors/files/connector.py": [f"runnel.connectors.{name}" for name, _ in _FORMATS.values()],
     "engine/__init__.py": [f"runnel.{home}" for home in runnel._HOMES],
+    "planner/operators/__init__.py": [
+        module_name(path)
+        for path in (ROOT / "planner" / "operators").glob("*.py")
+        if path.stem not in ("__init__", "passes")
+    ],
     "engine/expressions/functions.py": [f"runnel.expressions.{name}" for name in LATER],
 }
 """The modules that a file imports by names that it has in a table."""

@@ -86,7 +86,7 @@ class UnnestProcessor(EmittingProcessor):
     #   a          valid [True, True, True, False], starts [0, 2]: the elements at [0, 1, 2, NULL]
     #   b          valid [True, False, True, True], starts [0, 1]: the elements at [0, NULL, 1, 2]
     def _together(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> Iterator[pa.RecordBatch]:
-        """Unnest several arrays in parallel: as many rows as the longest array has elements."""
+        """Expand several arrays in parallel: as many rows as the longest array has elements."""
         lengths = [list_lengths(item) for item in arrays]
         most = np.maximum.reduce(lengths)
         copies = np.maximum(most, 1) if self._plan.outer else most

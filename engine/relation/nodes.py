@@ -18,7 +18,7 @@ from runnel.catalog import Table
 from runnel.errors import Position
 from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Change, Column, Expression, SortKey, mapped
-from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
+from runnel.sqltypes import BOOLEAN, SqlType
 
 if TYPE_CHECKING:
     from runnel.connector import SinkRequest, WritableTable
@@ -40,11 +40,13 @@ class Field(NamedTuple):
 class Relation:
     """The base class of all relational nodes.
 
+    family: the module of `planner/operators` that registers what the planner does with the node.
     position: where the clause stands in the statement; None if unknown.
     state_name: the name that a hint assigns to the state of the node.
     """
 
     keeps_hash: ClassVar[bool] = True
+    family: ClassVar[str] = ""
 
     position: Position | None = field(default=None, compare=False, repr=False)
     state_name: str | None = field(default=None, repr=False)
@@ -508,37 +510,6 @@ class Expand(Single):
             Field(name, item.type)
             for name, item in zip(self.names, self.projections[0], strict=True)
         )
-
-
-@frozen(kw_only=True)
-class Unnest(Single):
-    """Each input row once per element of an array, with the element as an additional column.
-
-    array: an expression over the columns of the input.
-    name: the name of the element's column.
-    outer: whether a row whose array is NULL or empty is returned once, with NULL as the element.
-    ordinality: the name of a further BIGINT column that numbers the elements from 1; None: no
-        such column.
-    """
-
-    array: Expression
-    name: str
-    outer: bool = False
-    ordinality: str | None = None
-
-    @property
-    def own_expressions(self) -> tuple[Expression, ...]:
-        return (self.array,)
-
-    def map_expressions(self, change: Change) -> Relation:
-        return self._replaced(array=change(self.array))
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        element = self.array.type.element
-        assert element is not None
-        last = () if self.ordinality is None else (Field(self.ordinality, BIGINT),)
-        return (*self.input.fields, Field(self.name, element), *last)
 
 
 def walk(relation: Relation) -> Iterator[Relation]:

@@ -17,7 +17,6 @@ from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Change, Expression, SortKey, mapped
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.relation.nodes import Field, JoinKind, Pair, Relation, Single, walk
-from runnel.sqltypes import BIGINT
 
 
 @frozen(kw_only=True)
@@ -163,71 +162,6 @@ class GroupLimit(Single):
             count=None if self.count is None else change(self.count),
             offset=None if self.offset is None else change(self.offset),
         )
-
-
-@frozen(kw_only=True)
-class Series(Single):
-    """Each input row once per value of GENERATE_SERIES, with the value as an additional column.
-
-    arguments: start, stop and step, over the columns of the input.
-    name: the name of the value's column.
-    outer: whether a row whose series is empty is returned once, with NULL as the value.
-    ordinality: the name of a further BIGINT column that numbers the values from 1; None: no such
-        column.
-    """
-
-    arguments: tuple[Expression, ...]
-    name: str
-    outer: bool = False
-    ordinality: str | None = None
-
-    @property
-    def own_expressions(self) -> tuple[Expression, ...]:
-        return self.arguments
-
-    def map_expressions(self, change: Change) -> Relation:
-        return self._replaced(arguments=mapped(self.arguments, change))
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        last = () if self.ordinality is None else (Field(self.ordinality, BIGINT),)
-        return (*self.input.fields, Field(self.name, self.arguments[0].type), *last)
-
-
-@frozen(kw_only=True)
-class UnnestTogether(Single):
-    """Like `nodes.Unnest`, for several arrays in parallel.
-
-    Each input row is returned as often as its longest array has elements; the elements of shorter
-    arrays are followed by NULLs.
-
-    arrays: expressions over the columns of the input.
-    names: the names of the elements' columns.
-    outer, ordinality: as in `nodes.Unnest`.
-    """
-
-    arrays: tuple[Expression, ...]
-    names: tuple[str, ...]
-    outer: bool = False
-    ordinality: str | None = None
-
-    @property
-    def own_expressions(self) -> tuple[Expression, ...]:
-        return self.arrays
-
-    def map_expressions(self, change: Change) -> Relation:
-        return self._replaced(arrays=mapped(self.arrays, change))
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        elements = [item.type.element for item in self.arrays]
-        added = [
-            Field(name, kind)
-            for name, kind in zip(self.names, elements, strict=True)
-            if kind is not None
-        ]
-        last = () if self.ordinality is None else (Field(self.ordinality, BIGINT),)
-        return (*self.input.fields, *added, *last)
 
 
 SUBQUERIES = (ScalarSubquery, InSubquery, Exists)

@@ -9,7 +9,7 @@ from runnel.catalog import CatalogObject, Snapshot, View
 from runnel.errors import Position
 from runnel.expressions.python.function import PythonFunction
 from runnel.planner.bind.bound_tables import BoundTables
-from runnel.planner.bind.scope import CommonTable, Scope
+from runnel.planner.bind.scope import BoundRelation, CommonTable, Scope
 from runnel.planner.environment import Environment
 from runnel.planner.parse.syntax import Query
 from runnel.relation.nodes import Field, Relation
@@ -81,3 +81,19 @@ class StatementBinder(QueryBinder, Protocol):
 
     def without_statement(self) -> StatementBinder:
         """A binder over the same catalog that belongs to no statement."""
+
+
+class FromItems(Protocol):
+    """The operations of the binder of FROM that joins need."""
+
+    binder: StatementBinder
+    outer: Scope | None
+
+    def at(self, tree: Any) -> Position | None:
+        """The position of a tree in the statement."""
+
+    def item(self, tree: Any, left: BoundRelation | None = None) -> BoundRelation:
+        """The relation and the scope of one item; `left`: the items before it."""
+
+    def inside(self, outer: Scope) -> FromItems:
+        """A binder of items that may refer to `outer`."""

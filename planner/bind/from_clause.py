@@ -11,24 +11,18 @@ from sqlglot import exp
 from runnel.catalog import INFORMATION_SCHEMA, EventTime, Table, View, check_schema
 from runnel.connector import ReadableTable
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
-from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.bind.convert import renamed
 from runnel.planner.bind.scalars.expression import ExpressionBinder
-from runnel.planner.bind.scope import BoundRelation, Scope, ScopeColumn, scope_of
+from runnel.planner.bind.scope import BoundRelation, Scope, ScopeColumn, scope_of, table_alias
 from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.planner.parse.query.table_arguments import WINDOW_FUNCTIONS
 from runnel.relation.nodes import (
-    Project,
     Relation,
     Scan,
-    Unnest,
     Values,
-    references,
 )
 from runnel.relation.streams import ImposeOrder
-from runnel.relation.subqueries import UnnestTogether
-from runnel.sqltypes import VARCHAR, Kind
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
@@ -95,10 +89,11 @@ class FromBinder:
 
             tree = without_lateral(tree)
         if isinstance(tree, exp.Unnest):
-            return self.unnest(
-                tree, left or BoundRelation(ONE_ROW, Scope((), self.outer)), is_left=False
-            )
-        alias, names = _alias(tree)
+            # Loaded on first use: few statements have UNNEST.
+            from runnel.planner.bind.set_returning.unnest import bind_unnest
+
+            return bind_unnest(self, left or BoundRelation(ONE_ROW, Scope((), self.outer)), tree)
+        alias, names = table_alias(tree)
         relation: Relation
         if isinstance(tree, exp.Table):
             call = function_call(tree.this)
@@ -322,90 +317,6 @@ class FromBinder:
             raise
         return Scan(table=table, columns=tuple(range(len(table.columns))), position=position)
 
-    def unnest(self, tree: Any, left: BoundRelation, is_left: bool) -> BoundRelation:
-        """The items before UNNEST with the elements as further columns; `is_left`: of LEFT JOIN."""
-        position = self.at(tree)
-        binder = ExpressionBinder(self.binder, left.scope, "UNNEST")
-        arrays = tuple(binder.bind(item) for item in tree.expressions)
-        for array in arrays:
-            if array.type.kind is not Kind.ARRAY:
-                raise ProgrammingError(
-                    f"UNNEST needs an ARRAY, not {array.type}", position=array.position or position
-                )
-        alias, column_names = _alias(tree)
-        wants_ordinality = bool(tree.args.get("offset"))
-        names = list(column_names[: len(arrays)])
-        if not names and len(arrays) == 1:
-            names = [alias or "unnest"]
-        names += [f"unnest_{i + 1}" for i in range(len(names), len(arrays))]
-        ordinality = (
-            (column_names[len(arrays)] if len(column_names) > len(arrays) else "ordinality")
-            if wants_ordinality
-            else None
-        )
-        relation: Relation
-        if len(arrays) == 1:
-            relation = Unnest(
-                input=left.relation,
-                array=arrays[0],
-                name=names[0],
-                outer=is_left,
-                ordinality=ordinality,
-                position=position,
-            )
-        else:
-            relation = UnnestTogether(
-                input=left.relation,
-                arrays=arrays,
-                names=tuple(names),
-                outer=is_left,
-                ordinality=ordinality,
-                position=position,
-            )
-        width = len(left.relation.fields)
-        if len(arrays) == 1 and len(column_names) > 1 + wants_ordinality:
-            relation = self._fields_of(relation, column_names, wants_ordinality, position)
-        elif len(column_names) > len(arrays) + wants_ordinality:
-            count = "one column" if len(arrays) == 1 else f"{len(arrays)} columns"
-            raise ProgrammingError(
-                f"UNNEST returns {count}, but {len(column_names)} names are given",
-                position=position,
-            )
-        added = [
-            ScopeColumn(f.name, f.type, width + i, alias)
-            for i, f in enumerate(relation.fields[width:])
-        ]
-        return BoundRelation(relation, Scope((*left.scope.columns, *added), self.outer))
-
-    def _fields_of(
-        self,
-        relation: Relation,
-        names: tuple[str, ...],
-        wants_ordinality: bool,
-        position: Position | None,
-    ) -> Relation:
-        """The fields of UNNEST's rows as columns, if there is a name for each field."""
-        columns = references(relation.fields)
-        row = columns[-1 - wants_ordinality]
-        count = len(names) - wants_ordinality
-        if row.type.kind is not Kind.ROW or len(row.type.fields) != count:
-            what = f"{len(row.type.fields)} fields" if row.type.kind is Kind.ROW else "one column"
-            raise ProgrammingError(
-                f"UNNEST returns {what}, but {len(names)} names are given", position=position
-            )
-        fields = [
-            build.call("field", [row, Literal(value=item[0], type=VARCHAR)], position)
-            for item in row.type.fields
-        ]
-        first = len(columns) - 1 - wants_ordinality
-        expressions = (*columns[:first], *fields, *columns[first + 1 :])
-        return Project(
-            input=relation,
-            expressions=expressions,
-            names=(*(item.name for item in columns[:first]), *names),
-            position=position,
-        )
-
 
 def in_order(scan: Relation, time: EventTime, watermark: int) -> Relation:
     """A scan of all columns of a table, with the watermark that the table's event time defines."""
@@ -422,13 +333,3 @@ def in_order(scan: Relation, time: EventTime, watermark: int) -> Relation:
 def _value(argument: Expression) -> Any:
     assert isinstance(argument, Literal)
     return argument.value
-
-
-def _alias(tree: Any) -> tuple[str | None, tuple[str, ...]]:
-    alias = tree.args.get("alias")
-    if alias is None:
-        return None, ()
-    if isinstance(alias, exp.TableAlias):
-        name = alias.this.name if alias.this is not None else None
-        return name, tuple(column.name for column in alias.args.get("columns") or [])
-    return str(alias.name), ()

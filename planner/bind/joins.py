@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -20,28 +20,9 @@ from runnel.relation.subqueries import DependentJoin, deepened, outer_columns
 from runnel.sqltypes import BOOLEAN, common_type, loses_digits
 
 if TYPE_CHECKING:
-    from runnel.planner.bind.binders import StatementBinder
+    from runnel.planner.bind.binders import FromItems
 
 _SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
-
-
-class FromItems(Protocol):
-    """The operations of the binder of FROM that joins need."""
-
-    binder: StatementBinder
-    outer: Scope | None
-
-    def at(self, tree: Any) -> Position | None:
-        """The position of a tree in the statement."""
-
-    def item(self, tree: Any, left: BoundRelation | None = None) -> BoundRelation:
-        """The relation and the scope of one item; `left`: the items before it."""
-
-    def unnest(self, tree: Any, left: BoundRelation, is_left: bool) -> BoundRelation:
-        """The items before UNNEST with the elements as further columns."""
-
-    def inside(self, outer: Scope) -> FromItems:
-        """A binder of items that may refer to `outer`."""
 
 
 @frozen
@@ -173,7 +154,10 @@ def _join_unnest(items: FromItems, left: BoundRelation, join: Any, side: str) ->
             f"{side} JOIN with UNNEST is not supported", position=items.at(join.this)
         )
     if on is None or (isinstance(on, exp.Boolean) and on.this):
-        return items.unnest(join.this, left, is_left=side == "LEFT")
+        # Loaded on first use: few statements have UNNEST.
+        from runnel.planner.bind.set_returning.unnest import bind_unnest
+
+        return bind_unnest(items, left, join.this, is_left=side == "LEFT")
     right = _lateral(items, join.this, left, _SIDES[side])
     scope = left.scope.joined_with(right.scope, len(left.relation.fields), items.at(join.this))
     condition = ExpressionBinder(items.binder, scope, "ON").condition(on)

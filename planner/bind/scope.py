@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from runnel.base.frozen import frozen
 from runnel.catalog import PUBLIC
 from runnel.errors import Position, ProgrammingError, suggest
@@ -232,3 +234,14 @@ def scope_of(fields: tuple[Field, ...], qualifier: str | None, outer: Scope | No
     return Scope(
         tuple(ScopeColumn(f.name, f.type, i, qualifier) for i, f in enumerate(fields)), outer
     )
+
+
+def table_alias(tree: Any) -> tuple[str | None, tuple[str, ...]]:
+    """The alias of an item of FROM and its names of columns."""
+    alias = tree.args.get("alias")
+    if alias is None:
+        return None, ()
+    if isinstance(alias, exp.TableAlias):
+        name = alias.this.name if alias.this is not None else None
+        return name, tuple(column.name for column in alias.args.get("columns") or [])
+    return str(alias.name), ()

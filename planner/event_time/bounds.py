@@ -6,10 +6,10 @@ or computes them as `time_expressions` knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from runnel.planner.event_time.expressions import Bounds, bound_of, least_bound
+from runnel.planner.operators.passes import BOUNDS
 from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
@@ -24,16 +24,14 @@ from runnel.relation.nodes import (
     Scan,
     Sort,
     Union,
-    Unnest,
 )
 from runnel.relation.over import Window
 from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, TimeBound, WindowKind
-from runnel.relation.subqueries import UnnestTogether
 
 
 def time_bounds(relation: Relation) -> Bounds:
     """The bounds of a relation's columns; empty if no column has a watermark."""
-    rule = _RULES.get(type(relation))
+    rule = BOUNDS.find(relation)
     return {} if rule is None else rule(relation)
 
 
@@ -50,7 +48,7 @@ def _scan(node: Scan) -> Bounds:
     return {}
 
 
-def _same(node: Filter | Limit | Unnest | UnnestTogether) -> Bounds:
+def _same(node: Filter | Limit) -> Bounds:
     return time_bounds(node.input)
 
 
@@ -188,20 +186,20 @@ def _as_of_join(node: AsOfJoin) -> Bounds:
     return time_bounds(node.left)
 
 
-_RULES: dict[type[Relation], Callable[[Any], Bounds]] = {
-    ImposeOrder: _impose_order,
-    Scan: _scan,
-    Filter: _same,
-    Limit: _same,
-    Unnest: _same,
-    UnnestTogether: _same,
-    Window: _window,
-    Sort: _sort,
-    Project: _project,
-    Expand: _expand,
-    AssignWindows: _assign_windows,
-    Aggregate: _aggregate,
-    Join: _join,
-    AsOfJoin: _as_of_join,
-    Union: _union,
-}
+BOUNDS.add_all(
+    {
+        ImposeOrder: _impose_order,
+        Scan: _scan,
+        Filter: _same,
+        Limit: _same,
+        Window: _window,
+        Sort: _sort,
+        Project: _project,
+        Expand: _expand,
+        AssignWindows: _assign_windows,
+        Aggregate: _aggregate,
+        Join: _join,
+        AsOfJoin: _as_of_join,
+        Union: _union,
+    }
+)

@@ -6,13 +6,11 @@ read to its end first. A LIMIT ends its input, so any operator is allowed above 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import columns_of
 from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.event_time.expressions import bound_of
+from runnel.planner.operators.passes import STREAM_CHECKS
 from runnel.relation.nodes import Aggregate, Join, Relation, SetOperation, Sort, walk
 from runnel.relation.over import Window
 from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
@@ -24,26 +22,28 @@ def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
     unbounded input, or would need unbounded state without being allowed to (`unbounded_state`)."""
     for item in relation.inputs:
         check_streaming(item, unbounded_state)
-    if isinstance(relation, Join | AsOfJoin):
-        if relation.is_unbounded:
-            # Loaded on first use: few statements join streams.
-            from runnel.planner.event_time.joins import check_join
-
-            check_join(relation, unbounded_state)
-        return
-    if isinstance(relation, Window):
-        if relation.input.never_ends:
-            # Loaded on first use: few statements have OVER on a stream.
-            from runnel.planner.event_time.refusals import check_window
-
-            check_window(relation, unbounded_state)
-        return
-    rule = _CHECKS.get(type(relation))
+    rule = STREAM_CHECKS.find(relation)
     if rule is not None:
-        rule(relation)
+        rule(relation, unbounded_state)
 
 
-def _aggregate(node: Aggregate) -> None:
+def _join(node: Join | AsOfJoin, unbounded_state: bool) -> None:
+    if node.is_unbounded:
+        # Loaded on first use: few statements join streams.
+        from runnel.planner.event_time.joins import check_join
+
+        check_join(node, unbounded_state)
+
+
+def _window(node: Window, unbounded_state: bool) -> None:
+    if node.input.never_ends:
+        # Loaded on first use: few statements have OVER on a stream.
+        from runnel.planner.event_time.refusals import check_window
+
+        check_window(node, unbounded_state)
+
+
+def _aggregate(node: Aggregate, unbounded_state: bool) -> None:
     if not node.input.never_ends:
         return
     bounds = time_bounds(node.input)
@@ -86,7 +86,7 @@ def _aggregate(node: Aggregate) -> None:
     raise NotSupportedError(message, detail=detail, hint=hint, position=node.position)
 
 
-def _sort(node: Sort) -> None:
+def _sort(node: Sort, unbounded_state: bool) -> None:
     if node.input.never_ends:
         # Loaded on first use: few statements sort a stream.
         from runnel.planner.event_time.over_streams import sort_bound
@@ -104,7 +104,7 @@ def _sort(node: Sort) -> None:
         )
 
 
-def _set_operation(node: SetOperation) -> None:
+def _set_operation(node: SetOperation, unbounded_state: bool) -> None:
     if node.never_ends:
         raise NotSupportedError(
             f"{node.operation.upper()} is not supported for a streaming query",
@@ -114,7 +114,7 @@ def _set_operation(node: SetOperation) -> None:
         )
 
 
-def _recursion(node: Recursion) -> None:
+def _recursion(node: Recursion, unbounded_state: bool) -> None:
     if node.never_ends:
         raise NotSupportedError(
             "a recursive query cannot read a streaming source",
@@ -124,7 +124,7 @@ def _recursion(node: Recursion) -> None:
         )
 
 
-def _group_limit(node: GroupLimit) -> None:
+def _group_limit(node: GroupLimit, unbounded_state: bool) -> None:
     if node.input.never_ends:
         raise NotSupportedError(
             "a LIMIT for each outer row is not supported for a streaming query",
@@ -136,7 +136,7 @@ def _group_limit(node: GroupLimit) -> None:
         )
 
 
-def _assign_windows(node: AssignWindows) -> None:
+def _assign_windows(node: AssignWindows, unbounded_state: bool) -> None:
     if node.shape.kind is not WindowKind.SESSION or not node.input.never_ends:
         return
     if node.time.index not in time_bounds(node.input):
@@ -151,11 +151,16 @@ def _assign_windows(node: AssignWindows) -> None:
         )
 
 
-_CHECKS: dict[type[Relation], Callable[[Any], None]] = {
-    Aggregate: _aggregate,
-    Sort: _sort,
-    SetOperation: _set_operation,
-    AssignWindows: _assign_windows,
-    GroupLimit: _group_limit,
-    Recursion: _recursion,
-}
+STREAM_CHECKS.add_all(
+    {
+        Join: _join,
+        AsOfJoin: _join,
+        Window: _window,
+        Aggregate: _aggregate,
+        Sort: _sort,
+        SetOperation: _set_operation,
+        AssignWindows: _assign_windows,
+        GroupLimit: _group_limit,
+        Recursion: _recursion,
+    }
+)

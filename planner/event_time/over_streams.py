@@ -14,8 +14,18 @@ from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner.event_time.expressions import Bounds, bound_of, moved_column
 from runnel.planner.event_time.ordered_windows import reach_of
-from runnel.relation.emission import Emission
-from runnel.relation.nodes import Aggregate, Filter, Join, Limit, Project, Relation, Sort, Unnest
+from runnel.planner.operators.passes import ORIGINS
+from runnel.planner.rewriting import column
+from runnel.relation.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    Single,
+    Sort,
+)
 from runnel.relation.over import Window, WindowCall
 from runnel.relation.streams import AssignWindows, ImposeOrder, TimeBound, WindowKind
 from runnel.relation.window_reach import Reach
@@ -190,26 +200,47 @@ def _origin(relation: Relation, expression: Expression, added: int = 0) -> _Orig
 def _below(node: Relation, index: int) -> tuple[Relation, Expression] | None:
     """The input that a column comes from, and the column as an expression over it; None if the
     column originates in this node."""
-    if isinstance(node, Project):
-        return node.input, node.expressions[index]
-    if isinstance(node, Aggregate):
-        return (node.input, node.keys[index]) if index < len(node.keys) else None
-    if isinstance(node, Join):
-        width = len(node.left.fields)
-        side, at = (node.left, index) if index < width else (node.right, index - width)
-        return (side, _column(side, at)) if at < len(side.fields) else None
-    if isinstance(node, AssignWindows) and index == node.time.index:
-        return None
-    if isinstance(
-        node, Filter | Limit | Sort | Unnest | Window | ImposeOrder | AssignWindows | Emission
-    ):
-        return (node.input, _column(node.input, index)) if index < len(node.input.fields) else None
-    return None
+    rule = ORIGINS.find(node)
+    return None if rule is None else rule(node, index)
 
 
-def _column(relation: Relation, index: int) -> Column:
-    field = relation.fields[index]
-    return Column(index=index, name=field.name, type=field.type)
+def _project(node: Project, index: int) -> tuple[Relation, Expression]:
+    return node.input, node.expressions[index]
+
+
+def _aggregate(node: Aggregate, index: int) -> tuple[Relation, Expression] | None:
+    return (node.input, node.keys[index]) if index < len(node.keys) else None
+
+
+def _join(node: Join, index: int) -> tuple[Relation, Expression] | None:
+    width = len(node.left.fields)
+    side, at = (node.left, index) if index < width else (node.right, index - width)
+    return (side, column(side.fields, at)) if at < len(side.fields) else None
+
+
+def _assign_windows(node: AssignWindows, index: int) -> tuple[Relation, Expression] | None:
+    return None if index == node.time.index else from_input(node, index)
+
+
+def from_input(node: Single, index: int) -> tuple[Relation, Expression] | None:
+    """The origin of a column of a node that returns the columns of its input first."""
+    fields = node.input.fields
+    return (node.input, column(fields, index)) if index < len(fields) else None
+
+
+ORIGINS.add_all(
+    {
+        Project: _project,
+        Aggregate: _aggregate,
+        Join: _join,
+        AssignWindows: _assign_windows,
+        Filter: from_input,
+        Limit: from_input,
+        Sort: from_input,
+        Window: from_input,
+        ImposeOrder: from_input,
+    }
+)
 
 
 _TIME, _START, _END, _LAST = -1, 0, 1, 2

@@ -5,12 +5,10 @@ One function per node. A property is a short name and a text; the order is that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.connector import IndexLookup
+from runnel.planner.explain import streams as _streams  # noqa: F401
 from runnel.planner.explain.parts import (
     Description,
     Properties,
@@ -27,7 +25,7 @@ from runnel.planner.explain.parts import (
     watermark_of,
     window,
 )
-from runnel.planner.explain.streams import STREAM_RULES
+from runnel.planner.operators.passes import EXPLAIN
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical
 from runnel.relation import nodes as logical
@@ -37,8 +35,6 @@ from runnel.relation.subqueries import (
     CommonRows,
     GroupLimit,
     Recursion,
-    Series,
-    UnnestTogether,
     WorkingTable,
 )
 
@@ -67,7 +63,7 @@ def _described(plan: Relation | Physical, written: set[int]) -> Node:
             return Node(f"{title}, as before", {}, None, ())
         written.add(plan.number)
         return Node(title, {}, None, (_described(plan.relation, written),))
-    rule = _RULES.get(type(plan))
+    rule = EXPLAIN.find(plan)
     title, properties = (type(plan).__name__, {}) if rule is None else rule(plan)
     known = {name: text for name, text in properties.items() if text}
     rows = plan.rows if isinstance(plan, Physical) else None
@@ -149,17 +145,6 @@ def _set_operation(node: logical.SetOperation | physical.PhysicalSetOperation) -
     return node.operation.capitalize() + (" all" if node.all else ""), {}
 
 
-def _unnest(node: logical.Unnest | physical.PhysicalUnnest) -> Description:
-    arrays = (
-        (node.array, *node.more) if isinstance(node, physical.PhysicalUnnest) else (node.array,)
-    )
-    return "Unnest", {"array": listed(arrays), "outer": "yes" if node.outer else ""}
-
-
-def _unnest_together(node: UnnestTogether) -> Description:
-    return "Unnest", {"arrays": listed(node.arrays), "outer": "yes" if node.outer else ""}
-
-
 def _expand(node: logical.Expand | physical.PhysicalExpand) -> Description:
     """Of each list only what isn't the same in all of them."""
     differing = [
@@ -168,13 +153,6 @@ def _expand(node: logical.Expand | physical.PhysicalExpand) -> Description:
     lists = "; ".join(", ".join(str(items[i]) for i in differing) for items in node.projections)
     columns = ", ".join(node.fields[i].name for i in differing)
     return f"Expand, {len(node.projections)} times", {"columns": columns, "lists": lists}
-
-
-def _series(node: Series | physical.PhysicalSeries) -> Description:
-    return "Generate_series per row", {
-        "arguments": listed(node.arguments),
-        "outer": "yes" if node.outer else "",
-    }
 
 
 def _recursion(node: Recursion | physical.PhysicalRecursion) -> Description:
@@ -278,49 +256,45 @@ def _write(node: physical.Write) -> Description:
     return f"Write {node.table.name}", {"mode": node.request.mode.value, "columns": columns}
 
 
-_RULES: dict[type[Any], Callable[[Any], Description]] = {
-    **STREAM_RULES,
-    logical.Scan: _scan,
-    logical.Values: _values,
-    logical.Generate: _generate,
-    logical.Filter: _filter,
-    logical.Project: _project,
-    logical.Aggregate: aggregate,
-    logical.Join: _join,
-    logical.Sort: sort,
-    logical.Limit: _limit,
-    physical.Shared: _shared,
-    physical.Spool: _spool,
-    logical.Union: _union,
-    logical.SetOperation: _set_operation,
-    logical.Unnest: _unnest,
-    Recursion: _recursion,
-    physical.PhysicalRecursion: _recursion,
-    WorkingTable: _working_table,
-    physical.PhysicalWorkingTable: _working_table,
-    Series: _series,
-    UnnestTogether: _unnest_together,
-    GroupLimit: _group_limit,
-    physical.SourceScan: _source_scan,
-    physical.IndexScan: _index_scan,
-    physical.PhysicalFragment: _fragment,
-    physical.NarrowedFragment: _narrowed,
-    physical.PhysicalValues: _physical_values,
-    physical.PhysicalGenerate: _generate,
-    physical.Calc: _calc,
-    physical.HashAggregate: aggregate,
-    physical.HashJoin: _hash_join,
-    physical.PhysicalSort: sort,
-    physical.TopN: _top,
-    physical.PhysicalLimit: _limit,
-    physical.PhysicalUnion: _union,
-    physical.PhysicalSetOperation: _set_operation,
-    physical.PhysicalUnnest: _unnest,
-    logical.Expand: _expand,
-    physical.PhysicalExpand: _expand,
-    Window: window,
-    physical.PhysicalWindow: window,
-    physical.PhysicalSeries: _series,
-    physical.PhysicalGroupLimit: _group_limit,
-    physical.Write: _write,
-}
+EXPLAIN.add_all(
+    {
+        logical.Scan: _scan,
+        logical.Values: _values,
+        logical.Generate: _generate,
+        logical.Filter: _filter,
+        logical.Project: _project,
+        logical.Aggregate: aggregate,
+        logical.Join: _join,
+        logical.Sort: sort,
+        logical.Limit: _limit,
+        physical.Shared: _shared,
+        physical.Spool: _spool,
+        logical.Union: _union,
+        logical.SetOperation: _set_operation,
+        Recursion: _recursion,
+        physical.PhysicalRecursion: _recursion,
+        WorkingTable: _working_table,
+        physical.PhysicalWorkingTable: _working_table,
+        GroupLimit: _group_limit,
+        physical.SourceScan: _source_scan,
+        physical.IndexScan: _index_scan,
+        physical.PhysicalFragment: _fragment,
+        physical.NarrowedFragment: _narrowed,
+        physical.PhysicalValues: _physical_values,
+        physical.PhysicalGenerate: _generate,
+        physical.Calc: _calc,
+        physical.HashAggregate: aggregate,
+        physical.HashJoin: _hash_join,
+        physical.PhysicalSort: sort,
+        physical.TopN: _top,
+        physical.PhysicalLimit: _limit,
+        physical.PhysicalUnion: _union,
+        physical.PhysicalSetOperation: _set_operation,
+        logical.Expand: _expand,
+        physical.PhysicalExpand: _expand,
+        Window: window,
+        physical.PhysicalWindow: window,
+        physical.PhysicalGroupLimit: _group_limit,
+        physical.Write: _write,
+    }
+)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from runnel.planner.explain.nodes import Node, describe, refreshed_every
 from runnel.planner.explain.parts import listed, time_span
+from runnel.planner.operators.passes import STATE_TEXTS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
@@ -23,7 +23,7 @@ FOR_EVER = "for ever"
 def describe_state(plan: Physical) -> Node:
     """The tree of a physical plan with the state of each operator instead of how it works."""
     node = describe(plan)
-    rule = _RULES.get(type(plan))
+    rule = STATE_TEXTS.find(plan)
     properties = {"keeps": NOTHING if rule is None else rule(plan)}
     held = _buffered_in_memory(plan)
     if held is not None:
@@ -52,7 +52,7 @@ def _buffered_in_memory(node: Physical) -> str | None:
 
 def keeps(node: Physical) -> bool:
     """Whether an operator keeps anything."""
-    rule = _RULES.get(type(node))
+    rule = STATE_TEXTS.find(node)
     return rule is not None and rule(node) != NOTHING
 
 
@@ -154,24 +154,30 @@ def _hash_join(node: physical.HashJoin) -> str:
     return "all rows of the second input, which is read once, first"
 
 
-_RULES: dict[type[Physical], Callable[[Any], str]] = {
-    physical.HashAggregate: _grouped,
-    physical_streams.EventTimeAggregate: _event_time_aggregate,
-    physical_streams.FramedAggregate: _framed_aggregate,
-    physical_streams.SessionAggregate: _session_aggregate,
-    physical_streams.SessionRows: _session_rows,
-    physical.HashJoin: _hash_join,
-    physical_streams.IntervalJoin: _interval_join,
-    physical_streams.WindowJoin: _window_join,
-    physical_streams.PhysicalAsOfJoin: _as_of_join,
-    physical.PhysicalSort: lambda node: "all rows",
-    physical_streams.EventTimeSort: lambda node: "rows until the watermark",
-    physical.TopN: lambda node: f"the first {node.count} rows",
-    physical.PhysicalSetOperation: lambda node: "all rows of both inputs",
-    physical.PhysicalWindow: lambda node: "all rows of a partition" if node.keys else "all rows",
-    physical_streams.EventTimeWindow: _event_time_window,
-    physical.PhysicalGroupLimit: lambda node: (
-        f"the first rows of each group of {listed(node.keys)}"
-    ),
-    physical.PhysicalRecursion: lambda node: "all rows" if node.distinct else "the rows of a round",
-}
+STATE_TEXTS.add_all(
+    {
+        physical.HashAggregate: _grouped,
+        physical_streams.EventTimeAggregate: _event_time_aggregate,
+        physical_streams.FramedAggregate: _framed_aggregate,
+        physical_streams.SessionAggregate: _session_aggregate,
+        physical_streams.SessionRows: _session_rows,
+        physical.HashJoin: _hash_join,
+        physical_streams.IntervalJoin: _interval_join,
+        physical_streams.WindowJoin: _window_join,
+        physical_streams.PhysicalAsOfJoin: _as_of_join,
+        physical.PhysicalSort: lambda node: "all rows",
+        physical_streams.EventTimeSort: lambda node: "rows until the watermark",
+        physical.TopN: lambda node: f"the first {node.count} rows",
+        physical.PhysicalSetOperation: lambda node: "all rows of both inputs",
+        physical.PhysicalWindow: lambda node: (
+            "all rows of a partition" if node.keys else "all rows"
+        ),
+        physical_streams.EventTimeWindow: _event_time_window,
+        physical.PhysicalGroupLimit: lambda node: (
+            f"the first rows of each group of {listed(node.keys)}"
+        ),
+        physical.PhysicalRecursion: lambda node: (
+            "all rows" if node.distinct else "the rows of a round"
+        ),
+    }
+)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 from runnel.planner.explain.parts import (
     Description,
@@ -21,6 +19,7 @@ from runnel.planner.explain.parts import (
     watermark_of,
     window,
 )
+from runnel.planner.operators.passes import EXPLAIN
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 
@@ -177,21 +176,23 @@ def _event_time_window(node: physical_streams.EventTimeWindow) -> Description:
     return title, properties | order | behind | _late(node.late)
 
 
-STREAM_RULES: dict[type[Any], Callable[[Any], Description]] = {
-    ImposeOrder: _impose_order,
-    physical_streams.PhysicalImposeOrder: _physical_impose_order,
-    AssignWindows: _assign_windows,
-    physical_streams.PhysicalAssignWindows: _assign_windows,
-    physical_streams.SessionRows: _session_rows,
-    physical_streams.EventTimeAggregate: _event_time_aggregate,
-    physical_streams.FramedAggregate: _framed_aggregate,
-    physical_streams.SessionAggregate: _session_aggregate,
-    physical_streams.IntervalJoin: _stream_join,
-    physical_streams.WindowJoin: _stream_join,
-    AsOfJoin: _as_of_join,
-    physical_streams.PhysicalAsOfJoin: _as_of_join,
-    physical_streams.LookupJoin: _lookup_join,
-    physical_streams.EventTimeSort: _event_time_sort,
-    physical_streams.LateFilter: _late_filter,
-    physical_streams.EventTimeWindow: _event_time_window,
-}
+EXPLAIN.add_all(
+    {
+        ImposeOrder: _impose_order,
+        physical_streams.PhysicalImposeOrder: _physical_impose_order,
+        AssignWindows: _assign_windows,
+        physical_streams.PhysicalAssignWindows: _assign_windows,
+        physical_streams.SessionRows: _session_rows,
+        physical_streams.EventTimeAggregate: _event_time_aggregate,
+        physical_streams.FramedAggregate: _framed_aggregate,
+        physical_streams.SessionAggregate: _session_aggregate,
+        physical_streams.IntervalJoin: _stream_join,
+        physical_streams.WindowJoin: _stream_join,
+        AsOfJoin: _as_of_join,
+        physical_streams.PhysicalAsOfJoin: _as_of_join,
+        physical_streams.LookupJoin: _lookup_join,
+        physical_streams.EventTimeSort: _event_time_sort,
+        physical_streams.LateFilter: _late_filter,
+        physical_streams.EventTimeWindow: _event_time_window,
+    }
+)

@@ -8,13 +8,14 @@ copies of EXPLAIN's texts, and never change when EXPLAIN changes or a class is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
 from runnel.expressions.nodes import Expression
+from runnel.planner.explain import state as _state  # noqa: F401
 from runnel.planner.identity.expressions import (
     named_texts,
     outer_text,
@@ -22,6 +23,7 @@ from runnel.planner.identity.expressions import (
     span_text,
     text,
 )
+from runnel.planner.operators.passes import IDENTITY, STATE_TEXTS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
@@ -65,37 +67,15 @@ _WINDOWS = {
 _BOUNDS = ("window_start", "window_end", "window_time")
 """The columns of a window that the indexes −3, −2 and −1 stand for."""
 
-_KEEPING = frozenset(
-    {
-        physical.HashAggregate,
-        physical.HashJoin,
-        physical.PhysicalSort,
-        physical.TopN,
-        physical.PhysicalSetOperation,
-        physical.PhysicalWindow,
-        physical.PhysicalGroupLimit,
-        physical.PhysicalRecursion,
-        physical_streams.EventTimeAggregate,
-        physical_streams.FramedAggregate,
-        physical_streams.SessionAggregate,
-        physical_streams.SessionRows,
-        physical_streams.IntervalJoin,
-        physical_streams.WindowJoin,
-        physical_streams.PhysicalAsOfJoin,
-        physical_streams.EventTimeSort,
-        physical_streams.EventTimeWindow,
-    }
-)
-
 
 def keeps(node: Physical) -> bool:
     """Whether a step keeps rows, or results of rows."""
-    return type(node) in _KEEPING
+    return STATE_TEXTS.find(node) is not None
 
 
 def node_text(node: Physical, without: Iterable[str] = (LATE,)) -> str:
     """The text of a node, without some properties."""
-    rule = RULES.get(type(node))
+    rule = IDENTITY.find(node)
     if rule is None:
         raise internal(f"no identity of a node of class {type(node).__name__}")
     title, properties = rule(node)
@@ -353,76 +333,70 @@ def _yes(value: bool) -> str:
     return "yes" if value else ""
 
 
-RULES: dict[type[Physical], Callable[[Any], Identity]] = {
-    physical.Calc: _calc,
-    physical.PhysicalExpand: _expand,
-    physical.PhysicalFragment: _fragment,
-    physical.PhysicalGenerate: lambda node: (
-        node.function.capitalize(),
-        {"arguments": outer_texts(node.arguments)},
-    ),
-    physical.PhysicalGroupLimit: lambda node: (
-        "Limit per group",
-        {
-            "of": outer_texts(node.keys),
-            "by": outer_texts(node.order),
-            "count": _optional(node.count),
-            "offset": _optional(node.offset),
-        },
-    ),
-    physical.HashAggregate: _aggregate,
-    physical.HashJoin: _hash_join,
-    physical.Spool: lambda node: ("Hold", {}),
-    physical.PhysicalLimit: lambda node: (
-        "Limit",
-        {"count": _optional(node.count), "offset": _optional(node.offset)},
-    ),
-    physical.NarrowedFragment: _narrowed,
-    physical.PhysicalRecursion: lambda node: (
-        "Recursion",
-        {"rows": "each once" if node.distinct else ""},
-    ),
-    physical.PhysicalSeries: lambda node: (
-        "Generate_series per row",
-        {"arguments": outer_texts(node.arguments), "outer": _yes(node.outer)},
-    ),
-    physical.PhysicalSetOperation: lambda node: (
-        node.operation.capitalize() + (" all" if node.all else ""),
-        {},
-    ),
-    physical.PhysicalSort: lambda node: ("Sort", {"by": outer_texts(node.keys)}),
-    physical.TopN: lambda node: (
-        "Top",
-        {
-            "count": outer_text(node.count),
-            "offset": _optional(node.offset),
-            "by": outer_texts(node.keys),
-        },
-    ),
-    physical.PhysicalUnion: lambda node: ("Union all", {}),
-    physical.PhysicalUnnest: lambda node: (
-        "Unnest",
-        {"array": outer_texts((node.array, *node.more)), "outer": _yes(node.outer)},
-    ),
-    physical.PhysicalValues: lambda node: ("Values", {"columns": _names(node.fields)}),
-    physical.PhysicalWindow: _window,
-    physical_streams.PhysicalAsOfJoin: _as_of_join,
-    physical_streams.PhysicalAssignWindows: _assign_windows,
-    physical_streams.FramedAggregate: _framed_aggregate,
-    physical_streams.PhysicalImposeOrder: lambda node: (
-        "Impose order",
-        {"watermark": _watermark(node.time)},
-    ),
-    physical_streams.IntervalJoin: _stream_join,
-    physical_streams.LateFilter: _late_filter,
-    physical_streams.LookupJoin: _lookup_join,
-    physical_streams.SessionAggregate: _session_aggregate,
-    physical_streams.SessionRows: _session_rows,
-    physical_streams.EventTimeAggregate: _event_time_aggregate,
-    physical_streams.WindowJoin: _stream_join,
-    physical_streams.EventTimeSort: lambda node: (
-        "Sort",
-        {"by": outer_texts(node.keys), "complete": "by the watermark"} | _late(node.late),
-    ),
-    physical_streams.EventTimeWindow: _event_time_window,
-}
+IDENTITY.add_all(
+    {
+        physical.Calc: _calc,
+        physical.PhysicalExpand: _expand,
+        physical.PhysicalFragment: _fragment,
+        physical.PhysicalGenerate: lambda node: (
+            node.function.capitalize(),
+            {"arguments": outer_texts(node.arguments)},
+        ),
+        physical.PhysicalGroupLimit: lambda node: (
+            "Limit per group",
+            {
+                "of": outer_texts(node.keys),
+                "by": outer_texts(node.order),
+                "count": _optional(node.count),
+                "offset": _optional(node.offset),
+            },
+        ),
+        physical.HashAggregate: _aggregate,
+        physical.HashJoin: _hash_join,
+        physical.Spool: lambda node: ("Hold", {}),
+        physical.PhysicalLimit: lambda node: (
+            "Limit",
+            {"count": _optional(node.count), "offset": _optional(node.offset)},
+        ),
+        physical.NarrowedFragment: _narrowed,
+        physical.PhysicalRecursion: lambda node: (
+            "Recursion",
+            {"rows": "each once" if node.distinct else ""},
+        ),
+        physical.PhysicalSetOperation: lambda node: (
+            node.operation.capitalize() + (" all" if node.all else ""),
+            {},
+        ),
+        physical.PhysicalSort: lambda node: ("Sort", {"by": outer_texts(node.keys)}),
+        physical.TopN: lambda node: (
+            "Top",
+            {
+                "count": outer_text(node.count),
+                "offset": _optional(node.offset),
+                "by": outer_texts(node.keys),
+            },
+        ),
+        physical.PhysicalUnion: lambda node: ("Union all", {}),
+        physical.PhysicalValues: lambda node: ("Values", {"columns": _names(node.fields)}),
+        physical.PhysicalWindow: _window,
+        physical_streams.PhysicalAsOfJoin: _as_of_join,
+        physical_streams.PhysicalAssignWindows: _assign_windows,
+        physical_streams.FramedAggregate: _framed_aggregate,
+        physical_streams.PhysicalImposeOrder: lambda node: (
+            "Impose order",
+            {"watermark": _watermark(node.time)},
+        ),
+        physical_streams.IntervalJoin: _stream_join,
+        physical_streams.LateFilter: _late_filter,
+        physical_streams.LookupJoin: _lookup_join,
+        physical_streams.SessionAggregate: _session_aggregate,
+        physical_streams.SessionRows: _session_rows,
+        physical_streams.EventTimeAggregate: _event_time_aggregate,
+        physical_streams.WindowJoin: _stream_join,
+        physical_streams.EventTimeSort: lambda node: (
+            "Sort",
+            {"by": outer_texts(node.keys), "complete": "by the watermark"} | _late(node.late),
+        ),
+        physical_streams.EventTimeWindow: _event_time_window,
+    }
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from runnel.columns.type_records import type_spelling
 from runnel.expressions.nodes import Column
+from runnel.planner.operators.passes import STATE_COLUMNS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, unique_names
@@ -42,30 +43,46 @@ def _side(node: Physical, place: int) -> str:
 def _below(node: Physical, place: int) -> tuple[str, Physical, int] | None:
     """Where a column of a node comes from: the name of the side, the input and the column there;
     None where it is made here."""
-    match node:
-        case (
-            physical_streams.PhysicalImposeOrder()
-            | physical_streams.EventTimeSort()
-            | physical.Spool()
-        ):
-            return "", node.input, place
-        case physical.Calc():
-            item = None if node.projections is None else node.projections[place]
-            index = item.index if isinstance(item, Column) else place
-            return ("", node.input, index) if item is None or isinstance(item, Column) else None
-        case physical.Shared():
-            return "", node.shared, place
-        case physical_streams.StreamJoin() | physical_streams.PhysicalAsOfJoin():
-            return _of_join(("left.", node.left), ("right.", node.right), node.columns, place)
-        case physical.HashJoin():
-            return _of_join(("", node.probe), ("table.", node.build), node.columns, place)
-        case physical_streams.LookupJoin():
-            index = place if node.columns is None else node.columns[place]
-            return ("", node.input, index) if index < len(node.input.fields) else None
-    return None
+    rule = STATE_COLUMNS.find(node)
+    return None if rule is None else rule(node, place)
 
 
-def _of_join(
+Side = tuple[str, Physical, int]
+"""The name of the side of a join, the input, and the index of the column there."""
+
+
+def of_input(node: physical.SingleInput, index: int) -> Side:
+    """For a node with the columns of its input."""
+    return "", node.input, index
+
+
+def _calc(node: physical.Calc, index: int) -> Side | None:
+    if node.projections is None:
+        return "", node.input, index
+    item = node.projections[index]
+    return ("", node.input, item.index) if isinstance(item, Column) else None
+
+
+def _shared(node: physical.Shared, index: int) -> Side:
+    return "", node.shared, index
+
+
+def _of_streams(
+    node: physical_streams.StreamJoin | physical_streams.PhysicalAsOfJoin, index: int
+) -> Side | None:
+    return of_join(("left.", node.left), ("right.", node.right), node.columns, index)
+
+
+def _hash_join(node: physical.HashJoin, index: int) -> Side | None:
+    return of_join(("", node.probe), ("table.", node.build), node.columns, index)
+
+
+def _lookup_join(node: physical_streams.LookupJoin, index: int) -> Side | None:
+    own = index if node.columns is None else node.columns[index]
+    return ("", node.input, own) if own < len(node.input.fields) else None
+
+
+def of_join(
     left: tuple[str, Physical],
     right: tuple[str, Physical],
     columns: tuple[int, ...] | None,
@@ -76,3 +93,19 @@ def _of_join(
     if index < width:
         return (*left, index)
     return (*right, index - width) if index - width < len(right[1].fields) else None
+
+
+STATE_COLUMNS.add_all(
+    {
+        physical_streams.PhysicalImposeOrder: of_input,
+        physical_streams.EventTimeSort: of_input,
+        physical.Spool: of_input,
+        physical.Calc: _calc,
+        physical.Shared: _shared,
+        physical_streams.IntervalJoin: _of_streams,
+        physical_streams.WindowJoin: _of_streams,
+        physical_streams.PhysicalAsOfJoin: _of_streams,
+        physical.HashJoin: _hash_join,
+        physical_streams.LookupJoin: _lookup_join,
+    }
+)

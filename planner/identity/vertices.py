@@ -13,8 +13,9 @@ from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.planner.identity.expressions import outer_text, outer_texts, text
 from runnel.planner.identity.nodes import EMISSION, LATE, columns_text, keeps, node_text, types_text
 from runnel.planner.identity.state_columns import state_columns
+from runnel.planner.lower import lower as _lower  # noqa: F401
 from runnel.planner.lower.dag_builder import WRITE, Lowering, VertexOutput
-from runnel.planner.lower.lower import RULES
+from runnel.planner.operators.passes import STATE_FORMS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, column_names
@@ -23,19 +24,10 @@ from runnel.relation.state_identity import Form, StateSignature, StateWindows
 from runnel.relation.streams import WindowKind, WindowShape
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 
-_BUFFERING_ROWS = (
-    physical_streams.IntervalJoin,
-    physical_streams.WindowJoin,
-    physical_streams.PhysicalAsOfJoin,
-    physical_streams.EventTimeWindow,
-    physical_streams.EventTimeSort,
-)
-"""What keeps rows of its inputs as they are."""
-
 
 def state_signatures(plan: Physical, parallelism: int) -> dict[str, StateSignature]:
     """The meanings of the vertices of a plan, by name."""
-    recording = _Recording(parallelism, RULES)
+    recording = _Recording(parallelism)
     recording.lower(plan)
     return recording.meanings
 
@@ -91,7 +83,7 @@ def _signature(node: Physical) -> StateSignature:
     if isinstance(node, physical.Write):
         return _written(node.table, _watermarks(node))
     form, windows, same = _state_of(node)
-    holds_rows = isinstance(node, (*_BUFFERING_ROWS, physical_streams.SessionRows))
+    holds_rows = form in (Form.ROWS, Form.SESSION_ROWS)
     return StateSignature(
         text=_whole_text(node),
         name=node.state_name or "",
@@ -122,50 +114,54 @@ def _whole_text(node: Physical) -> str:
     return f"{node_text(node)} of {types_text(node.fields)}{over}"
 
 
-def _state_of(node: Physical) -> tuple[Form, StateWindows | None, dict[str, str]]:
+StateForm = tuple[Form, StateWindows | None, dict[str, str]]
+
+
+def _state_of(node: Physical) -> StateForm:
     """The form of a node's state, its windows, and what may not change, part by part."""
-    if isinstance(node, physical_streams.SessionAggregate):
-        partition = outer_texts(node.keys[place] for place in node.partition)
-        same = {**_grouped(node.keys, node.aggregates, node.time), "of": partition}
-        return Form.SESSIONS, _sessions(node.gap, node.time.type, node.every, node.lateness), same
-    if isinstance(node, physical_streams.SessionRows):
-        same = {
-            "time": text(node.time),
-            "of": outer_texts(node.keys),
-            "columns": columns_text(node.input.fields),
-        }
-        return Form.SESSION_ROWS, _sessions(node.gap, node.time.type), same
-    if isinstance(node, physical_streams.FramedAggregate):
-        same = _grouped((), node.aggregates, node.time)
-        return Form.FRAMES, _windows(node, node.columns), same
-    if isinstance(node, physical_streams.EventTimeAggregate) and node.windowed is None:
+    rule = STATE_FORMS.find(node)
+    if rule is not None:
+        return rule(node)
+    text = f"{node_text(node, (LATE, *EMISSION))} of {types_text(node.fields)}"
+    return Form.OTHER, None, {"": text}
+
+
+def _session_aggregate(node: physical_streams.SessionAggregate) -> StateForm:
+    partition = outer_texts(node.keys[place] for place in node.partition)
+    same = {**_grouped(node.keys, node.aggregates, node.time), "of": partition}
+    return Form.SESSIONS, _sessions(node.gap, node.time.type, node.every, node.lateness), same
+
+
+def _session_rows(node: physical_streams.SessionRows) -> StateForm:
+    same = {
+        "time": text(node.time),
+        "of": outer_texts(node.keys),
+        "columns": columns_text(node.input.fields),
+    }
+    return Form.SESSION_ROWS, _sessions(node.gap, node.time.type), same
+
+
+def _framed_aggregate(node: physical_streams.FramedAggregate) -> StateForm:
+    same = _grouped((), node.aggregates, node.time)
+    return Form.FRAMES, _windows(node, node.columns), same
+
+
+def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> StateForm:
+    found = node.windowed
+    if found is None:
         bounded = node.keys[node.bounds[0][0]]
         return Form.GROUPS, _without_windows(node), _grouped(node.keys, node.aggregates, bounded)
-    if isinstance(node, physical_streams.EventTimeAggregate):
-        assert node.windowed is not None
-        found = node.windowed
-        is_overlapping = (
-            found.shape.kind is not WindowKind.TUMBLE and found.shape.size > found.shape.step
-        )
-        windows = _windows(found, found.columns, node.every, node.lateness)
-        return (
-            Form.WINDOWS if is_overlapping else Form.GROUPS,
-            windows,
-            _grouped((), found.aggregates, found.time),
-        )
-    if isinstance(node, _BUFFERING_ROWS):
-        return Form.ROWS, None, {"": _rows_text(node)}
-    if isinstance(node, physical_streams.LateFilter):
-        return (
-            Form.OTHER,
-            None,
-            {"": "late filter"},
-        )  # it keeps watermarks, whatever is bounded by them
-    return (
-        Form.OTHER,
-        None,
-        {"": f"{node_text(node, (LATE, *EMISSION))} of {types_text(node.fields)}"},
+    is_overlapping = (
+        found.shape.kind is not WindowKind.TUMBLE and found.shape.size > found.shape.step
     )
+    windows = _windows(found, found.columns, node.every, node.lateness)
+    form = Form.WINDOWS if is_overlapping else Form.GROUPS
+    return form, windows, _grouped((), found.aggregates, found.time)
+
+
+def buffered_rows(node: Physical) -> StateForm:
+    """For an operator that buffers rows of its inputs as they are."""
+    return Form.ROWS, None, {"": _rows_text(node)}
 
 
 def _rows_text(node: Physical) -> str:
@@ -287,3 +283,20 @@ def _below(node: Physical) -> Iterator[Physical]:
     for item in node.inputs:
         yield item
         yield from _below(item)
+
+
+STATE_FORMS.add_all(
+    {
+        physical_streams.SessionAggregate: _session_aggregate,
+        physical_streams.SessionRows: _session_rows,
+        physical_streams.FramedAggregate: _framed_aggregate,
+        physical_streams.EventTimeAggregate: _event_time_aggregate,
+        physical_streams.IntervalJoin: buffered_rows,
+        physical_streams.WindowJoin: buffered_rows,
+        physical_streams.PhysicalAsOfJoin: buffered_rows,
+        physical_streams.EventTimeWindow: buffered_rows,
+        physical_streams.EventTimeSort: buffered_rows,
+        # It retains only watermarks, whatever they bound.
+        physical_streams.LateFilter: lambda node: (Form.OTHER, None, {"": "late filter"}),
+    }
+)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from runnel.base.frozen import frozen
 from runnel.connector import Source
 from runnel.dag import DAG, Edge, Supplier, Vertex, between
-from runnel.errors import internal
 from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import is_slow
+from runnel.planner.operators.passes import LOWERING
 from runnel.planner.physical.nodes import Physical, Shared, SourceScan
 from runnel.planner.physical.stream_nodes import LateOutput
 
@@ -28,10 +28,8 @@ TOP_PER_PROCESSOR = "top per processor"
 TOP = "top"
 LIMIT = "limit"
 UNION = "union"
-UNNEST = "unnest"
 EXPAND = "expand"
 WINDOW = "window"
-SERIES = "series"
 LIMIT_PER_GROUP = "limit per group"
 RECURSION = "recursion"
 LATE_ROWS = "late rows"
@@ -59,10 +57,6 @@ class VertexOutput:
     names: tuple[str, ...]
 
 
-Rule: TypeAlias = "Callable[[Lowering, Any], VertexOutput]"
-"""Makes the vertices of a node, and of those below it."""
-
-
 class SharedOutputs(Protocol):
     """The vertices that several others read."""
 
@@ -74,10 +68,9 @@ class SharedOutputs(Protocol):
 
 
 class Lowering:
-    """The DAG under construction. `rules` say for each class of nodes what makes its vertices."""
+    """The DAG under construction."""
 
-    def __init__(self, parallelism: int, rules: Mapping[type[Physical], Rule]) -> None:
-        self._rules = rules
+    def __init__(self, parallelism: int) -> None:
         self.dag = DAG()
         self.parallelism = parallelism
         self.shared: SharedOutputs | None = None
@@ -87,12 +80,11 @@ class Lowering:
         self._state_names: list[str | None] = []
 
     def lower(self, node: Physical) -> VertexOutput:
-        rule = self._rules.get(type(node))
-        if rule is None:
-            raise internal(f"no vertex for {type(node).__name__}")
+        rule = LOWERING.rule(node)
         self._state_names.append(node.state_name)
         try:
-            return rule(self, node)
+            made: VertexOutput = rule(self, node)
+            return made
         finally:
             self._state_names.pop()
 

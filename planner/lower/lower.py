@@ -34,22 +34,20 @@ from runnel.planner.lower.dag_builder import (
     LOOK_UP,
     RECURSION,
     SCAN,
-    SERIES,
     SESSION,
     SORT,
     TOP,
     TOP_PER_PROCESSOR,
     UNION,
-    UNNEST,
     VALUES,
     WINDOW,
     WRITE,
     Lowering,
-    Rule,
     VertexOutput,
     key_names,
     source_of,
 )
+from runnel.planner.operators.passes import LOWERING
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.choose import needed_rows
@@ -65,7 +63,7 @@ PROBE_PRIORITY = 1
 def lower(plan: Physical, parallelism: int) -> DAG:
     """The DAG that runs a physical plan on `parallelism` worker threads and hands its rows to the
     job's results."""
-    lowering = Lowering(parallelism, RULES)
+    lowering = Lowering(parallelism)
     rows = lowering.lower(plan)
     lowering.follow(rows, "result", result_sink(), 1)
     if lowering.shared is not None:
@@ -373,15 +371,6 @@ def _set_operation(to: Lowering, node: physical.PhysicalSetOperation) -> VertexO
     return VertexOutput(vertex, False, names)
 
 
-def _unnest(to: Lowering, node: physical.PhysicalUnnest) -> VertexOutput:
-    from runnel.processors.unnest import unnest
-
-    rows = to.lower(node.input)
-    names = column_names(node.fields)
-    supplier = unnest(node.array, node.outer, node.ordinality, names, node.columns, node.more)
-    return to.follow(rows, UNNEST, supplier, to.beside(rows), names)
-
-
 def _expand(to: Lowering, node: physical.PhysicalExpand) -> VertexOutput:
     from runnel.processors.expand import expand
 
@@ -409,18 +398,6 @@ def _event_time_window(to: Lowering, node: physical_streams.EventTimeWindow) -> 
         rows, WINDOW, event_time_window_of(node, names), key_names(node.keys, rows.names), names
     )
     return to.with_late(window, node.late)
-
-
-def _series(to: Lowering, node: physical.PhysicalSeries) -> VertexOutput:
-    from runnel.processors.series import series
-
-    rows = to.lower(node.input)
-    names = column_names(node.fields)
-    has_ordinality = node.ordinality is not None
-    supplier = series(
-        node.arguments, names, outer=node.outer, ordinality=has_ordinality, columns=node.columns
-    )
-    return to.follow(rows, SERIES, supplier, to.beside(rows), names)
 
 
 def _group_limit(to: Lowering, node: physical.PhysicalGroupLimit) -> VertexOutput:
@@ -457,41 +434,41 @@ def _write(to: Lowering, node: physical.Write) -> VertexOutput:
     )
 
 
-RULES: dict[type[Physical], Rule] = {
-    physical.SourceScan: _scan,
-    physical.IndexScan: _index_scan,
-    physical.Shared: _shared,
-    physical.Spool: _spool,
-    physical.PhysicalFragment: _fragment,
-    physical.NarrowedFragment: _narrowed,
-    physical_streams.PhysicalImposeOrder: _impose_order,
-    physical_streams.PhysicalAssignWindows: _assign_windows,
-    physical_streams.SessionRows: _session_rows,
-    physical.PhysicalValues: _values,
-    physical.PhysicalGenerate: _generate,
-    physical.Calc: _calc,
-    physical.HashAggregate: _aggregate,
-    physical_streams.EventTimeAggregate: _stream_aggregate,
-    physical_streams.FramedAggregate: _stream_aggregate,
-    physical_streams.SessionAggregate: _stream_aggregate,
-    physical.HashJoin: _join,
-    physical_streams.IntervalJoin: _interval_join,
-    physical_streams.PhysicalAsOfJoin: _as_of_join,
-    physical_streams.WindowJoin: _window_join,
-    physical_streams.LookupJoin: _lookup_join,
-    physical.PhysicalSort: _sort,
-    physical_streams.EventTimeSort: _event_time_sort,
-    physical_streams.LateFilter: _late_filter,
-    physical.TopN: _top,
-    physical.PhysicalLimit: _limit,
-    physical.PhysicalUnion: _union,
-    physical.PhysicalSetOperation: _set_operation,
-    physical.PhysicalUnnest: _unnest,
-    physical.PhysicalExpand: _expand,
-    physical.PhysicalWindow: _window,
-    physical_streams.EventTimeWindow: _event_time_window,
-    physical.PhysicalSeries: _series,
-    physical.PhysicalRecursion: _recursion,
-    physical.PhysicalGroupLimit: _group_limit,
-    physical.Write: _write,
-}
+LOWERING.add_all(
+    {
+        physical.SourceScan: _scan,
+        physical.IndexScan: _index_scan,
+        physical.Shared: _shared,
+        physical.Spool: _spool,
+        physical.PhysicalFragment: _fragment,
+        physical.NarrowedFragment: _narrowed,
+        physical_streams.PhysicalImposeOrder: _impose_order,
+        physical_streams.PhysicalAssignWindows: _assign_windows,
+        physical_streams.SessionRows: _session_rows,
+        physical.PhysicalValues: _values,
+        physical.PhysicalGenerate: _generate,
+        physical.Calc: _calc,
+        physical.HashAggregate: _aggregate,
+        physical_streams.EventTimeAggregate: _stream_aggregate,
+        physical_streams.FramedAggregate: _stream_aggregate,
+        physical_streams.SessionAggregate: _stream_aggregate,
+        physical.HashJoin: _join,
+        physical_streams.IntervalJoin: _interval_join,
+        physical_streams.PhysicalAsOfJoin: _as_of_join,
+        physical_streams.WindowJoin: _window_join,
+        physical_streams.LookupJoin: _lookup_join,
+        physical.PhysicalSort: _sort,
+        physical_streams.EventTimeSort: _event_time_sort,
+        physical_streams.LateFilter: _late_filter,
+        physical.TopN: _top,
+        physical.PhysicalLimit: _limit,
+        physical.PhysicalUnion: _union,
+        physical.PhysicalSetOperation: _set_operation,
+        physical.PhysicalExpand: _expand,
+        physical.PhysicalWindow: _window,
+        physical_streams.EventTimeWindow: _event_time_window,
+        physical.PhysicalRecursion: _recursion,
+        physical.PhysicalGroupLimit: _group_limit,
+        physical.Write: _write,
+    }
+)

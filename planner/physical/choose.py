@@ -8,9 +8,8 @@ operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from runnel.catalog import Snapshot
 from runnel.connector import (
@@ -22,11 +21,12 @@ from runnel.connector import (
     WritableTable,
 )
 from runnel.deadline import check_time
-from runnel.errors import NotSupportedError, internal
+from runnel.errors import NotSupportedError
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
 from runnel.foreign.fragment import Fragment, FragmentSource
 from runnel.planner.estimates import estimate, literal_count
+from runnel.planner.operators.passes import CHOICES, NARROWABLE
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.index_choice import IndexOrderColumn, choose_index
@@ -40,23 +40,18 @@ from runnel.relation.subqueries import (
     CommonRows,
     GroupLimit,
     Recursion,
-    Series,
-    UnnestTogether,
     WorkingTable,
 )
 from runnel.sqltypes import BIGINT
 
-Narrowable: TypeAlias = (
-    physical.HashJoin
-    | physical_streams.IntervalJoin
-    | physical_streams.PhysicalAsOfJoin
-    | physical_streams.WindowJoin
-    | physical_streams.LookupJoin
-    | physical.PhysicalUnnest
-    | physical.PhysicalSeries
-    | physical_streams.PhysicalAssignWindows
+NARROWABLE.add_classes(
+    physical.HashJoin,
+    physical_streams.IntervalJoin,
+    physical_streams.PhysicalAsOfJoin,
+    physical_streams.WindowJoin,
+    physical_streams.LookupJoin,
+    physical_streams.PhysicalAssignWindows,
 )
-"""The operators that can drop columns from their output."""
 
 PARTITION_BUILD_ROWS = 100_000
 """Number of rows from which the build side of a join is partitioned by key, instead of sent whole
@@ -69,10 +64,7 @@ _NEEDS_PARTITIONS = (JoinKind.RIGHT, JoinKind.FULL)
 def choose(relation: Relation, snapshot: Snapshot) -> Physical:
     """The physical plan of a query, without the operator that receives its rows."""
     check_time()
-    rule = _CHOICES.get(type(relation))
-    if rule is None:
-        raise internal(f"no operator for {type(relation).__name__}")
-    chosen: Physical = rule(relation, snapshot)
+    chosen: Physical = CHOICES.rule(relation)(relation, snapshot)
     return _named(chosen, relation.state_name) if relation.state_name else chosen
 
 
@@ -188,7 +180,7 @@ def _fused(
             condition=conjunction(parts),
             projections=_unless_identity(projections, len(request.columns)),
         )
-    if isinstance(below, Narrowable):
+    if below in NARROWABLE:
         below, condition, projections = _narrowed(below, condition, projections)
     projections = _unless_identity(projections, len(below.fields))
     if condition is None and projections is None:
@@ -203,8 +195,8 @@ def _fused(
 
 
 def _narrowed(
-    below: Narrowable, condition: Expression | None, projections: tuple[Expression, ...] | None
-) -> tuple[Narrowable, Expression | None, tuple[Expression, ...] | None]:
+    below: Any, condition: Expression | None, projections: tuple[Expression, ...] | None
+) -> tuple[Any, Expression | None, tuple[Expression, ...] | None]:
     """An operator that returns only the columns that are read above it, and the condition and
     projections above over those columns. A projection that only selects columns is left to it."""
     if projections is None or below.columns is not None:
@@ -220,7 +212,7 @@ def _narrowed(
     return _giving(below, kept), condition, tuple(renumber(item, places) for item in projections)
 
 
-def _giving(below: Narrowable, columns: list[int]) -> Narrowable:
+def _giving(below: Any, columns: list[int]) -> Any:
     return replace(below, fields=tuple(below.fields[i] for i in columns), columns=tuple(columns))
 
 
@@ -439,17 +431,6 @@ def _set_operation(node: logical.SetOperation, snapshot: Snapshot) -> Physical:
     )
 
 
-def _unnest(node: logical.Unnest, snapshot: Snapshot) -> Physical:
-    return physical.PhysicalUnnest(
-        fields=node.fields,
-        rows=estimate(node),
-        input=choose(node.input, snapshot),
-        array=node.array,
-        outer=node.outer,
-        ordinality=node.ordinality,
-    )
-
-
 def _expand(node: logical.Expand, snapshot: Snapshot) -> Physical:
     fields, rows, below = node.fields, estimate(node), choose(node.input, snapshot)
     return physical.PhysicalExpand(
@@ -500,29 +481,6 @@ def _partitioned(call: WindowCall, key: Expression, column: Column) -> WindowCal
     )
 
 
-def _unnest_together(node: UnnestTogether, snapshot: Snapshot) -> Physical:
-    return physical.PhysicalUnnest(
-        fields=node.fields,
-        rows=estimate(node),
-        input=choose(node.input, snapshot),
-        array=node.arrays[0],
-        outer=node.outer,
-        ordinality=node.ordinality,
-        more=node.arrays[1:],
-    )
-
-
-def _series(node: Series, snapshot: Snapshot) -> Physical:
-    return physical.PhysicalSeries(
-        fields=node.fields,
-        rows=estimate(node),
-        input=choose(node.input, snapshot),
-        arguments=node.arguments,
-        outer=node.outer,
-        ordinality=node.ordinality,
-    )
-
-
 def _recursion(node: Recursion, snapshot: Snapshot) -> Physical:
     # Loaded on first use: few statements have a recursion.
     from runnel.planner.physical.recursion import choose_recursion
@@ -550,31 +508,32 @@ def needed_rows(count: Expression, offset: Expression | None) -> Expression:
     return Call(function="add", arguments=(count, offset), type=count.type)
 
 
-_CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
-    Fragment: _fragment,
-    logical.Scan: _scan,
-    logical.Filter: _calc,
-    logical.Project: _calc,
-    logical.Values: _values,
-    logical.Generate: _generate,
-    logical.Aggregate: _aggregate,
-    logical.Join: _join,
-    AsOfJoin: _as_of_join,
-    logical.Sort: _sort,
-    logical.Limit: _limit,
-    logical.Union: _union,
-    logical.SetOperation: _set_operation,
-    logical.Unnest: _unnest,
-    logical.Expand: _expand,
-    Window: _window,
-    Recursion: _recursion,
-    WorkingTable: lambda node, _: physical.PhysicalWorkingTable(fields=node.fields, name=node.name),
-    CommonRows: lambda node, _: physical.PhysicalCommonRows(
-        fields=node.fields, rows=node.rows, number=node.number
-    ),
-    Series: _series,
-    UnnestTogether: _unnest_together,
-    GroupLimit: _group_limit,
-    ImposeOrder: _impose_order,
-    AssignWindows: _assign_windows,
-}
+CHOICES.add_all(
+    {
+        Fragment: _fragment,
+        logical.Scan: _scan,
+        logical.Filter: _calc,
+        logical.Project: _calc,
+        logical.Values: _values,
+        logical.Generate: _generate,
+        logical.Aggregate: _aggregate,
+        logical.Join: _join,
+        AsOfJoin: _as_of_join,
+        logical.Sort: _sort,
+        logical.Limit: _limit,
+        logical.Union: _union,
+        logical.SetOperation: _set_operation,
+        logical.Expand: _expand,
+        Window: _window,
+        Recursion: _recursion,
+        WorkingTable: lambda node, _: physical.PhysicalWorkingTable(
+            fields=node.fields, name=node.name
+        ),
+        CommonRows: lambda node, _: physical.PhysicalCommonRows(
+            fields=node.fields, rows=node.rows, number=node.number
+        ),
+        GroupLimit: _group_limit,
+        ImposeOrder: _impose_order,
+        AssignWindows: _assign_windows,
+    }
+)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runnel.expressions.nodes import Column, Expression, Literal
+from runnel.planner.operators.passes import LATE_ROWS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
@@ -88,28 +89,41 @@ def _is_of_sessions(rows: Physical) -> bool:
 def passing_late(rows: Physical) -> Physical:
     """The rows, including rows that are late for a SESSION below; the same node if there is none.
     Joins with tables and UNION ALL pass such rows on."""
-    if isinstance(rows, physical_streams.SessionRows):
-        return rows if rows.bound is None else replace(rows, passes_late=True)
-    if isinstance(rows, physical.PhysicalUnion):
-        branches = tuple(map(passing_late, rows.parts))
-        return (
-            rows
-            if all(new is old for new, old in zip(branches, rows.parts, strict=True))
-            else replace(rows, parts=branches)
-        )
-    if isinstance(rows, physical.HashJoin):
-        probe = passing_late(rows.probe)
-        return rows if probe is rows.probe else replace(rows, probe=probe)
-    if isinstance(
-        rows,
-        physical.Calc
-        | physical.PhysicalExpand
-        | physical.PhysicalUnnest
-        | physical_streams.LookupJoin,
-    ):
-        below = passing_late(rows.input)
-        return rows if below is rows.input else replace(rows, input=below)
-    return rows
+    rule = LATE_ROWS.find(rows)
+    return rows if rule is None else rule(rows)
+
+
+def _session_rows(node: physical_streams.SessionRows) -> Physical:
+    return node if node.bound is None else replace(node, passes_late=True)
+
+
+def _union(node: physical.PhysicalUnion) -> Physical:
+    branches = tuple(map(passing_late, node.parts))
+    is_same = all(new is old for new, old in zip(branches, node.parts, strict=True))
+    return node if is_same else replace(node, parts=branches)
+
+
+def _hash_join(node: physical.HashJoin) -> Physical:
+    probe = passing_late(node.probe)
+    return node if probe is node.probe else replace(node, probe=probe)
+
+
+def of_input(node: physical.SingleInput) -> Physical:
+    """For a node that passes the late rows of its input on."""
+    below = passing_late(node.input)
+    return node if below is node.input else replace(node, input=below)
+
+
+LATE_ROWS.add_all(
+    {
+        physical_streams.SessionRows: _session_rows,
+        physical.PhysicalUnion: _union,
+        physical.HashJoin: _hash_join,
+        physical.Calc: of_input,
+        physical.PhysicalExpand: of_input,
+        physical_streams.LookupJoin: of_input,
+    }
+)
 
 
 def set_number(rows: Physical, keys: tuple[Expression, ...]) -> int | None:

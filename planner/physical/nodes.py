@@ -9,7 +9,7 @@ whether an operator runs in one stage or two, and how rows travel between its pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
@@ -37,9 +37,12 @@ if TYPE_CHECKING:
 class Physical:
     """The base of all physical nodes.
 
+    family: as in Relation.
     rows: the estimated number of rows of the result; None: unknown.
     state_name: as in Relation.
     """
+
+    family: ClassVar[str] = ""
 
     fields: tuple[Field, ...]
     rows: int | None = None
@@ -281,23 +284,6 @@ class PhysicalSetOperation(TwoInputs):
 
 
 @frozen(kw_only=True)
-class PhysicalUnnest(SingleInput):
-    """Each row, repeated for every element of `array`.
-
-    outer: whether a row without elements is retained.
-    ordinality: the name of a column with the element's number, or None.
-    columns: the indexes of the input's columns that are returned, before the elements; None: all.
-    more: further arrays, whose elements are further columns.
-    """
-
-    array: Expression
-    outer: bool
-    ordinality: str | None
-    columns: tuple[int, ...] | None = None
-    more: tuple[Expression, ...] = ()
-
-
-@frozen(kw_only=True)
 class PhysicalExpand(SingleInput):
     """Each row, repeated for each list of `projections`; `of_sets` is as in the relational node."""
 
@@ -326,17 +312,6 @@ class PhysicalWindow(SingleInput):
     width: int
     keys: tuple[Column, ...] = ()
     most: MostRows | None = None
-
-
-@frozen(kw_only=True)
-class PhysicalSeries(SingleInput):
-    """Each row, repeated for every value of the series (start, stop, step) in `arguments`. The
-    columns of the result are as in Unnest."""
-
-    arguments: tuple[Expression, ...]
-    outer: bool
-    ordinality: str | None
-    columns: tuple[int, ...] | None = None
 
 
 @frozen(kw_only=True)

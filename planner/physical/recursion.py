@@ -7,12 +7,12 @@ stages. If a stage is a join, its other side is computed once, before the first 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 
 from runnel.errors import NotSupportedError, Position
 from runnel.planner.estimates import estimate
+from runnel.planner.operators.passes import STAGES
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, column_names
@@ -33,7 +33,7 @@ def choose_recursion(node: Recursion, choose: Callable[[Relation], Physical]) ->
             sides.append(below.build)
             stages.append(below)
             below = below.probe
-        elif type(below) in _STAGES and isinstance(below, physical.SingleInput):
+        elif STAGES.find(below) is not None and isinstance(below, physical.SingleInput):
             stages.append(below)
             below = below.input
         else:
@@ -74,7 +74,7 @@ def stage_definitions(node: physical.PhysicalRecursion) -> list[StageDefinition]
     definitions = []
     side = 0
     for stage in node.stages:
-        definition = _STAGES[type(stage)](stage)
+        definition = STAGES.rule(stage)(stage)
         if isinstance(stage, physical.HashJoin):
             definition = StageDefinition(definition.factory, 1, side)
             side += 1
@@ -108,24 +108,6 @@ def _join(node: physical.HashJoin) -> StageDefinition:
     )
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
     return StageDefinition(join(shape, keys, fields, column_names(node.fields)))
-
-
-def _unnest(node: physical.PhysicalUnnest) -> StageDefinition:
-    from runnel.processors.unnest import unnest
-
-    names = column_names(node.fields)
-    return StageDefinition(
-        unnest(node.array, node.outer, node.ordinality, names, node.columns, node.more)
-    )
-
-
-def _series(node: physical.PhysicalSeries) -> StageDefinition:
-    from runnel.processors.series import series
-
-    names, ordinality = column_names(node.fields), node.ordinality is not None
-    return StageDefinition(
-        series(node.arguments, names, outer=node.outer, ordinality=ordinality, columns=node.columns)
-    )
 
 
 def _expand(node: physical.PhysicalExpand) -> StageDefinition:
@@ -196,18 +178,18 @@ def _window(node: physical.PhysicalWindow) -> StageDefinition:
     )
 
 
-_STAGES: dict[type[Physical], Callable[[Any], StageDefinition]] = {
-    physical.Calc: _calc,
-    physical.HashJoin: _join,
-    physical.PhysicalUnnest: _unnest,
-    physical.PhysicalSeries: _series,
-    physical.PhysicalExpand: _expand,
-    physical.HashAggregate: _distinct,
-    physical.PhysicalSort: _sort,
-    physical.TopN: _top,
-    physical.PhysicalLimit: _limit,
-    physical.PhysicalGroupLimit: _group_limit,
-    physical.PhysicalWindow: _window,
-    physical_streams.PhysicalAssignWindows: _assign_windows,
-    physical_streams.SessionRows: _session_rows,
-}
+STAGES.add_all(
+    {
+        physical.Calc: _calc,
+        physical.HashJoin: _join,
+        physical.PhysicalExpand: _expand,
+        physical.HashAggregate: _distinct,
+        physical.PhysicalSort: _sort,
+        physical.TopN: _top,
+        physical.PhysicalLimit: _limit,
+        physical.PhysicalGroupLimit: _group_limit,
+        physical.PhysicalWindow: _window,
+        physical_streams.PhysicalAssignWindows: _assign_windows,
+        physical_streams.SessionRows: _session_rows,
+    }
+)

@@ -9,12 +9,13 @@ which a NULL would count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression, columns_of
 from runnel.foreign.fragment import Unrenderable, engine_of
+from runnel.planner.operators.passes import DYNAMIC_FILTERS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical, Shared, Spool
 from runnel.planner.physical.sharing.tables import with_inputs
@@ -152,7 +153,7 @@ def _all(node: Physical) -> list[Physical]:
 def _narrowed(node: Physical, keys: Keys, feed: _SmallSide) -> Physical | None:
     """The node over narrowed fragments; None where there are none that its `keys` can be followed
     to."""
-    rule = _RULES.get(type(node))
+    rule = DYNAMIC_FILTERS.find(node)
     return (
         None
         if rule is None or any(map(can_fail, keys)) or any(map(is_volatile, keys))
@@ -264,14 +265,16 @@ def _read(keys: Sequence[Expression]) -> set[int]:
     return set().union(*map(columns_of, keys))
 
 
-_RULES: dict[type[Physical], Callable[..., Physical | None]] = {
-    physical.PhysicalFragment: _fragment,
-    physical.NarrowedFragment: _fragment,
-    physical.SourceScan: _scan,
-    physical.Calc: _calc,
-    physical.PhysicalSort: _same,
-    physical.HashAggregate: _aggregate,
-    physical.PhysicalWindow: _window,
-    physical.PhysicalUnion: _union,
-    physical.HashJoin: _join,
-}
+DYNAMIC_FILTERS.add_all(
+    {
+        physical.PhysicalFragment: _fragment,
+        physical.NarrowedFragment: _fragment,
+        physical.SourceScan: _scan,
+        physical.Calc: _calc,
+        physical.PhysicalSort: _same,
+        physical.HashAggregate: _aggregate,
+        physical.PhysicalWindow: _window,
+        physical.PhysicalUnion: _union,
+        physical.HashJoin: _join,
+    }
+)

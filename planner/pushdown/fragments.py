@@ -15,6 +15,7 @@ from runnel.catalog import Snapshot
 from runnel.connector import IndexedTable
 from runnel.deadline import check_time
 from runnel.foreign.fragment import Fragment, FragmentEngine, Unrenderable, engine_of
+from runnel.planner.operators.passes import FRAGMENT_INPUTS
 from runnel.planner.physical.index_choice import choose_index
 from runnel.planner.pushdown.memory_need import too_large
 from runnel.planner.rules.group_reduction import reduce_groups
@@ -30,16 +31,15 @@ from runnel.relation.nodes import (
     SetOperation,
     Sort,
     Union,
-    Unnest,
     walk,
 )
 from runnel.relation.over import Window
-from runnel.relation.subqueries import GroupLimit, Series
+from runnel.relation.subqueries import GroupLimit
 
 if TYPE_CHECKING:
     from runnel.planner.environment import Pushdown
 
-_OPEN = (
+FRAGMENT_INPUTS.add_classes(
     Aggregate,
     Expand,
     Filter,
@@ -47,14 +47,11 @@ _OPEN = (
     Join,
     Limit,
     Project,
-    Series,
     SetOperation,
     Sort,
     Union,
-    Unnest,
     Window,
 )
-"""Nodes whose inputs are computed once and as a whole, so that a fragment may be one of them."""
 
 
 def with_fragments(
@@ -117,7 +114,7 @@ class _Placing:
             if changed is not None:
                 self._stopped = outside
                 return changed
-        if isinstance(node, _OPEN):
+        if node in FRAGMENT_INPUTS:
             inputs = tuple(self.place(item) for item in node.inputs)
             if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
                 node = node.with_inputs(inputs)

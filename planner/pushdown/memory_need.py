@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from runnel.expressions.aggregates.registry import SPREADS
 from runnel.planner.estimates import estimate, literal_count
+from runnel.planner.operators.passes import BLOCKING, MOST_ROWS
 from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
@@ -22,6 +23,7 @@ from runnel.relation.nodes import (
     Relation,
     Scan,
     SetOperation,
+    Single,
     Sort,
     Union,
     walk,
@@ -75,7 +77,7 @@ def too_large(relation: Relation, room: int) -> str | None:
     }
     hashed = 0
     for node in walk(relation):
-        action = None if id(node) in kept else _blocking_action(node)
+        action = None if id(node) in kept else _action(node)
         if action is None:
             continue
         held = sum(map(_bytes, node.inputs))
@@ -106,24 +108,30 @@ def _keeps_few(node: Limit) -> bool:
     return count is not None and offset is not None and count + offset <= SMALL_SORT
 
 
-def _blocking_action(node: Relation) -> str | None:
-    """What a node does that holds all of its input; None for one that doesn't."""
-    if isinstance(node, Aggregate):
-        small = all(
-            call.function in _SMALL_STATES and not (call.distinct or call.order)
-            for call in node.aggregates
-        )
-        return None if small else "group"
-    return _HOLDING.get(type(node))
+def _action(node: Relation) -> str | None:
+    """The verb for what is done with the whole input of a node in memory; None if nothing is."""
+    rule = BLOCKING.find(node)
+    return None if rule is None else rule(node)
 
 
-_HOLDING: dict[type[Relation], str] = {
-    GroupLimit: "sort in groups",
-    Join: "join",
-    SetOperation: "compare",
-    Sort: "sort",
-    Window: "sort for OVER",
-}
+def _group(node: Aggregate) -> str | None:
+    small = all(
+        call.function in _SMALL_STATES and not (call.distinct or call.order)
+        for call in node.aggregates
+    )
+    return None if small else "group"
+
+
+BLOCKING.add_all(
+    {
+        Aggregate: _group,
+        GroupLimit: lambda node: "sort in groups",
+        Join: lambda node: "join",
+        SetOperation: lambda node: "compare",
+        Sort: lambda node: "sort",
+        Window: lambda node: "sort for OVER",
+    }
+)
 
 
 def _bytes(relation: Relation, more: int = 0) -> int:
@@ -138,25 +146,38 @@ def _width(sql_type: SqlType) -> int:
 def most_rows(relation: Relation) -> int | None:
     """How many rows can come out at most, as far as that goes without knowing values; None if
     nothing is known."""
-    if isinstance(relation, Scan):
-        rows = relation.table.row_count()
-        return rows if relation.limit is None or rows is None else min(rows, relation.limit)
-    if isinstance(relation, Aggregate) and not relation.keys:
-        return 1
-    if isinstance(relation, Limit):
-        rows, count = most_rows(relation.input), literal_count(relation.count)
-        return count if rows is None else rows if count is None else min(rows, count)
-    if isinstance(relation, Join):
-        return _pairs(relation)
-    if isinstance(relation, Union | SetOperation):
-        known = [rows for rows in map(most_rows, relation.inputs) if rows is not None]
-        return sum(known) if known else None
-    if isinstance(relation, Expand):
-        rows = most_rows(relation.input)
-        return None if rows is None else rows * len(relation.projections)
-    if isinstance(relation, Aggregate | Filter | GroupLimit | Project | Sort | Window):
-        return most_rows(relation.input)
-    return estimate(relation)
+    rule = MOST_ROWS.find(relation)
+    return estimate(relation) if rule is None else rule(relation)
+
+
+def _scan(node: Scan) -> int | None:
+    rows = node.table.row_count()
+    return rows if node.limit is None or rows is None else min(rows, node.limit)
+
+
+def _aggregate(node: Aggregate) -> int | None:
+    return most_rows(node.input) if node.keys else 1
+
+
+def _limit(node: Limit) -> int | None:
+    rows, count = most_rows(node.input), literal_count(node.count)
+    return count if rows is None else rows if count is None else min(rows, count)
+
+
+def of_all_inputs(node: Relation) -> int | None:
+    """The most rows of a node that returns rows of all its inputs."""
+    known = [rows for rows in map(most_rows, node.inputs) if rows is not None]
+    return sum(known) if known else None
+
+
+def _expand(node: Expand) -> int | None:
+    rows = most_rows(node.input)
+    return None if rows is None else rows * len(node.projections)
+
+
+def of_input(node: Single) -> int | None:
+    """The most rows of a node that has no more rows than its input."""
+    return most_rows(node.input)
 
 
 def _pairs(node: Join) -> int | None:
@@ -171,6 +192,24 @@ def _pairs(node: Join) -> int | None:
     ):
         return left
     return max(left, right) if node.left_keys else left * right
+
+
+MOST_ROWS.add_all(
+    {
+        Scan: _scan,
+        Aggregate: _aggregate,
+        Limit: _limit,
+        Join: _pairs,
+        Union: of_all_inputs,
+        SetOperation: of_all_inputs,
+        Expand: _expand,
+        Filter: of_input,
+        GroupLimit: of_input,
+        Project: of_input,
+        Sort: of_input,
+        Window: of_input,
+    }
+)
 
 
 def _megabytes(count: int) -> str:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Expression, columns_of
+from runnel.planner.operators.passes import PRUNING
 from runnel.planner.rewriting import project_columns, renumber
 from runnel.relation.nodes import (
     LEFT_ONLY,
@@ -33,7 +33,6 @@ from runnel.relation.nodes import (
     SetOperation,
     Sort,
     Union,
-    Unnest,
     Values,
 )
 from runnel.relation.over import Window
@@ -42,8 +41,6 @@ from runnel.relation.subqueries import (
     CommonRows,
     GroupLimit,
     Recursion,
-    Series,
-    UnnestTogether,
     WorkingTable,
 )
 
@@ -53,37 +50,37 @@ _Pruned = tuple[Relation, Positions]
 
 def prune_columns(relation: Relation) -> Relation:
     """The relation with the same columns, each computed from as few columns as possible."""
-    return _exactly(relation, range(len(relation.fields)))
+    return exactly(relation, range(len(relation.fields)))
 
 
-def _prune(node: Relation, needed: set[int]) -> _Pruned:
+def prune(node: Relation, needed: set[int]) -> _Pruned:
     check_time()
-    pruned: _Pruned = _RULES[type(node)](node, needed)
+    pruned: _Pruned = PRUNING.rule(node)(node, needed)
     return pruned
 
 
-def _exactly(node: Relation, needed: Iterable[int]) -> Relation:
+def exactly(node: Relation, needed: Iterable[int]) -> Relation:
     """The node with exactly the needed columns, in order."""
     requested = sorted(needed)
-    pruned, positions = _prune(node, set(requested))
+    pruned, positions = prune(node, set(requested))
     return project_columns(pruned, [positions[i] for i in requested])
 
 
-def _narrow(node: Relation, needed: Iterable[int]) -> _Pruned:
-    """Like `_prune`, but without any other columns, because the node above stores whole rows."""
+def narrow(node: Relation, needed: Iterable[int]) -> _Pruned:
+    """Like `prune`, but without any other columns, because the node above stores whole rows."""
     requested = sorted(needed)
-    return _exactly(node, requested), {index: at for at, index in enumerate(requested)}
+    return exactly(node, requested), {index: at for at, index in enumerate(requested)}
 
 
-def _read(expressions: Iterable[Expression | None]) -> set[int]:
+def columns_read(expressions: Iterable[Expression | None]) -> set[int]:
     return {index for item in expressions if item is not None for index in columns_of(item)}
 
 
-def _moved(positions: Positions) -> Callable[[Expression], Expression]:
+def moved(positions: Positions) -> Callable[[Expression], Expression]:
     return lambda expression: renumber(expression, positions)
 
 
-def _same(count: int) -> Positions:
+def unchanged(count: int) -> Positions:
     return {i: i for i in range(count)}
 
 
@@ -98,7 +95,7 @@ def _scan(node: Scan, needed: set[int]) -> _Pruned:
 def _values(node: Values, needed: set[int]) -> _Pruned:
     kept = sorted(needed)
     if len(kept) == len(node.columns):
-        return node, _same(len(kept))
+        return node, unchanged(len(kept))
     rows = tuple(tuple(row[i] for i in kept) for row in node.rows)
     columns = tuple(node.columns[i] for i in kept)
     return replace(node, rows=rows, columns=columns), {
@@ -107,35 +104,35 @@ def _values(node: Values, needed: set[int]) -> _Pruned:
 
 
 def _generate(node: Generate, needed: set[int]) -> _Pruned:
-    return node, _same(len(node.fields))
+    return node, unchanged(len(node.fields))
 
 
 def _project(node: Project, needed: set[int]) -> _Pruned:
     kept = sorted(needed)
     expressions = [node.expressions[i] for i in kept]
-    below, places = _prune(node.input, _read(expressions))
+    below, places = prune(node.input, columns_read(expressions))
     project = replace(
         node,
         input=below,
-        expressions=tuple(map(_moved(places), expressions)),
+        expressions=tuple(map(moved(places), expressions)),
         names=tuple(node.names[i] for i in kept),
     )
     return project, {index: place for place, index in enumerate(kept)}
 
 
 def _filter(node: Filter, needed: set[int]) -> _Pruned:
-    below, places = _prune(node.input, needed | columns_of(node.condition))
+    below, places = prune(node.input, needed | columns_of(node.condition))
     return replace(node, input=below, condition=renumber(node.condition, places)), places
 
 
 def _limit(node: Limit, needed: set[int]) -> _Pruned:
-    below, places = _prune(node.input, needed)
+    below, places = prune(node.input, needed)
     return replace(node, input=below), places
 
 
 def _sort(node: Sort, needed: set[int]) -> _Pruned:
-    below, places = _narrow(node.input, needed | _read(node.own_expressions))
-    return node.map_expressions(_moved(places)).with_inputs((below,)), places
+    below, places = narrow(node.input, needed | columns_read(node.own_expressions))
+    return node.map_expressions(moved(places)).with_inputs((below,)), places
 
 
 def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
@@ -145,9 +142,9 @@ def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
         kept = [0]
     calls = [node.aggregates[i] for i in kept]
     late = () if node.emission is None else node.emission.late
-    read = _read([*node.keys, *(item for call in calls for item in call.expressions), *late])
-    below, places = _narrow(node.input, read)
-    move = _moved(places)
+    read = columns_read([*node.keys, *(item for call in calls for item in call.expressions), *late])
+    below, places = narrow(node.input, read)
+    move = moved(places)
     aggregate = replace(
         node,
         emission=None if node.emission is None else node.emission.map_expressions(move),
@@ -156,7 +153,7 @@ def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
         aggregates=tuple(call.map_expressions(move) for call in calls),
         names=node.names[:count] + tuple(node.names[count + i] for i in kept),
     )
-    return aggregate, _same(count) | {count + i: count + place for place, i in enumerate(kept)}
+    return aggregate, unchanged(count) | {count + i: count + place for place, i in enumerate(kept)}
 
 
 def _join(node: Join, needed: set[int]) -> _Pruned:
@@ -166,25 +163,25 @@ def _join(node: Join, needed: set[int]) -> _Pruned:
     if node.condition is not None:
         below = below | columns_of(node.condition)
     late_left, late_right = _late_sides(node)
-    left, left_places = _narrow(
-        node.left, {i for i in below if i < width} | _read((*node.left_keys, *late_left))
+    left, left_places = narrow(
+        node.left, {i for i in below if i < width} | columns_read((*node.left_keys, *late_left))
     )
-    right_needed = {i - width for i in below if width <= i < total} | _read(
+    right_needed = {i - width for i in below if width <= i < total} | columns_read(
         (*node.right_keys, *late_right)
     )
-    right, right_places = _narrow(node.right, right_needed)
+    right, right_places = narrow(node.right, right_needed)
     new_width = len(left.fields)
     places = left_places | {width + old: new_width + new for old, new in right_places.items()}
     joined = replace(
         node,
         left=left,
         right=right,
-        left_keys=tuple(map(_moved(left_places), node.left_keys)),
-        right_keys=tuple(map(_moved(right_places), node.right_keys)),
+        left_keys=tuple(map(moved(left_places), node.left_keys)),
+        right_keys=tuple(map(moved(right_places), node.right_keys)),
         condition=None if node.condition is None else renumber(node.condition, places),
         late=None
         if node.late is None
-        else node.late.mapped(_moved(left_places), _moved(right_places)),
+        else node.late.mapped(moved(left_places), moved(right_places)),
     )
     if node.kind in LEFT_ONLY:
         return joined, left_places
@@ -202,20 +199,22 @@ def _as_of_join(node: AsOfJoin, needed: set[int]) -> _Pruned:
         (*node.left_keys, node.left_time, *late_left),
         (*node.right_keys, node.right_time, *late_right),
     )
-    left, left_places = _narrow(node.left, {i for i in needed if i < width} | _read(read_left))
-    right_needed = {i - width for i in needed if i >= width} | _read(read_right)
-    right, right_places = _narrow(node.right, right_needed)
+    left, left_places = narrow(
+        node.left, {i for i in needed if i < width} | columns_read(read_left)
+    )
+    right_needed = {i - width for i in needed if i >= width} | columns_read(read_right)
+    right, right_places = narrow(node.right, right_needed)
     joined = replace(
         node,
         left=left,
         right=right,
-        left_keys=tuple(map(_moved(left_places), node.left_keys)),
-        right_keys=tuple(map(_moved(right_places), node.right_keys)),
+        left_keys=tuple(map(moved(left_places), node.left_keys)),
+        right_keys=tuple(map(moved(right_places), node.right_keys)),
         left_time=renumber(node.left_time, left_places),
         right_time=renumber(node.right_time, right_places),
         late=None
         if node.late is None
-        else node.late.mapped(_moved(left_places), _moved(right_places)),
+        else node.late.mapped(moved(left_places), moved(right_places)),
     )
     return joined, left_places | {
         width + old: len(left.fields) + new for old, new in right_places.items()
@@ -224,47 +223,28 @@ def _as_of_join(node: AsOfJoin, needed: set[int]) -> _Pruned:
 
 def _union(node: Union, needed: set[int]) -> _Pruned:
     kept = sorted(needed)
-    parts = tuple(_exactly(part, kept) for part in node.parts)
+    parts = tuple(exactly(part, kept) for part in node.parts)
     return replace(node, parts=parts), {index: place for place, index in enumerate(kept)}
 
 
 def _set_operation(node: SetOperation, needed: set[int]) -> _Pruned:
     everything: Sequence[int] = range(len(node.fields))
-    left, right = _exactly(node.left, everything), _exactly(node.right, everything)
-    return replace(node, left=left, right=right), _same(len(node.fields))
-
-
-def _unnest(node: Unnest, needed: set[int]) -> _Pruned:
-    width = len(node.input.fields)
-    below, places = _narrow(node.input, {i for i in needed if i < width} | columns_of(node.array))
-    unnested = replace(node, input=below, array=renumber(node.array, places))
-    added = {width + i: len(below.fields) + i for i in range(len(node.fields) - width)}
-    return unnested, places | added
+    left, right = exactly(node.left, everything), exactly(node.right, everything)
+    return replace(node, left=left, right=right), unchanged(len(node.fields))
 
 
 def _recursion(node: Recursion, needed: set[int]) -> _Pruned:
     everything = range(len(node.fields))
-    anchor, step = _exactly(node.anchor, everything), _exactly(node.step, everything)
-    return replace(node, anchor=anchor, step=step), _same(len(everything))
+    anchor, step = exactly(node.anchor, everything), exactly(node.step, everything)
+    return replace(node, anchor=anchor, step=step), unchanged(len(everything))
 
 
 def _leaf(node: WorkingTable | CommonRows, needed: set[int]) -> _Pruned:
-    return node, _same(len(node.fields))
-
-
-def _per_row(node: Series | UnnestTogether, needed: set[int]) -> _Pruned:
-    width = len(node.input.fields)
-    below, places = _narrow(
-        node.input, {i for i in needed if i < width} | _read(node.own_expressions)
-    )
-    moved = node.map_expressions(_moved(places)).with_inputs((below,))
-    return moved, places | {
-        width + i: len(below.fields) + i for i in range(len(node.fields) - width)
-    }
+    return node, unchanged(len(node.fields))
 
 
 def _impose_order(node: ImposeOrder, needed: set[int]) -> _Pruned:
-    below, places = _prune(node.input, needed | {node.time})
+    below, places = prune(node.input, needed | {node.time})
     return replace(node, input=below, time=places[node.time]), places
 
 
@@ -273,27 +253,27 @@ def _assign_windows(node: AssignWindows, needed: set[int]) -> _Pruned:
     below = {i for i in needed if i < width}
     if len(below) == len(needed) and node.shape.kind in (WindowKind.TUMBLE, WindowKind.SESSION):
         # Each row is in one window, and no column of the window is needed.
-        return _prune(node.input, below)
-    pruned, places = _narrow(node.input, below | _read(node.own_expressions))
-    moved = node.map_expressions(_moved(places)).with_inputs((pruned,))
-    return moved, places | {width + i: len(pruned.fields) + i for i in range(len(WINDOW_COLUMNS))}
+        return prune(node.input, below)
+    pruned, places = narrow(node.input, below | columns_read(node.own_expressions))
+    windows = node.map_expressions(moved(places)).with_inputs((pruned,))
+    return windows, places | {width + i: len(pruned.fields) + i for i in range(len(WINDOW_COLUMNS))}
 
 
 def _group_limit(node: GroupLimit, needed: set[int]) -> _Pruned:
-    below, places = _narrow(node.input, needed | _read(node.own_expressions))
-    return node.map_expressions(_moved(places)).with_inputs((below,)), places
+    below, places = narrow(node.input, needed | columns_read(node.own_expressions))
+    return node.map_expressions(moved(places)).with_inputs((below,)), places
 
 
 def _expand(node: Expand, needed: set[int]) -> _Pruned:
     kept = sorted(needed)
     projections = [[expressions[i] for i in kept] for expressions in node.projections]
-    below, places = _narrow(
-        node.input, _read(item for expressions in projections for item in expressions)
+    below, places = narrow(
+        node.input, columns_read(item for expressions in projections for item in expressions)
     )
     expanded = replace(
         node,
         input=below,
-        projections=tuple(tuple(map(_moved(places), expressions)) for expressions in projections),
+        projections=tuple(tuple(map(moved(places), expressions)) for expressions in projections),
         names=tuple(node.names[i] for i in kept),
     )
     return expanded, {index: place for place, index in enumerate(kept)}
@@ -303,39 +283,40 @@ def _window(node: Window, needed: set[int]) -> _Pruned:
     width = len(node.input.fields)
     kept = [i for i in range(len(node.calls)) if width + i in needed]
     if not kept:
-        return _prune(node.input, needed)
+        return prune(node.input, needed)
     window = replace(
         node, calls=tuple(node.calls[i] for i in kept), names=tuple(node.names[i] for i in kept)
     )
-    below, places = _narrow(
-        node.input, {i for i in needed if i < width} | _read(window.own_expressions)
+    below, places = narrow(
+        node.input, {i for i in needed if i < width} | columns_read(window.own_expressions)
     )
-    moved = window.map_expressions(_moved(places)).with_inputs((below,))
-    return moved, places | {width + i: len(below.fields) + place for place, i in enumerate(kept)}
+    window_below = window.map_expressions(moved(places)).with_inputs((below,))
+    return window_below, places | {
+        width + i: len(below.fields) + place for place, i in enumerate(kept)
+    }
 
 
-_RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {
-    Scan: _scan,
-    Values: _values,
-    Generate: _generate,
-    Project: _project,
-    Filter: _filter,
-    Limit: _limit,
-    Sort: _sort,
-    Aggregate: _aggregate,
-    Join: _join,
-    AsOfJoin: _as_of_join,
-    Union: _union,
-    SetOperation: _set_operation,
-    Unnest: _unnest,
-    Recursion: _recursion,
-    WorkingTable: _leaf,
-    CommonRows: _leaf,
-    Series: _per_row,
-    UnnestTogether: _per_row,
-    GroupLimit: _group_limit,
-    ImposeOrder: _impose_order,
-    AssignWindows: _assign_windows,
-    Expand: _expand,
-    Window: _window,
-}
+PRUNING.add_all(
+    {
+        Scan: _scan,
+        Values: _values,
+        Generate: _generate,
+        Project: _project,
+        Filter: _filter,
+        Limit: _limit,
+        Sort: _sort,
+        Aggregate: _aggregate,
+        Join: _join,
+        AsOfJoin: _as_of_join,
+        Union: _union,
+        SetOperation: _set_operation,
+        Recursion: _recursion,
+        WorkingTable: _leaf,
+        CommonRows: _leaf,
+        GroupLimit: _group_limit,
+        ImposeOrder: _impose_order,
+        AssignWindows: _assign_windows,
+        Expand: _expand,
+        Window: _window,
+    }
+)

@@ -7,11 +7,10 @@ side.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from runnel.expressions.nodes import Literal
+from runnel.planner.operators.passes import EMPTY
 from runnel.relation.nodes import (
     Aggregate,
     Expand,
@@ -24,14 +23,13 @@ from runnel.relation.nodes import (
     Single,
     Sort,
     Union,
-    Unnest,
     Values,
     references,
     transform,
 )
 from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows, ImposeOrder
-from runnel.relation.subqueries import GroupLimit, Recursion, Series, UnnestTogether
+from runnel.relation.subqueries import GroupLimit, Recursion
 
 _EMPTY_WITH_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.SEMI, JoinKind.RIGHT)
 _LEFT_WITHOUT_RIGHT = (JoinKind.ANTI, JoinKind.NULL_ANTI)
@@ -46,36 +44,37 @@ def is_empty(relation: Relation) -> bool:
     return isinstance(relation, Values) and not relation.rows
 
 
-def _empty(node: Relation) -> Relation:
+def emptied(node: Relation) -> Relation:
     return Values(rows=(), columns=node.fields, position=node.position)
 
 
 def _prune(node: Relation) -> Relation:
-    rule = _RULES.get(type(node))
+    rule = EMPTY.find(node)
     return node if rule is None else rule(node)
 
 
 def _filter(node: Filter) -> Relation:
     is_false = isinstance(node.condition, Literal) and node.condition.value is not True
-    return _empty(node) if is_false or is_empty(node.input) else node
+    return emptied(node) if is_false or is_empty(node.input) else node
 
 
-def _passing(node: Single) -> Relation:
-    return _empty(node) if is_empty(node.input) else node
+def empty_if_input_is(node: Single) -> Relation:
+    """For a node that returns no rows if its input has none."""
+    return emptied(node) if is_empty(node.input) else node
 
 
 def _limit(node: Limit) -> Relation:
     is_zero = isinstance(node.count, Literal) and node.count.value == 0
-    return _empty(node) if is_zero or is_empty(node.input) else node
+    return emptied(node) if is_zero or is_empty(node.input) else node
 
 
 def _aggregate(node: Aggregate) -> Relation:
-    return _empty(node) if node.keys and is_empty(node.input) else node
+    return emptied(node) if node.keys and is_empty(node.input) else node
 
 
 def _join(node: Join) -> Relation:
     if is_empty(node.left) and node.kind not in (JoinKind.RIGHT, JoinKind.FULL):
-        return _empty(node)
+        return emptied(node)
     impossible = is_empty(node.right) or (
         isinstance(node.condition, Literal) and node.condition.value is not True
     )
@@ -84,13 +83,13 @@ def _join(node: Join) -> Relation:
     if node.kind in _LEFT_WITHOUT_RIGHT:
         return node.left
     if node.kind in _EMPTY_WITH_RIGHT and (node.kind is not JoinKind.RIGHT or is_empty(node.right)):
-        return _empty(node)
+        return emptied(node)
     return node
 
 
 def _recursion(node: Recursion) -> Relation:
     if is_empty(node.anchor):
-        return _empty(node)
+        return emptied(node)
     if not is_empty(node.step):
         return node
     names = tuple(item.name for item in node.fields)
@@ -105,7 +104,7 @@ def _recursion(node: Recursion) -> Relation:
 def _union(node: Union) -> Relation:
     branches = tuple(item for item in node.parts if not is_empty(item))
     if not branches:
-        return _empty(node)
+        return emptied(node)
     if len(branches) == len(node.parts):
         return node
     fields = node.fields
@@ -119,21 +118,20 @@ def _union(node: Union) -> Relation:
     )
 
 
-_RULES: dict[type[Relation], Callable[[Any], Relation]] = {
-    Filter: _filter,
-    Project: _passing,
-    Sort: _passing,
-    Unnest: _passing,
-    Expand: _passing,
-    Window: _passing,
-    AssignWindows: _passing,
-    ImposeOrder: _passing,
-    Recursion: _recursion,
-    Series: _passing,
-    UnnestTogether: _passing,
-    GroupLimit: _passing,
-    Limit: _limit,
-    Aggregate: _aggregate,
-    Join: _join,
-    Union: _union,
-}
+EMPTY.add_all(
+    {
+        Filter: _filter,
+        Project: empty_if_input_is,
+        Sort: empty_if_input_is,
+        Expand: empty_if_input_is,
+        Window: empty_if_input_is,
+        AssignWindows: empty_if_input_is,
+        ImposeOrder: empty_if_input_is,
+        Recursion: _recursion,
+        GroupLimit: empty_if_input_is,
+        Limit: _limit,
+        Aggregate: _aggregate,
+        Join: _join,
+        Union: _union,
+    }
+)

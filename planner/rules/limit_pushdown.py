@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.estimates import literal_count
+from runnel.planner.operators.passes import LIMITS
 from runnel.relation.nodes import MARKS, Join, JoinKind, Limit, Project, Relation, Scan, Union
 
 _KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, *MARKS)
@@ -27,22 +28,37 @@ def push_limits(relation: Relation) -> Relation:
 
 
 def _push(node: Limit) -> Relation:
-    below = node.input
-    if isinstance(below, Project):
-        return replace(below, input=replace(node, input=below.input))
-    rows = _rows_needed(node)
+    rule = LIMITS.find(node.input)
+    return node if rule is None else rule(node.input, node)
+
+
+def _project(node: Project, limit: Limit) -> Relation:
+    return replace(node, input=replace(limit, input=node.input))
+
+
+def _union(node: Union, limit: Limit) -> Relation:
+    rows = rows_needed(limit)
     if rows is None:
-        return node
-    if isinstance(below, Union):
-        return replace(
-            node, input=replace(below, parts=tuple(_limited(item, rows) for item in below.parts))
-        )
-    if isinstance(below, Join) and below.kind in _KEEPS_EVERY_LEFT_ROW:
-        return replace(node, input=replace(below, left=_limited(below.left, rows)))
-    if isinstance(below, Scan):
-        limited = _with_limit(below, rows)
-        return node if limited is below else replace(node, input=limited)
-    return node
+        return limit
+    return replace(
+        limit, input=replace(node, parts=tuple(limited(item, rows) for item in node.parts))
+    )
+
+
+def _join(node: Join, limit: Limit) -> Relation:
+    rows = rows_needed(limit)
+    if rows is None or node.kind not in _KEEPS_EVERY_LEFT_ROW:
+        return limit
+    return replace(limit, input=replace(node, left=limited(node.left, rows)))
+
+
+def _scan(node: Scan, limit: Limit) -> Relation:
+    rows = rows_needed(limit)
+    found = node if rows is None else _with_limit(node, rows)
+    return limit if found is node else replace(limit, input=found)
+
+
+LIMITS.add_all({Project: _project, Union: _union, Join: _join, Scan: _scan})
 
 
 def _with_limit(scan: Scan, rows: Expression) -> Scan:
@@ -59,7 +75,7 @@ def _with_limit(scan: Scan, rows: Expression) -> Scan:
     return replace(scan, limit=count)
 
 
-def _rows_needed(node: Limit) -> Expression | None:
+def rows_needed(node: Limit) -> Expression | None:
     """Count plus offset as one literal or parameter; None if that is not possible."""
     if node.offset is None or node.count is None:
         return node.count
@@ -69,11 +85,11 @@ def _rows_needed(node: Limit) -> Expression | None:
     return Literal(value=count + offset, type=node.count.type, position=node.count.position)
 
 
-def _limited(relation: Relation, rows: Expression) -> Relation:
+def limited(relation: Relation, rows: Expression) -> Relation:
     """About the first `rows` rows, as a scan uses the number only as a hint; the relation itself if
     it already has that limit."""
     if isinstance(relation, Project):
-        return replace(relation, input=_limited(relation.input, rows))
+        return replace(relation, input=limited(relation.input, rows))
     if isinstance(relation, Limit) and relation.offset is None and relation.count == rows:
         return relation
     if (

@@ -20,13 +20,13 @@ that may move below it and leaves the rest above itself:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from runnel.deadline import check_time
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
+from runnel.planner.operators.passes import PREDICATES
 from runnel.planner.rewriting import conjunction, divide, reads_only, shift, substitute
 from runnel.relation.nodes import (
     LEFT_ONLY,
@@ -38,13 +38,13 @@ from runnel.relation.nodes import (
     Project,
     Relation,
     SetOperation,
+    Single,
     Sort,
     Union,
-    Unnest,
 )
 from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows, WindowKind
-from runnel.relation.subqueries import GroupLimit, Series, UnnestTogether
+from runnel.relation.subqueries import GroupLimit
 
 Conjuncts = list[Expression]
 _INNER = (JoinKind.INNER, JoinKind.CROSS)
@@ -53,77 +53,73 @@ _KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, JoinKind.SINGLE, *MARKS)
 
 def push_predicates(relation: Relation) -> Relation:
     """The relation with its filters moved down as far as possible."""
-    return _push(relation, [])
+    return push(relation, [])
 
 
-def _push(node: Relation, parts: Conjuncts) -> Relation:
+def push(node: Relation, parts: Conjuncts) -> Relation:
     """The rows of `node` for which all conjuncts (over its fields, in order) are true."""
     check_time()
-    rule = _RULES.get(type(node))
+    rule = PREDICATES.find(node)
     if rule is not None:
         pushed: Relation = rule(node, parts)
         return pushed
-    return _retained(_below(node), parts)
+    return retained(_below(node), parts)
 
 
 def _below(node: Relation) -> Relation:
     """The node with its inputs rewritten, without any conjunct moving into them."""
-    inputs = tuple(_push(item, []) for item in node.inputs)
+    inputs = tuple(push(item, []) for item in node.inputs)
     if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
         return node
     return node.with_inputs(inputs)
 
 
-def _retained(node: Relation, parts: Sequence[Expression]) -> Relation:
+def retained(node: Relation, parts: Sequence[Expression]) -> Relation:
     condition = conjunction(parts)
     if condition is None:
         return node
     return Filter(input=node, condition=condition, position=condition.position or parts[0].position)
 
 
+def pushed(node: Single, moving: Conjuncts, staying: Conjuncts) -> Relation:
+    """A node with one input, with the moving conjuncts in its input and the staying ones above."""
+    below = push(node.input, moving)
+    return retained(node if below is node.input else replace(node, input=below), staying)
+
+
 def _filter(node: Filter, parts: Conjuncts) -> Relation:
-    return _push(node.input, conjuncts(node.condition) + parts)
+    return push(node.input, conjuncts(node.condition) + parts)
 
 
 def _project(node: Project, parts: Conjuncts) -> Relation:
     volatile = {i for i, item in enumerate(node.expressions) if is_volatile(item)}
     moving, staying = divide(parts, lambda part: not columns_of(part) & volatile, True)
-    below = _push(node.input, [substitute(part, node.expressions) for part in moving])
-    return _retained(node if below is node.input else replace(node, input=below), staying)
+    below = push(node.input, [substitute(part, node.expressions) for part in moving])
+    return retained(node if below is node.input else replace(node, input=below), staying)
 
 
 def _sort(node: Sort, parts: Conjuncts) -> Relation:
     moving, staying = divide(parts, lambda part: True, True)
-    below = _push(node.input, moving)
-    return _retained(node if below is node.input else replace(node, input=below), staying)
+    return pushed(node, moving, staying)
 
 
 def _aggregate(node: Aggregate, parts: Conjuncts) -> Relation:
     count = len(node.keys) if not any(is_volatile(key) for key in node.keys) else 0
     moving, staying = divide(parts, lambda part: bool(count) and reads_only(part, 0, count), True)
-    below = _push(node.input, [substitute(part, node.keys) for part in moving])
-    return _retained(node if below is node.input else replace(node, input=below), staying)
+    below = push(node.input, [substitute(part, node.keys) for part in moving])
+    return retained(node if below is node.input else replace(node, input=below), staying)
 
 
 def _union(node: Union, parts: Conjuncts) -> Relation:
     moving, staying = divide(parts, lambda part: True, True)
-    return _retained(
-        replace(node, parts=tuple(_push(item, moving) for item in node.parts)), staying
-    )
+    return retained(replace(node, parts=tuple(push(item, moving) for item in node.parts)), staying)
 
 
 def _set_operation(node: SetOperation, parts: Conjuncts) -> Relation:
     moving, staying = divide(parts, lambda part: True, False)
-    return _retained(
-        replace(node, left=_push(node.left, moving), right=_push(node.right, moving)), staying
+    return retained(
+        replace(node, left=push(node.left, moving), right=push(node.right, moving)), staying
     )
-
-
-def _per_row(node: Unnest | Series | UnnestTogether, parts: Conjuncts) -> Relation:
-    width = len(node.input.fields)
-    moving, staying = divide(parts, lambda part: reads_only(part, 0, width), node.outer)
-    below = _push(node.input, moving)
-    return _retained(node if below is node.input else replace(node, input=below), staying)
 
 
 def _assign_windows(node: AssignWindows, parts: Conjuncts) -> Relation:
@@ -137,8 +133,7 @@ def _assign_windows(node: AssignWindows, parts: Conjuncts) -> Relation:
         )
     else:
         moving, staying = divide(parts, lambda part: reads_only(part, 0, width), True)
-    below = _push(node.input, moving)
-    return _retained(node if below is node.input else replace(node, input=below), staying)
+    return pushed(node, moving, staying)
 
 
 def _window(node: Window, parts: Conjuncts) -> Relation:
@@ -146,8 +141,7 @@ def _window(node: Window, parts: Conjuncts) -> Relation:
     partition, but a condition can distinguish them."""
     shared = set.intersection(*(_plain_columns(call.partition) for call in node.calls))
     moving, staying = divide(parts, lambda part: columns_of(part) <= shared, True)
-    below = _push(node.input, moving)
-    return _retained(node if below is node.input else replace(node, input=below), staying)
+    return pushed(node, moving, staying)
 
 
 def _group_limit(node: GroupLimit, parts: Conjuncts) -> Relation:
@@ -156,8 +150,7 @@ def _group_limit(node: GroupLimit, parts: Conjuncts) -> Relation:
     moving, staying = divide(
         parts, lambda part: bool(columns_of(part)) and columns_of(part) <= keys, False
     )
-    below = _push(node.input, moving)
-    return _retained(node if below is node.input else replace(node, input=below), staying)
+    return pushed(node, moving, staying)
 
 
 def _plain_columns(keys: Sequence[Expression]) -> set[int]:
@@ -195,11 +188,11 @@ def _join(node: Join, parts: Conjuncts) -> Relation:
         )
     joined = replace(
         node,
-        left=_push(node.left, to_left),
-        right=_push(node.right, to_right),
+        left=push(node.left, to_left),
+        right=push(node.right, to_right),
         condition=conjunction(own),
     )
-    return _retained(joined, parts)
+    return retained(joined, parts)
 
 
 def _inner_join(node: Join, parts: Conjuncts) -> Relation:
@@ -220,29 +213,28 @@ def _inner_join(node: Join, parts: Conjuncts) -> Relation:
     joined = replace(
         node,
         kind=JoinKind.CROSS if condition is None and not node.left_keys else JoinKind.INNER,
-        left=_push(node.left, to_left),
-        right=_push(node.right, [shift(part, -width) for part in to_right]),
+        left=push(node.left, to_left),
+        right=push(node.right, [shift(part, -width) for part in to_right]),
         condition=condition,
     )
-    return _retained(joined, above)
+    return retained(joined, above)
 
 
 def _is_right(part: Expression, width: int) -> bool:
     return all(index >= width for index in columns_of(part))
 
 
-_RULES: dict[type[Relation], Callable[[Any, Conjuncts], Relation]] = {
-    Filter: _filter,
-    Project: _project,
-    Sort: _sort,
-    Aggregate: _aggregate,
-    Union: _union,
-    SetOperation: _set_operation,
-    Unnest: _per_row,
-    Series: _per_row,
-    UnnestTogether: _per_row,
-    GroupLimit: _group_limit,
-    Window: _window,
-    AssignWindows: _assign_windows,
-    Join: _join,
-}
+PREDICATES.add_all(
+    {
+        Filter: _filter,
+        Project: _project,
+        Sort: _sort,
+        Aggregate: _aggregate,
+        Union: _union,
+        SetOperation: _set_operation,
+        GroupLimit: _group_limit,
+        Window: _window,
+        AssignWindows: _assign_windows,
+        Join: _join,
+    }
+)

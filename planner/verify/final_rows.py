@@ -11,6 +11,7 @@ from runnel.expressions import build
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.planner.event_time.bounds import time_bounds
+from runnel.planner.operators.passes import FINAL_ROWS
 from runnel.relation.nodes import (
     LEFT_ONLY,
     Aggregate,
@@ -24,13 +25,11 @@ from runnel.relation.nodes import (
     Relation,
     Scan,
     Union,
-    Unnest,
     Values,
     references,
     walk,
 )
 from runnel.relation.streams import AssignWindows, ImposeOrder, TimeBound, WindowKind
-from runnel.relation.subqueries import UnnestTogether
 from runnel.sqltypes import BIGINT, BOOLEAN, Kind, SqlType
 
 TIME = "event time"
@@ -127,38 +126,46 @@ def _with_column(
     return Project(input=relation, expressions=(*columns, added), names=(*names, TIME))
 
 
-_AT_ONCE = (
-    Scan,
-    Filter,
-    Project,
-    Union,
-    Unnest,
-    UnnestTogether,
-    Values,
-    Generate,
-    Expand,
-    ImposeOrder,
-)
-
-
 def gives_at_once(relation: Relation) -> bool:
     """Whether each row of a stream gives what it does at once, so that all of it is final."""
     return all(_gives_at_once(node) for node in walk(relation) if node.never_ends)
 
 
 def _gives_at_once(node: Relation) -> bool:
-    if isinstance(node, AssignWindows):
-        return node.shape.kind is not WindowKind.SESSION
-    if isinstance(node, Join):
-        if node.left.never_ends and node.right.never_ends:
-            return False
-        kept = (
-            JoinKind.INNER,
-            JoinKind.CROSS,
-            JoinKind.LEFT if node.left.never_ends else JoinKind.RIGHT,
-        )
-        return node.kind in kept or (node.kind in LEFT_ONLY and node.left.never_ends)
-    return isinstance(node, _AT_ONCE)
+    rule = FINAL_ROWS.find(node)
+    return rule is not None and rule(node)
+
+
+def _join(node: Join) -> bool:
+    if node.left.never_ends and node.right.never_ends:
+        return False
+    kept = (
+        JoinKind.INNER,
+        JoinKind.CROSS,
+        JoinKind.LEFT if node.left.never_ends else JoinKind.RIGHT,
+    )
+    return node.kind in kept or (node.kind in LEFT_ONLY and node.left.never_ends)
+
+
+FINAL_ROWS.add_all(
+    {
+        AssignWindows: lambda node: node.shape.kind is not WindowKind.SESSION,
+        Join: _join,
+        **dict.fromkeys(
+            (
+                Scan,
+                Filter,
+                Project,
+                Union,
+                Values,
+                Generate,
+                Expand,
+                ImposeOrder,
+            ),
+            lambda node: True,
+        ),
+    }
+)
 
 
 def before(column: Expression, time: int) -> Expression:

@@ -3,15 +3,17 @@ is taken off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
+from typing import NamedTuple
 
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import Literal
+from runnel.planner.lower import lower as _lower  # noqa: F401
 from runnel.planner.lower.dag_builder import Lowering, VertexOutput
-from runnel.planner.lower.lower import RULES
+from runnel.planner.operators.passes import REPLAY
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Aggregate, Generate, Join, Relation, Scan, Sort, Values, transform
@@ -32,7 +34,7 @@ class PositionVertices:
 
 def position_vertices(plan: Physical) -> PositionVertices:
     """Those of a plan as named jobs run it."""
-    noting = _Noting(2, RULES)
+    noting = _Noting(2)
     noting.lower(plan)
     return noting.places
 
@@ -69,27 +71,57 @@ def replayed(
 ) -> Relation:
     """The relation over other tables, each in the place of a scan's. Its GENERATE_STREAM gives the
     first numbers: so many as `counted` has for it."""
-    numbers = iter(counted)
+    replay = Replay(table_of, iter(counted))
 
     def change(node: Relation) -> Relation:
-        match node:
-            case Scan():
-                return replace(node, table=table_of(node), divert=None)
-            case Generate(unbounded=True):
-                return _series(node, next(numbers))
-            case ImposeOrder():
-                return node.input
-            case Aggregate() | Sort() | Window() if node.emission is not None:
-                return replace(node, emission=None)
-            case Join() | AsOfJoin() if node.late is not None:
-                return replace(node, late=None)
-        return node
+        rule = REPLAY.find(node)
+        return node if rule is None else rule(node, replay)
 
     return transform(relation, change)
 
 
-def _series(node: Generate, count: int) -> Relation:
+class Replay(NamedTuple):
+    """The bounded input of a job's query.
+
+    table_of: the table that replaces the table of a scan.
+    counts: for each GENERATE_STREAM the number of its rows.
+    """
+
+    table_of: Callable[[Scan], Table]
+    counts: Iterator[int]
+
+
+def _scan(node: Scan, replay: Replay) -> Relation:
+    return replace(node, table=replay.table_of(node), divert=None)
+
+
+def _without_emission(node: Aggregate | Sort | Window, replay: Replay) -> Relation:
+    return node if node.emission is None else replace(node, emission=None)
+
+
+def _without_late(node: Join | AsOfJoin, replay: Replay) -> Relation:
+    return node if node.late is None else replace(node, late=None)
+
+
+def _generate(node: Generate, replay: Replay) -> Relation:
+    if not node.unbounded:
+        return node
+    count = next(replay.counts)
     if not count:
         return Values(rows=(), columns=node.columns)
     bounds = tuple(Literal(value=value, type=BIGINT) for value in (0, count - 1))
     return Generate(function="generate_series", arguments=bounds, columns=node.columns)
+
+
+REPLAY.add_all(
+    {
+        Scan: _scan,
+        Generate: _generate,
+        ImposeOrder: lambda node, replay: node.input,
+        Aggregate: _without_emission,
+        Sort: _without_emission,
+        Window: _without_emission,
+        Join: _without_late,
+        AsOfJoin: _without_late,
+    }
+)

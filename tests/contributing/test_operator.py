@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from runnel.base.frozen import frozen
+from runnel.catalog import Snapshot
 from runnel.columns.batches import indexes
 from runnel.dag import ProcessorFactory
-from runnel.planner.explain import nodes as explain
+from runnel.errors import NotSupportedError
+from runnel.planner.estimates import estimate
 from runnel.planner.explain.explain import dag_text, tree_text
-from runnel.planner.lower import lower as lowering
+from runnel.planner.explain.nodes import describe
+from runnel.planner.explain.state import describe_state
+from runnel.planner.lower.dag_builder import Lowering, VertexOutput
+from runnel.planner.lower.lower import lower
+from runnel.planner.operators.passes import (
+    CHOICES,
+    EMPTY,
+    EXPLAIN,
+    IDENTITY,
+    LIMITS,
+    LOWERING,
+    PREDICATES,
+    PRUNING,
+    STAGES,
+    STATE_TEXTS,
+    STREAM_CHECKS,
+    STREAM_SHARING,
+    TABLE_SHARING,
+    Positions,
+    by_default,
+)
 from runnel.planner.physical.choose import choose
-from runnel.planner.physical.nodes import SingleInput
+from runnel.planner.physical.nodes import Physical, SingleInput
+from runnel.planner.rules.column_pruning import prune, prune_columns
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.relation.nodes import Relation, Single
 from runnel.testing import verify_processor
 from tests.planner.relations import scan
 from tests.sample_tables import sample_snapshot, trades
+
+HOME = ""
+"""In Runnel, "every_nth": the home is the module planner/operators/every_nth.py. Here it is this
+file."""
 
 
 class EveryNth(EmittingProcessor):
@@ -52,18 +79,59 @@ def every_nth(step: int) -> ProcessorFactory:
 
 
 @frozen(kw_only=True)
-class EveryNthRow(SingleInput):
-    """The physical node: the first of every `step` rows."""
+class EveryNthRow(Single):
+    """The relational node: the first of every `step` rows."""
+
+    family = HOME
 
     step: int
 
 
-def lower_every_nth(to: Any, node: EveryNthRow) -> Any:
+@frozen(kw_only=True)
+class PhysicalEveryNthRow(SingleInput):
+    """The physical node, with the fields of EveryNthRow."""
+
+    family = HOME
+
+    step: int
+
+
+@PRUNING.of(EveryNthRow)
+def prune_every_nth(node: EveryNthRow, needed: set[int]) -> tuple[Relation, Positions]:
+    below, positions = prune(node.input, needed)
+    return replace(node, input=below), positions
+
+
+@CHOICES.of(EveryNthRow)
+def choose_every_nth(node: EveryNthRow, snapshot: Snapshot) -> Physical:
+    below = choose(node.input, snapshot)
+    return PhysicalEveryNthRow(fields=node.fields, rows=estimate(node), input=below, step=node.step)
+
+
+@STREAM_CHECKS.of(EveryNthRow)
+def check_every_nth(node: EveryNthRow, unbounded_state: bool) -> None:
+    if node.input.never_ends:
+        raise NotSupportedError("every nth row of a stream is not supported")
+
+
+@EXPLAIN.of(EveryNthRow, PhysicalEveryNthRow)
+def describe_every_nth(node: EveryNthRow | PhysicalEveryNthRow) -> tuple[str, dict[str, str]]:
+    return "Every nth row", {"step": str(node.step)}
+
+
+@LOWERING.of(PhysicalEveryNthRow)
+def lower_every_nth(to: Lowering, node: PhysicalEveryNthRow) -> VertexOutput:
     return to.follow(to.lower(node.input), "every nth", every_nth(node.step), 1)
 
 
-def describe_every_nth(node: EveryNthRow) -> tuple[str, dict[str, str]]:
+@IDENTITY.of(PhysicalEveryNthRow)
+def identify_every_nth(node: PhysicalEveryNthRow) -> tuple[str, dict[str, str]]:
     return "Every nth row", {"step": str(node.step)}
+
+
+STATE_TEXTS.add(lambda node: "the number of rows to skip", PhysicalEveryNthRow)
+by_default(EveryNthRow, PREDICATES, EMPTY, LIMITS)
+by_default(PhysicalEveryNthRow, STAGES, TABLE_SHARING, STREAM_SHARING)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 20])
@@ -72,14 +140,10 @@ def test_every_nth(size: int) -> None:
     verify_processor(every_nth(3), [rows], [(n,) for n in range(0, 20, 3)])
 
 
-def test_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    rules: list[tuple[dict[Any, Callable[..., Any]], Callable[..., Any]]] = [
-        (lowering.RULES, lower_every_nth),
-        (explain._RULES, describe_every_nth),
-    ]
-    for table, rule in rules:
-        monkeypatch.setitem(table, EveryNthRow, rule)
-    rows = choose(scan(trades()), sample_snapshot(()))
-    node = EveryNthRow(input=rows, step=3, fields=rows.fields, rows=None)
-    assert tree_text(explain.describe(node))[0].startswith("Every nth row (step: 3)")
-    assert any("every nth" in line for line in dag_text(lowering.lower(node, 4)))
+def test_its_plan() -> None:
+    snapshot = sample_snapshot(())
+    node = EveryNthRow(input=scan(trades()), step=3)
+    plan = choose(prune_columns(node), snapshot)
+    assert tree_text(describe(plan))[0].startswith("Every nth row (step: 3)")
+    assert any("every nth" in line for line in dag_text(lower(plan, 4)))
+    assert "the number of rows to skip" in tree_text(describe_state(plan))[0]

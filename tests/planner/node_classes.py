@@ -10,9 +10,13 @@ from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+from runnel.planner.operators import passes
+from runnel.planner.operators import unnest as unnest_home
+from runnel.planner.operators.passes import Pass
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes
 from runnel.relation import nodes as logical
+from runnel.relation import unnest
 from tests.product_modules import defines, file_of, members, modules
 
 ABSTRACT = frozenset(
@@ -22,6 +26,8 @@ ABSTRACT = frozenset(
         physical.SingleInput,
         physical.TwoInputs,
         stream_nodes.StreamJoin,
+        unnest.PerElement,
+        unnest_home.PhysicalPerElement,
     }
 )
 """Bases that no plan contains."""
@@ -57,6 +63,9 @@ def _nodes() -> frozenset[type]:
 def classes_in(value: Any) -> frozenset[type]:
     """The node classes that a table has as keys or members, or that a function tests for by
     `isinstance` or `case`; these with their subclasses."""
+    if isinstance(value, Pass):
+        _nodes()  # homes and passes register when they are loaded
+        return frozenset(value.rules) | frozenset(value.defaulted)
     if isinstance(value, FunctionType):
         found = tested_in(value)
         return found.union(*map(subclasses, found)) - ABSTRACT
@@ -123,6 +132,8 @@ def dispatches() -> list[Dispatch]:
     for module in modules(*PACKAGES):
         for name, value in members(module):
             is_function = isinstance(value, FunctionType)
+            if isinstance(value, Pass) and module is not passes:
+                continue  # a home, which registers in it
             classes = tested_in(value) if is_function else classes_in(value)
             if len(classes) >= (4 if is_function else 2) and defines(module, name):
                 found.append(Dispatch(f"{file_of(module)}::{name}", value))

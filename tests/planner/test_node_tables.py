@@ -10,29 +10,51 @@ from typing import Any, NamedTuple
 import pytest
 
 from runnel.foreign import fragment as foreign
-from runnel.planner import estimates
-from runnel.planner.bind.streams import state_names
-from runnel.planner.event_time import bounds, check, over_streams
 from runnel.planner.explain import nodes as explain_nodes
-from runnel.planner.explain import state as explain_state
-from runnel.planner.identity import nodes as identity_nodes
-from runnel.planner.identity import state_columns, vertices
-from runnel.planner.lower import lower
-from runnel.planner.physical import choose, late_rows, recursion, stream_nodes
+from runnel.planner.identity import vertices
+from runnel.planner.operators.passes import (
+    BLOCKING,
+    BOUNDS,
+    CHOICES,
+    CORRELATION,
+    DYNAMIC_FILTERS,
+    EMPTY,
+    ESTIMATES,
+    EXPLAIN,
+    FINAL_ROWS,
+    FRAGMENT_INPUTS,
+    HOISTING,
+    IDENTITY,
+    LATE_ROWS,
+    LIMITS,
+    LOWERING,
+    MOST_ROWS,
+    ORIGINS,
+    PREDICATES,
+    PRUNING,
+    READS_ALL,
+    REPLAY,
+    STAGES,
+    STATE_COLUMNS,
+    STATE_FORMS,
+    STATE_NAMES,
+    STATE_TEXTS,
+    STREAM_CHECKS,
+    STREAM_SHARING,
+    TABLE_SHARING,
+)
 from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import recursion, stream_nodes
 from runnel.planner.physical.sharing import streams as stream_sharing
 from runnel.planner.physical.sharing import tables as table_sharing
-from runnel.planner.pushdown import dynamic_filters, fragments, memory_need
+from runnel.planner.pushdown import fragments
 from runnel.planner.rules import (
-    column_pruning,
     empty_relations,
     limit_pushdown,
-    predicate_pushdown,
 )
-from runnel.planner.rules.decorrelation import correlation, subquery_nodes
-from runnel.planner.verify import final_rows, replay
+from runnel.planner.rules.decorrelation import subquery_nodes
 from runnel.relation import nodes as logical
-from runnel.relation import over, streams, subqueries
+from runnel.relation import over, streams, subqueries, unnest
 from runnel.rendering.duckdb import relations as duckdb_relations
 from runnel.rendering.spark import relations as spark_relations
 from runnel.rendering.spark import streams as spark_streams
@@ -49,7 +71,6 @@ LEAVES = {
     subqueries.CommonRows,
 }
 FILTERING = {logical.Filter, logical.Project, logical.Limit}
-UNNESTING = {logical.Unnest, subqueries.Series, subqueries.UnnestTogether}
 STREAM_ORDER = {streams.ImposeOrder, streams.AssignWindows}
 PAIRING = {logical.Join, streams.AsOfJoin}
 COMPARING = {logical.SetOperation, subqueries.GroupLimit, subqueries.Recursion}
@@ -64,8 +85,6 @@ SHARED = {physical.Shared, physical.Spool}
 P_ROW_BY_ROW = {
     physical.Calc,
     physical.PhysicalExpand,
-    physical.PhysicalUnnest,
-    physical.PhysicalSeries,
 }
 P_GROUPING = {physical.HashAggregate, physical.PhysicalGroupLimit, physical.PhysicalSetOperation}
 P_ORDERING = {physical.PhysicalSort, physical.TopN, physical.PhysicalWindow}
@@ -108,10 +127,10 @@ class Rule(NamedTuple):
 GONE: dict[str, set[type]] = {REPLACED: DEPENDENT, LATER: ENGINE}
 
 RULES = [
-    Rule("column pruning", (column_pruning._RULES,), GONE),
+    Rule("column pruning", (PRUNING,), GONE),
     Rule(
         "predicate push-down",
-        (predicate_pushdown._RULES,),
+        (PREDICATES,),
         {
             **GONE,
             "it has no input to filter": LEAVES,
@@ -125,7 +144,7 @@ RULES = [
     ),
     Rule(
         "empty relations",
-        (empty_relations._RULES, empty_relations.is_empty),
+        (EMPTY, empty_relations.is_empty),
         {
             **GONE,
             "it has no input": LEAVES - {logical.Values},
@@ -134,7 +153,7 @@ RULES = [
     ),
     Rule(
         "limit push-down",
-        (limit_pushdown.push_limits, limit_pushdown._push, limit_pushdown._limited),
+        (LIMITS, limit_pushdown.push_limits, limit_pushdown.limited),
         {
             **GONE,
             "fewer input rows would change its result": {
@@ -143,13 +162,13 @@ RULES = [
                 *BUFFERING,
                 *STREAM_ORDER,
             },
-            SAFE: {logical.Expand, *UNNESTING},
+            SAFE: {logical.Expand},
             "it has nowhere to put a limit": LEAVES - {logical.Scan},
         },
     ),
     Rule(
         "correlation",
-        (correlation._RULES,),
+        (CORRELATION,),
         {
             "the rule rewrites it before": DEPENDENT,
             LATER: ENGINE,
@@ -165,7 +184,7 @@ RULES = [
     ),
     Rule(
         "subqueries of a node",
-        (subquery_nodes._RULES, subquery_nodes._rewritten),
+        (HOISTING, subquery_nodes._rewritten),
         {
             LATER: ENGINE,
             "it has no expressions here": {
@@ -188,7 +207,7 @@ RULES = [
     ),
     Rule(
         "estimates",
-        (estimates._ESTIMATES,),
+        (ESTIMATES,),
         {
             "it has as many rows as its input": {
                 logical.Project,
@@ -207,20 +226,17 @@ RULES = [
     ),
     Rule(
         "bounds of event time",
-        (bounds._RULES,),
+        (BOUNDS,),
         {
             REPLACED: DEPENDENT,
             BOUNDED: {*ENGINE, *LEAVES} - {logical.Scan, logical.Generate},
             "it has no column of event time": {logical.Generate},
             "it is refused on a stream": COMPARING,
-            "the watermark isn't followed through it: windows above it are refused": {
-                subqueries.Series
-            },
         },
     ),
     Rule(
         "refusals of streams",
-        (check._CHECKS, check.check_streaming),
+        (STREAM_CHECKS,),
         {
             REPLACED: DEPENDENT,
             "it emits the rows of a stream as they come": {
@@ -228,14 +244,13 @@ RULES = [
                 logical.Union,
                 streams.ImposeOrder,
                 *FILTERING,
-                *UNNESTING,
             },
             "it has no input": {*LEAVES, *ENGINE},
         },
     ),
     Rule(
         "distances between columns of event time",
-        (over_streams._below,),
+        (ORIGINS,),
         {
             REPLACED: DEPENDENT,
             "its columns begin there": {*LEAVES, *ENGINE},
@@ -243,20 +258,18 @@ RULES = [
             "the watermark isn't followed through it: OVER and ORDER BY above it are refused": {
                 logical.Expand,
                 logical.Union,
-                subqueries.Series,
-                subqueries.UnnestTogether,
                 streams.AsOfJoin,
             },
         },
     ),
     Rule(
         "choice of operators",
-        (choose._CHOICES,),
+        (CHOICES,),
         {REPLACED: DEPENDENT, "only the plan of another engine has it": {foreign.InputRows}},
     ),
     Rule(
         "EXPLAIN",
-        (explain_nodes._RULES, explain_nodes._described),
+        (EXPLAIN, explain_nodes._described),
         {
             REPLACED: DEPENDENT,
             "EXPLAIN shows the logical plan without it": ENGINE,
@@ -265,7 +278,7 @@ RULES = [
     ),
     Rule(
         "which operators keep state",
-        (identity_nodes._KEEPING,),
+        (STATE_TEXTS,),
         {
             NOT_KEEPING: {
                 physical.PhysicalLimit,
@@ -283,12 +296,12 @@ RULES = [
     ),
     Rule(
         "identity of operators",
-        (identity_nodes.RULES, vertices._signature),
+        (IDENTITY, vertices._signature),
         {"it has no vertex of its own": {physical.Shared, *REFERENCES}},
     ),
     Rule(
         "forms of state",
-        (vertices._state_of, vertices._BUFFERING_ROWS),
+        (STATE_FORMS,),
         {
             NOT_KEEPING: {
                 physical.PhysicalLimit,
@@ -309,14 +322,12 @@ RULES = [
     ),
     Rule(
         "names of columns in state",
-        (state_columns._below,),
+        (STATE_COLUMNS,),
         {
             "its columns have no side: to name one would rename columns of stored state": {
                 physical.PhysicalLimit,
                 physical.PhysicalUnion,
                 physical.PhysicalExpand,
-                physical.PhysicalUnnest,
-                physical.PhysicalSeries,
                 stream_nodes.PhysicalAssignWindows,
                 stream_nodes.EventTimeWindow,
                 *P_LEAVES,
@@ -328,10 +339,10 @@ RULES = [
             }
         },
     ),
-    Rule("lowering", (lower.RULES,), {"it is replaced before lowering": REFERENCES}),
+    Rule("lowering", (LOWERING,), {"it is replaced before lowering": REFERENCES}),
     Rule(
         "stages of a recursion",
-        (recursion._STAGES, recursion._is_working_table),
+        (STAGES, recursion._is_working_table),
         {
             REFUSED: {
                 physical.PhysicalRecursion,
@@ -356,13 +367,12 @@ RULES = [
     ),
     Rule(
         "sharing on streams",
-        (stream_sharing._LINKS, stream_sharing._is_shareable_scan),
+        (STREAM_SHARING, stream_sharing._is_shareable_scan),
         {
             "the rule compares its exact class": {physical.SourceScan},
             NOT_SHARED: {
                 physical.HashJoin,
                 physical.PhysicalLimit,
-                physical.PhysicalSeries,
                 physical.PhysicalUnion,
                 stream_nodes.LookupJoin,
                 stream_nodes.EventTimeSort,
@@ -381,11 +391,10 @@ RULES = [
     ),
     Rule(
         "sharing on tables",
-        (table_sharing._LINKS,),
+        (TABLE_SHARING,),
         {
             NOT_SHARED: {
                 physical.PhysicalRecursion,
-                physical.PhysicalSeries,
                 physical.PhysicalWorkingTable,
                 stream_nodes.LookupJoin,
                 stream_nodes.SessionRows,
@@ -407,7 +416,7 @@ RULES = [
     ),
     Rule(
         "operators that read all their input first",
-        (table_sharing._TableSharing._waits,),
+        (READS_ALL, table_sharing._TableSharing._waits),
         {
             "it emits rows while it reads, or is taken to: its input is spooled where it waits": {
                 physical.PhysicalGroupLimit,
@@ -417,6 +426,8 @@ RULES = [
                 physical.PhysicalWindow,
                 stream_nodes.LookupJoin,
                 stream_nodes.SessionRows,
+                stream_nodes.EventTimeAggregate,
+                stream_nodes.EventTimeSort,
                 stream_nodes.EventTimeWindow,
                 *P_LEAVES,
                 *REFERENCES,
@@ -431,7 +442,7 @@ RULES = [
     ),
     Rule(
         "dynamic filters",
-        (dynamic_filters._RULES,),
+        (DYNAMIC_FILTERS,),
         {
             "fewer input rows would change its result": {
                 physical.PhysicalGroupLimit,
@@ -447,9 +458,7 @@ RULES = [
                 physical.PhysicalExpand,
                 physical.IndexScan,
                 physical.PhysicalGenerate,
-                physical.PhysicalSeries,
                 physical.PhysicalSetOperation,
-                physical.PhysicalUnnest,
                 physical.PhysicalValues,
                 stream_nodes.LookupJoin,
             },
@@ -459,18 +468,18 @@ RULES = [
     ),
     Rule(
         "fragments",
-        (fragments._Placing.place,),
+        (FRAGMENT_INPUTS, fragments._Placing.place),
         {
             REPLACED: DEPENDENT,
             "only the plan of another engine has it": {foreign.InputRows},
             "it has no input": LEAVES,
             "its input is computed once for each round": {subqueries.Recursion},
-            SAFE: {subqueries.UnnestTogether, streams.AsOfJoin, *STREAM_ORDER},
+            SAFE: {streams.AsOfJoin, *STREAM_ORDER},
         },
     ),
     Rule(
         "nodes that hold their input in memory",
-        (memory_need._blocking_action, memory_need._HOLDING),
+        (BLOCKING,),
         {
             REPLACED: DEPENDENT,
             "it holds no input": {
@@ -479,7 +488,6 @@ RULES = [
                 *ENGINE,
                 *LEAVES,
                 *FILTERING,
-                *UNNESTING,
             },
             "no engine with a limit of memory runs it": {
                 subqueries.Recursion,
@@ -490,12 +498,11 @@ RULES = [
     ),
     Rule(
         "the most rows of a node",
-        (memory_need.most_rows,),
+        (MOST_ROWS,),
         {
             REPLACED: DEPENDENT,
             "its estimate is used": {
                 *ENGINE,
-                *UNNESTING,
                 *STREAM_ORDER,
                 *(LEAVES - {logical.Scan}),
                 subqueries.Recursion,
@@ -505,12 +512,11 @@ RULES = [
     ),
     Rule(
         "late rows of a SESSION below",
-        (late_rows.passing_late,),
+        (LATE_ROWS,),
         {
             "its rows are no longer those of the SESSION": {
                 physical.PhysicalCommonRows,
                 physical.PhysicalLimit,
-                physical.PhysicalSeries,
                 physical.PhysicalWorkingTable,
                 *P_LEAVES,
                 *P_BUFFERING,
@@ -527,14 +533,13 @@ RULES = [
     ),
     Rule(
         "VERIFY JOB: the query over tables",
-        (replay.replayed,),
+        (REPLAY,),
         {
             "it means the same over tables": {
                 logical.Expand,
                 logical.Union,
                 streams.AssignWindows,
                 *FILTERING,
-                *UNNESTING,
                 *COMPARING,
                 *(LEAVES - {logical.Scan, logical.Generate}),
             },
@@ -544,7 +549,7 @@ RULES = [
     ),
     Rule(
         "VERIFY JOB: final rows",
-        (final_rows._gives_at_once,),
+        (FINAL_ROWS,),
         {
             "it emits results when the watermark passes": {
                 logical.Aggregate,
@@ -553,7 +558,6 @@ RULES = [
                 streams.AsOfJoin,
             },
             "it is refused on a stream, or by VERIFY JOB": {logical.Limit, *COMPARING},
-            "a job with it over a stream isn't verified at its end": {subqueries.Series},
             BOUNDED: {subqueries.CommonRows, subqueries.WorkingTable},
             REPLACED: DEPENDENT,
             LATER: ENGINE,
@@ -561,7 +565,7 @@ RULES = [
     ),
     Rule(
         "names of state",
-        (state_names._has_state,),
+        (STATE_NAMES,),
         {
             "it keeps nothing on a stream": {
                 logical.Expand,
@@ -569,7 +573,6 @@ RULES = [
                 streams.ImposeOrder,
                 *LEAVES,
                 *FILTERING,
-                *UNNESTING,
                 *COMPARING,
             },
             "a join replaces it after names are given": DEPENDENT,
@@ -584,8 +587,7 @@ RULES = [
             "a fragment isn't part of a fragment": {foreign.Fragment},
             REFUSED: {
                 subqueries.CommonRows,
-                subqueries.Series,
-                subqueries.UnnestTogether,
+                unnest.Series,
                 streams.AsOfJoin,
                 *STREAM_ORDER,
             },
@@ -599,8 +601,7 @@ RULES = [
             "a fragment isn't part of a fragment": {foreign.Fragment},
             REFUSED: {
                 subqueries.CommonRows,
-                subqueries.Series,
-                subqueries.UnnestTogether,
+                unnest.Series,
                 subqueries.WorkingTable,
                 streams.AsOfJoin,
                 *STREAM_ORDER,
@@ -615,8 +616,7 @@ RULES = [
             "a fragment isn't part of a fragment": {foreign.Fragment},
             REFUSED: {
                 subqueries.CommonRows,
-                subqueries.Series,
-                subqueries.UnnestTogether,
+                unnest.Series,
                 subqueries.WorkingTable,
                 streams.AsOfJoin,
             },
@@ -625,6 +625,9 @@ RULES = [
 ]
 
 PARTIAL = {
+    "planner/operators/passes.py::GRAFTING": SAFE,
+    "planner/operators/passes.py::NARROWABLE": SAFE,
+    "planner/operators/passes.py::WORTH_SHARING": SAFE,
     "connectors/duckdb/fragments.py::_HEAVY": SAFE,
     "connectors/duckdb/fragments.py::_work": SAFE,
     "connectors/spark/fragments/fragment.py::is_sorted": "it looks for a Sort below simple nodes",
@@ -632,22 +635,13 @@ PARTIAL = {
     "planner/bind/streams/emission.py::_lowest": "a query without its nodes is refused",
     "planner/bind/streams/late_joins.py::_with_columns_of_streams": "other queries are refused",
     "planner/estimates.py::domain_size": "the estimate of the node is used",
-    "planner/explain/streams.py::STREAM_RULES": "a part of the table of planner/explain/nodes.py",
-    "planner/explain/state.py::_RULES": "held equal to _KEEPING by the test below",
     "planner/lower/aggregates.py::_STAGES": "reached from the table of planner/lower/lower.py",
     "planner/physical/choose.py::_calc": "it joins neighbouring projections and filters",
     "planner/physical/choose.py::_ordered": "it recognises a sort by a table's own order",
     "planner/physical/key_lookup.py::key_lookup": SAFE,
-    "planner/physical/sharing/tables.py::_WORTH_KEEPING": SAFE,
-    f"planner/physical/sharing/tables.py::{table_sharing._TableSharing.note.__qualname__}": SAFE,
-    "planner/physical/sharing/tables.py::_TAKE_ALL": "used by _Sharing._waits",
-    "planner/pushdown/fragments.py::_OPEN": "used by _Placing.place",
     "planner/pushdown/memory_need.py::_gives_at_end": SAFE,
     "planner/rules/decorrelation/hoisting.py::_existence_only": SAFE,
     "planner/rules/decorrelation/hoisting.py::has_one_row": SAFE,
-    "planner/rules/decorrelation/laterals.py::_grafted": "the general rewrite handles the others",
-    "planner/rules/decorrelation/laterals.py::_grafted_outer": "the general rewrite is used",
-    "planner/verify/final_rows.py::_AT_ONCE": "used by _gives_at_once",
     "engine/rendering/plan_shapes.py::COSTLY": SAFE,
     "engine/rendering/plan_shapes.py::is_chain": "an unknown node keeps conditions apart",
     "engine/rendering/plan_shapes.py::is_unique": "an unknown node gets a check",
@@ -702,11 +696,3 @@ def test_every_table_of_nodes_belongs_to_a_rule() -> None:
 
 def test_partial_tables_exist() -> None:
     assert PARTIAL.keys() <= {item.name for item in found()}
-
-
-def test_explain_names_the_state_of_what_keeps_some() -> None:
-    described, keeping = set(explain_state._RULES), set(identity_nodes._KEEPING)
-    assert described == keeping, (
-        f"{described ^ keeping} must be in both _RULES of planner/explain/state.py and _KEEPING of "
-        "planner/identity/nodes.py, or in neither"
-    )

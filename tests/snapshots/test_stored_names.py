@@ -22,14 +22,13 @@ from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Call, Column
 from runnel.planner.explain import nodes as describe
-from runnel.planner.explain import streams as describe_streams
 from runnel.planner.identity import expressions as identity_expressions
-from runnel.planner.identity.nodes import RULES
-from runnel.planner.lower.lower import RULES as VERTICES
+from runnel.planner.operators.passes import EXPLAIN, IDENTITY, LOWERING, Pass
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical
 from runnel.relation.state_identity import Form
 from runnel.sqltypes import BIGINT, Kind, SqlType, array, decimal, map_of, row
+from tests.product_modules import modules
 from tests.snapshots.named_states import (
     FOLDER,
     column_lines,
@@ -77,7 +76,13 @@ def test_queries_have_all_forms_and_steps(connection: Connection) -> None:
     ]
     assert {json.loads(f"{{{text}")["form"] for text in found} == {form.value for form in Form}
     kinds = {kind for sql in queries() for kind in _kinds(plan_of(connection, sql).physical)}
-    assert set(RULES) - kinds == {physical.NarrowedFragment}, "add a query to queries.sql"
+    assert _classes(IDENTITY) - kinds == {physical.NarrowedFragment}, "add a query to queries.sql"
+
+
+def _classes(item: Pass[Any]) -> set[type]:
+    """The classes of the product that have a rule in a pass."""
+    modules("planner")  # the homes register their rules
+    return {kind for kind in item.rules if kind.__module__.startswith("runnel.")}
 
 
 def _kinds(node: Physical) -> Iterator[type[Physical]]:
@@ -89,15 +94,14 @@ def _kinds(node: Physical) -> Iterator[type[Physical]]:
 def test_every_step_that_is_a_vertex_has_an_identity() -> None:
     """Scans and writes go by their tables; the other two make no vertices of their own."""
     others = {physical.SourceScan, physical.IndexScan, physical.Write, physical.Shared}
-    assert set(VERTICES) - others == set(RULES)
+    assert _classes(LOWERING) - others == _classes(IDENTITY)
 
 
 def test_identities_do_not_depend_on_explain(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, name in ((describe, "_RULES"), (describe_streams, "STREAM_RULES")):
-        for kind, rule in getattr(module, name).items():
-            monkeypatch.setitem(getattr(module, name), kind, _reworded(rule))
+    for kind in _classes(EXPLAIN):
+        monkeypatch.setitem(EXPLAIN.rules, kind, _reworded(EXPLAIN.rules[kind]))
     for kind in list(identity_expressions._RULES):
         monkeypatch.setattr(kind, "__str__", lambda item: "other words")
     monkeypatch.setattr(SqlType, "__str__", lambda item: "another type")

@@ -11,6 +11,7 @@ from runnel.foreign.fragment import Unrenderable
 from runnel.relation import nodes
 from runnel.relation.nodes import JoinKind, Relation, Scan
 from runnel.relation.subqueries import Recursion, WorkingTable
+from runnel.relation.unnest import Unnest
 from runnel.rendering.block import Block, block_text
 from runnel.rendering.plan_shapes import COSTLY, repeated
 from runnel.rendering.relations import RelationRendering, ScanText
@@ -22,7 +23,7 @@ class DuckDBRelations(RelationRendering):
 
     rules: ClassVar[Mapping[type[Relation], str]] = {
         **RelationRendering.rules,
-        nodes.Unnest: "unnest",
+        Unnest: "unnest",
         Recursion: "recursion",
         WorkingTable: "working_table",
     }
@@ -81,9 +82,11 @@ class DuckDBRelations(RelationRendering):
         outside = tuple(text for text, (reads_left, _) in tests if reads_left)
         return replace(left, where=(*left.where, *outside, found))
 
-    def unnest(self, node: nodes.Unnest) -> Block:
+    def unnest(self, node: Unnest) -> Block:
+        if len(node.arrays) > 1:
+            raise Unrenderable("UNNEST of several arrays", node.position)
         block = self.wrapped(node.input)
-        array = self.rendering.expression(node.array, block.columns)
+        array = self.rendering.expression(node.arrays[0], block.columns)
         if node.outer:
             array = f"CASE WHEN COALESCE(len({array}), 0) = 0 THEN [NULL] ELSE {array} END"
         added = [f"unnest({array})"]

@@ -11,6 +11,7 @@ from runnel.foreign.fragment import Unrenderable
 from runnel.relation import nodes
 from runnel.relation.nodes import JoinKind, Relation
 from runnel.relation.subqueries import Recursion
+from runnel.relation.unnest import Unnest
 from runnel.rendering.block import Block
 from runnel.rendering.relations import RelationRendering
 
@@ -22,7 +23,7 @@ class SparkRelations(RelationRendering):
 
     rules: ClassVar[Mapping[type[Relation], str]] = {
         **RelationRendering.rules,
-        nodes.Unnest: "unnest",
+        Unnest: "unnest",
         Recursion: "recursion",
     }
     same = "<=>"
@@ -58,7 +59,7 @@ class SparkRelations(RelationRendering):
         # Spark 4 can't always plan an ORDER BY right above it.
         return self.around(super().union(node))
 
-    def unnest(self, node: nodes.Unnest) -> Block:
+    def unnest(self, node: Unnest) -> Block:
         raise Unrenderable("UNNEST", node.position)
 
     def recursion(self, node: Recursion) -> Block:

@@ -19,8 +19,9 @@ from runnel.planner.bind.scalars.in_subquery import comparison_type, in_subquery
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import AggregateValue, GroupingValue, OuterSelectContext
 from runnel.planner.parse.query.allow_list import position_of
-from runnel.relation.nodes import Aggregate, Project, Relation, Unnest, Values, references
+from runnel.relation.nodes import Aggregate, Project, Relation, references
 from runnel.relation.subqueries import OuterColumn, OuterValue, ScalarSubquery, map_outer_in
+from runnel.relation.unnest import elements_of
 from runnel.sqltypes import BIGINT, BOOLEAN, Kind, loses_digits
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def quantified(
             f"ANY and ALL accept a subquery or an ARRAY, not {array.type}",
             position=array.position or position_of(tree.expression.this, query.sql),
         )
-    elements = Unnest(input=Values(rows=((),), columns=()), array=_inside(array), name="element")
-    return _unless_null(array, _over_rows(operand, elements, function, is_all, position), is_all)
+    rows = elements_of(_inside(array))
+    return _unless_null(array, _over_rows(operand, rows, function, is_all, position), is_all)
 
 
 _UNKNOWN = Literal(value=None, type=BOOLEAN)

@@ -21,8 +21,8 @@ from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.select_parts import AggregateValue, WindowValue
 from runnel.planner.bind.set_returning.series import generator
 from runnel.planner.parse.query.allow_list import function_call
-from runnel.relation.nodes import Generate, Relation, Unnest
-from runnel.relation.subqueries import Series, UnnestTogether
+from runnel.relation.nodes import Generate, Relation
+from runnel.relation.unnest import Series, Unnest
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
@@ -171,19 +171,13 @@ def with_sets(relation: Relation, calls: Sequence[SetCall]) -> tuple[Relation, C
     width = len(relation.fields)
     names = tuple(f"$set{call.index}" for call in calls)
     first = calls[0]
-    if len(calls) > 1:
-        arrays = tuple(map(_as_array, calls))
-        relation = UnnestTogether(
-            input=relation, arrays=arrays, names=names, position=first.position
-        )
-    elif first.is_series:
+    if len(calls) == 1 and first.is_series:
         relation = Series(
             input=relation, arguments=first.arguments, name=names[0], position=first.position
         )
     else:
-        relation = Unnest(
-            input=relation, array=first.arguments[0], name=names[0], position=first.position
-        )
+        arrays = tuple(map(_as_array, calls))
+        relation = Unnest(input=relation, arrays=arrays, names=names, position=first.position)
     positions = {call.index: width + i for i, call in enumerate(calls)}
     fields = relation.fields
 

@@ -6,7 +6,8 @@ from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, walk
 from runnel.relation.nodes import Field, Generate, Relation, Values
-from runnel.relation.subqueries import OuterColumn, Series
+from runnel.relation.subqueries import OuterColumn
+from runnel.relation.unnest import Series
 from runnel.sqltypes import (
     BIGINT,
     INTERVAL,

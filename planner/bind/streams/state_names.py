@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.errors import ProgrammingError
+from runnel.planner.operators.passes import STATE_NAMES
 from runnel.planner.parse.query.allow_list import position_of
 from runnel.relation.nodes import Aggregate, Join, Relation, Sort
 from runnel.relation.over import Window
@@ -49,6 +50,13 @@ def _name_of(tree: Any, sql: str) -> str | None:
 
 
 def _has_state(node: Relation) -> bool:
-    if isinstance(node, AssignWindows):
-        return node.shape.kind is WindowKind.SESSION
-    return isinstance(node, Aggregate | Join | AsOfJoin | Window | Sort)
+    rule = STATE_NAMES.find(node)
+    return rule is not None and rule(node)
+
+
+STATE_NAMES.add_all(
+    {
+        AssignWindows: lambda node: node.shape.kind is WindowKind.SESSION,
+        **dict.fromkeys((Aggregate, Join, AsOfJoin, Window, Sort), lambda node: True),
+    }
+)

@@ -20,6 +20,7 @@ from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.properties import is_volatile
 from runnel.expressions.python.function import PythonFunction
+from runnel.planner.operators.passes import STREAM_SHARING
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, Shared, SourceScan
@@ -27,7 +28,7 @@ from runnel.planner.physical.sharing.merged_scans import UNWANTED, merged_scans
 from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation.streams import TimeBound
 
-_LINKS = (
+STREAM_SHARING.add_classes(
     physical.Calc,
     physical_streams.PhysicalImposeOrder,
     physical_streams.PhysicalAssignWindows,
@@ -36,10 +37,8 @@ _LINKS = (
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
     physical_streams.EventTimeWindow,
-    physical.PhysicalUnnest,
     physical.PhysicalExpand,
 )
-"""Operators of one input that may be shared with what is below them."""
 
 
 def share(plan: Physical) -> Physical:
@@ -144,7 +143,9 @@ class _StreamSharing:
 
     def _occurrence(self, node: Physical, below: _Occurrence | None) -> _Occurrence | None:
         is_scan = _is_shareable_scan(node)
-        is_link = type(node) in _LINKS and below is not None and getattr(node, "late", None) is None
+        is_link = (
+            node in STREAM_SHARING and below is not None and getattr(node, "late", None) is None
+        )
         if not is_scan and not is_link:
             return None
         numbers = [] if below is None else list(below.numbers)

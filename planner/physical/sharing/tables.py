@@ -15,13 +15,14 @@ from typing import Any
 
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Expression
+from runnel.planner.operators.passes import READS_ALL, TABLE_SHARING, WORTH_SHARING
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, Shared, SourceScan, Spool
 from runnel.planner.physical.sharing.merged_scans import merged_scans
 from runnel.planner.physical.sharing.streams import VolatileError, key_of
 
-_LINKS = (
+TABLE_SHARING.add_classes(
     SourceScan,
     physical.IndexScan,
     physical.PhysicalValues,
@@ -38,13 +39,10 @@ _LINKS = (
     physical.PhysicalUnion,
     physical.PhysicalSetOperation,
     physical.PhysicalWindow,
-    physical.PhysicalUnnest,
     physical.PhysicalExpand,
     physical.PhysicalGroupLimit,
 )
-"""The operators that may be shared, with everything below them."""
-
-_WORTH_KEEPING = (
+WORTH_SHARING.add_classes(
     physical.HashAggregate,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
@@ -53,16 +51,13 @@ _WORTH_KEEPING = (
     physical.PhysicalWindow,
     physical.TopN,
 )
-"""Operators whose work is more than keeping their results."""
-
-_TAKE_ALL = (
+READS_ALL.add_classes(
     physical.HashAggregate,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
     physical.PhysicalSort,
     physical.TopN,
 )
-"""Operators that take all their input before they give anything."""
 
 
 def share_tables(plan: Physical, commons: Mapping[int, Physical] | None = None) -> Physical:
@@ -162,7 +157,7 @@ class _TableSharing:
             if item is not None:
                 item.uses += 1
         if key is not None:
-            is_worth = isinstance(node, _WORTH_KEEPING) or (
+            is_worth = node in WORTH_SHARING or (
                 isinstance(node, SourceScan) and node.table.reads_slowly
             )
             part = _TableSubplan(
@@ -181,7 +176,7 @@ class _TableSharing:
 
     def _key(self, node: Physical, below: list[_TableSubplan | None]) -> Any:
         """What two nodes have in common that give the same rows; None for what is never shared."""
-        if type(node) not in _LINKS or any(item is None for item in below):
+        if node not in TABLE_SHARING or any(item is None for item in below):
             return None
         left_out = {"rows", "fields", "parts", *_inputs_by_name(node)}
         try:
@@ -248,7 +243,7 @@ class _TableSharing:
 
     def _waits(self, node: Physical, item: Physical, waits: bool) -> bool:
         """Whether an input of a node may be left standing."""
-        if isinstance(node, _TAKE_ALL):
+        if node in READS_ALL:
             return False
         if isinstance(node, physical.HashJoin):
             return item is not node.build and (waits or self._reaches_shared(node.build))

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from runnel.errors import NotSupportedError
 from runnel.expressions.evaluate import is_volatile
-from runnel.expressions.nodes import Call, Column, Expression
-from runnel.planner.rewriting import conjunction, project_columns, shift
+from runnel.expressions.nodes import Call, Change, Column, Expression
+from runnel.planner.rewriting import conjunction, project_columns, shift, substitute
 from runnel.planner.rules.decorrelation.pulled import (
     Pulled,
     fails,
@@ -23,7 +23,16 @@ from runnel.planner.rules.decorrelation.pulled import (
     where_present,
     with_outer,
 )
-from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Project, Relation, references
+from runnel.relation.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Project,
+    Relation,
+    Single,
+    references,
+)
 from runnel.relation.nodes import walk as relations_of
 from runnel.relation.subqueries import OuterColumn
 from runnel.sqltypes import BOOLEAN
@@ -46,6 +55,16 @@ class Anchoring(ABC):
     def rows(self, node: Relation) -> Pulled:
         """`pull`, completed so that there are no defaults."""
         return self.complete(self.pull(node))
+
+    def input_of(self, node: Single) -> tuple[Pulled, Change]:
+        """The input of a node with all outer values that the node's expressions read, and the
+        change that moves an expression of the node onto it."""
+        below = self.rows(node.input)
+        below = self.ready(
+            below, [substitute(item, below.columns) for item in node.own_expressions]
+        )
+        values = provided(below.parts)
+        return below, lambda item: with_outer(substitute(item, below.columns), values)
 
     def domain(self, indexes: Iterable[int]) -> tuple[Relation, list[OuterColumn]]:
         """The distinct values of the outer relation's columns at `indexes`, and these columns."""

@@ -22,9 +22,8 @@ default NULL for outer rows without a group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from runnel.deadline import check_time
 from runnel.errors import NotSupportedError
@@ -38,6 +37,7 @@ from runnel.expressions.nodes import (
     conjuncts,
     walk,
 )
+from runnel.planner.operators.passes import CORRELATION
 from runnel.planner.rewriting import conjunction, is_trivial, substitute
 from runnel.planner.rules.decorrelation.anchoring import Anchoring
 from runnel.planner.rules.decorrelation.correlated_joins import pull_join
@@ -66,7 +66,6 @@ from runnel.relation.nodes import (
     SetOperation,
     Sort,
     Union,
-    Unnest,
     Values,
     references,
 )
@@ -77,9 +76,8 @@ from runnel.relation.subqueries import (
     GroupLimit,
     OuterColumn,
     ScalarSubquery,
-    Series,
-    UnnestTogether,
 )
+from runnel.relation.unnest import Series
 from runnel.sqltypes import BIGINT
 
 ONE_ROW = Values(rows=((),), columns=())
@@ -104,7 +102,7 @@ class Unnesting(Anchoring):
         check_time()
         if not is_correlated(node):
             return as_it_is(node)
-        rule = _RULES.get(type(node))
+        rule = CORRELATION.find(node)
         if rule is None:
             raise _refused(node)
         pulled: Pulled = rule(self, node)
@@ -229,13 +227,7 @@ def keeps_a_row(limit: Limit) -> bool:
 def _aggregate(to: Anchoring, node: Aggregate) -> Pulled:
     """The inner sides of the conditions become further keys. An aggregation without keys of its own
     also has one row for an outer row without inner rows: the defaults."""
-    below = to.rows(node.input)
-    below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
-    values = provided(below.parts)
-
-    def moved(item: Expression) -> Expression:
-        return with_outer(substitute(item, below.columns), values)
-
+    below, moved = to.input_of(node)
     keys = [moved(key) for key in node.keys]
     count = len(keys)
     parts = []
@@ -344,25 +336,9 @@ def _generate(to: Anchoring, node: Generate) -> Pulled:
     return to.pull(series)
 
 
-def _per_row(to: Anchoring, node: Unnest | Series | UnnestTogether) -> Pulled:
-    below = to.rows(node.input)
-    below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
-    values = provided(below.parts)
-    moved = node.map_expressions(lambda item: with_outer(substitute(item, below.columns), values))
-    relation = moved.with_inputs((below.relation,))
-    added = references(relation.fields)[len(below.relation.fields) :]
-    return replace(below, relation=relation, columns=(*below.columns, *added))
-
-
 def _window(to: Anchoring, node: Window) -> Pulled:
-    below = to.rows(node.input)
-    below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
-    values = provided(below.parts)
+    below, moved = to.input_of(node)
     keys = tuple(pair[1] for pair in map(pair_of, below.parts) if pair is not None)
-
-    def moved(item: Expression) -> Expression:
-        return with_outer(substitute(item, below.columns), values)
-
     mapped = [call.map_expressions(moved) for call in node.calls]
     calls = tuple(replace(call, partition=(*keys, *call.partition)) for call in mapped)
     relation = replace(node, input=below.relation, calls=calls)
@@ -372,12 +348,8 @@ def _window(to: Anchoring, node: Window) -> Pulled:
 
 def _assign_windows(to: Anchoring, node: AssignWindows) -> Pulled:
     """Sessions are separate for each outer row; other windows are the same for all outer rows."""
-    below = to.rows(node.input)
-    below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
-    values = provided(below.parts)
-    time, *partition = (
-        with_outer(substitute(item, below.columns), values) for item in node.own_expressions
-    )
+    below, moved = to.input_of(node)
+    time, *partition = (moved(item) for item in node.own_expressions)
     relation = below.relation
     if not isinstance(time, Column):
         names = (*(item.name for item in relation.fields), "$time")
@@ -393,15 +365,10 @@ def _assign_windows(to: Anchoring, node: AssignWindows) -> Pulled:
 
 
 def _expand(to: Anchoring, node: Expand) -> Pulled:
-    below = to.rows(node.input)
-    below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
-    values = provided(below.parts)
+    below, moved = to.input_of(node)
     count = len(node.names)
     passed = [pair[1] for pair in map(pair_of, below.parts) if pair is not None]
-    projections = tuple(
-        (*(with_outer(substitute(item, below.columns), values) for item in listed), *passed)
-        for listed in node.projections
-    )
+    projections = tuple((*(moved(item) for item in listed), *passed) for listed in node.projections)
     names = (*node.names, *(f"$outer{i}" for i in range(len(passed))))
     relation = replace(node, input=below.relation, projections=projections, names=names)
     positions = iter(references(relation.fields)[count:])
@@ -411,22 +378,21 @@ def _expand(to: Anchoring, node: Expand) -> Pulled:
     return Pulled(relation, references(relation.fields)[:count], parts, None, below.is_reached)
 
 
-_RULES: dict[type[Relation], Callable[[Anchoring, Any], Pulled]] = {
-    Filter: _filter,
-    Project: _project,
-    Sort: _sort,
-    Limit: _limit,
-    GroupLimit: _group_limit,
-    Aggregate: _aggregate,
-    Join: pull_join,
-    Union: _union,
-    SetOperation: _set_operation,
-    Values: _values,
-    Generate: _generate,
-    Unnest: _per_row,
-    Series: _per_row,
-    UnnestTogether: _per_row,
-    Window: _window,
-    AssignWindows: _assign_windows,
-    Expand: _expand,
-}
+CORRELATION.add_all(
+    {
+        Filter: _filter,
+        Project: _project,
+        Sort: _sort,
+        Limit: _limit,
+        GroupLimit: _group_limit,
+        Aggregate: _aggregate,
+        Join: pull_join,
+        Union: _union,
+        SetOperation: _set_operation,
+        Values: _values,
+        Generate: _generate,
+        Window: _window,
+        AssignWindows: _assign_windows,
+        Expand: _expand,
+    }
+)

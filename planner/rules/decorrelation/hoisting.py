@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Call, Case, Column, Expression, Literal, conjuncts, walk
-from runnel.planner.rewriting import conjunction
+from runnel.planner.rewriting import conjunction, project_columns
 from runnel.planner.rules.constant_folding import fold_constants
 from runnel.planner.rules.decorrelation.correlation import Unnesting, is_correlated, keeps_a_row
 from runnel.planner.rules.decorrelation.pulled import (
@@ -26,6 +26,7 @@ from runnel.relation.nodes import (
     Limit,
     Project,
     Relation,
+    Single,
     Sort,
     Values,
     references,
@@ -246,3 +247,12 @@ def has_one_row(relation: Relation) -> bool:
         and relation.kind is JoinKind.CROSS
         and all(map(has_one_row, relation.inputs))
     )
+
+
+def hoist_below(node: Single, rewrite: Rewrite) -> Relation:
+    """A node that returns its input's columns and then columns of its own, without subqueries. The
+    columns of the subqueries, which are between these, are dropped."""
+    hoisting = Hoisting(node.input, rewrite)
+    rewritten = node.map_expressions(hoisting.rewrite).with_inputs((hoisting.relation,))
+    width, first = len(node.input.fields), len(hoisting.relation.fields)
+    return project_columns(rewritten, [*range(width), *range(first, len(rewritten.fields))])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runnel.expressions.nodes import Column, Expression, Literal, conjuncts
+from runnel.planner.operators.passes import GRAFTING
 from runnel.planner.rewriting import conjunction, is_trivial, substitute
 from runnel.planner.rules.decorrelation.correlation import Unnesting, is_correlated
 from runnel.planner.rules.decorrelation.pulled import (
@@ -29,11 +30,11 @@ from runnel.relation.nodes import (
     JoinKind,
     Project,
     Relation,
-    Unnest,
     Values,
     references,
 )
-from runnel.relation.subqueries import DependentJoin, Series, UnnestTogether
+from runnel.relation.subqueries import DependentJoin
+from runnel.relation.unnest import PerElement, Series
 from runnel.sqltypes import BOOLEAN
 
 
@@ -49,9 +50,9 @@ def dependent_join(node: DependentJoin, right: Relation) -> Relation:
         return Join(
             kind=kind, left=node.left, right=right, condition=condition, position=node.position
         )
-    grafted = _grafted_outer(node.left, right) if is_left else _grafted(node.left, right)
-    if grafted is not None and (not is_left or condition is None):
-        return _where(_projected(grafted[0], node, grafted[1]), condition)
+    found = _grafted_outer(node.left, right) if is_left else grafted(node.left, right)
+    if found is not None and (not is_left or condition is None):
+        return _where(_projected(found[0], node, found[1]), condition)
     if is_left and condition is not None:
         return _left_where(node, right, condition)
     return _where(_paired(node, right, is_left), condition)
@@ -132,43 +133,46 @@ def _left_where(node: DependentJoin, right: Relation, condition: Expression) -> 
     return _projected(relation, node, columns)
 
 
-_Grafted = tuple[Relation, list[Expression]]
+Grafted = tuple[Relation, list[Expression]]
 
 
-def _grafted(left: Relation, node: Relation) -> _Grafted | None:
+def grafted(left: Relation, node: Relation) -> Grafted | None:
     """The left side with the per-row computation of `node` on top, and the columns of `node` over
     it; None if `node` is more than a per-row computation."""
-    if isinstance(node, Values):
-        return _with_rows(left, node)
-    if isinstance(node, Generate):
-        if node.unbounded:
-            return None
-        series = Series(
-            input=left, arguments=node.arguments, name=node.columns[0].name, position=node.position
-        )
-        moved = series.map_expressions(lambda item: _over(item, left, ()))
-        return moved, [references(moved.fields)[-1]]
-    if not isinstance(node, Project | Filter | Unnest | Series | UnnestTogether):
+    rule = GRAFTING.find(node)
+    return None if rule is None else rule(node, left)
+
+
+def _generate(node: Generate, left: Relation) -> Grafted | None:
+    if node.unbounded:
         return None
-    below = _grafted(left, node.input)
+    series = Series(
+        input=left, arguments=node.arguments, name=node.columns[0].name, position=node.position
+    )
+    moved = series.map_expressions(lambda item: over_left(item, left, ()))
+    return moved, [references(moved.fields)[-1]]
+
+
+def _project(node: Project, left: Relation) -> Grafted | None:
+    below = grafted(left, node.input)
+    if below is None:
+        return None
+    relation, columns = _settled(*below)
+    return relation, [over_left(item, left, columns) for item in node.expressions]
+
+
+def _filter(node: Filter, left: Relation) -> Grafted | None:
+    below = grafted(left, node.input)
     if below is None:
         return None
     relation, columns = below
-    if isinstance(node, Project):
-        relation, columns = _settled(relation, columns)
-        return relation, [_over(item, left, columns) for item in node.expressions]
-    if isinstance(node, Filter):
-        return Filter(
-            input=relation, condition=_over(node.condition, left, columns), position=node.position
-        ), columns
-    width = len(relation.fields)
-    moved = node.map_expressions(lambda item: _over(item, left, columns)).with_inputs((relation,))
-    return moved, [*columns, *references(moved.fields)[width:]]
+    condition = over_left(node.condition, left, columns)
+    return Filter(input=relation, condition=condition, position=node.position), columns
 
 
-def _with_rows(left: Relation, node: Values) -> _Grafted | None:
+def _values(node: Values, left: Relation) -> Grafted | None:
     """Each left row, repeated for each of the literal rows."""
-    rows = [[_over(item, left, ()) for item in row] for row in node.rows]
+    rows = [[over_left(item, left, ()) for item in row] for row in node.rows]
     if len(rows) < 2:
         return (left, rows[0]) if rows else None
     columns = references(left.fields)
@@ -182,7 +186,7 @@ def _with_rows(left: Relation, node: Values) -> _Grafted | None:
     return expanded, list(references(expanded.fields)[len(columns) :])
 
 
-def _settled(relation: Relation, columns: list[Expression]) -> _Grafted:
+def _settled(relation: Relation, columns: list[Expression]) -> Grafted:
     """The same with all columns computed in the relation, so that each can be used more than
     once."""
     if all(map(is_trivial, columns)):
@@ -193,12 +197,12 @@ def _settled(relation: Relation, columns: list[Expression]) -> _Grafted:
     return project, list(references(project.fields)[len(fields) :])
 
 
-def _over(expression: Expression, left: Relation, columns: Sequence[Expression]) -> Expression:
+def over_left(expression: Expression, left: Relation, columns: Sequence[Expression]) -> Expression:
     values = references(left.fields)
     return with_outer(substitute(expression, columns), dict(enumerate(values)))
 
 
-def _grafted_outer(left: Relation, node: Relation) -> _Grafted | None:
+def _grafted_outer(left: Relation, node: Relation) -> Grafted | None:
     """`_grafted` for LEFT JOIN, which retains a row without elements. Only for UNNEST or
     GENERATE_SERIES of the row itself."""
     if isinstance(node, Project):
@@ -211,16 +215,23 @@ def _grafted_outer(left: Relation, node: Relation) -> _Grafted | None:
             else (below[0], [substitute(item, below[1]) for item in node.expressions])
         )
     is_first = isinstance(node, Generate) or (
-        isinstance(node, Unnest | Series | UnnestTogether)
+        isinstance(node, PerElement)
         and isinstance(node.input, Values)
         and len(node.input.rows) == 1
     )
-    if not is_first or (
-        isinstance(node, Unnest | Series | UnnestTogether)
-        and outer_indexes(node.input.own_expressions)
-    ):
+    if not is_first or (isinstance(node, PerElement) and outer_indexes(node.input.own_expressions)):
         return None
-    grafted = _grafted(left, node)
-    if grafted is None or not isinstance(grafted[0], Unnest | Series | UnnestTogether):
+    found = grafted(left, node)
+    if found is None or not isinstance(found[0], PerElement):
         return None
-    return replace(grafted[0], outer=True), grafted[1]
+    return replace(found[0], outer=True), found[1]
+
+
+GRAFTING.add_all(
+    {
+        Values: _values,
+        Generate: _generate,
+        Project: _project,
+        Filter: _filter,
+    }
+)

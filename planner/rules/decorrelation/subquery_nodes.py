@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Call, Expression, Literal, conjuncts, walk
+from runnel.planner.operators.passes import HOISTING
 from runnel.planner.rewriting import conjunction, project_columns
 from runnel.planner.rules.constant_folding import fold_constants
 from runnel.planner.rules.decorrelation.hoisting import (
@@ -15,6 +14,7 @@ from runnel.planner.rules.decorrelation.hoisting import (
     Rewrite,
     exists_join,
     has_subquery,
+    hoist_below,
     in_join,
 )
 from runnel.planner.rules.decorrelation.laterals import dependent_join
@@ -28,7 +28,6 @@ from runnel.relation.nodes import (
     Relation,
     Sort,
     Union,
-    Unnest,
     Values,
     transform,
 )
@@ -39,8 +38,6 @@ from runnel.relation.subqueries import (
     DependentJoin,
     Exists,
     InSubquery,
-    Series,
-    UnnestTogether,
     deepened,
 )
 from runnel.sqltypes import BOOLEAN
@@ -57,7 +54,7 @@ def _rewritten(node: Relation, rewrite: Rewrite) -> Relation:
         return _dependent(node)
     if not any(has_subquery(item) for item in node.own_expressions):
         return node
-    rule = _RULES.get(type(node))
+    rule = HOISTING.find(node)
     if rule is None:
         raise _unsupported(node)
     return rule(node, rewrite)
@@ -148,15 +145,6 @@ def _sort(node: Sort, rewrite: Rewrite) -> Relation:
     )
 
 
-def _with_added(node: Any, rewrite: Rewrite) -> Relation:
-    """A node that returns its input's columns and more: the columns of the hoisted subqueries,
-    which are between them, are dropped."""
-    hoisting = Hoisting(node.input, rewrite)
-    rewritten = node.map_expressions(hoisting.rewrite).with_inputs((hoisting.relation,))
-    width, added = len(node.input.fields), len(hoisting.relation.fields)
-    return project_columns(rewritten, [*range(width), *range(added, len(rewritten.fields))])
-
-
 def _values(node: Values, rewrite: Rewrite) -> Relation:
     """Turns a row with a subquery into a projection of a row without columns."""
     parts = []
@@ -183,16 +171,15 @@ def _dependent(node: DependentJoin) -> Relation:
     return dependent_join(node, deepened(fold_constants(node.right), -1))
 
 
-_RULES: dict[type[Relation], Callable[[Any, Rewrite], Relation]] = {
-    Filter: _filter,
-    Project: _project,
-    Aggregate: _aggregate,
-    Sort: _sort,
-    Unnest: _with_added,
-    Series: _with_added,
-    UnnestTogether: _with_added,
-    Window: _with_added,
-    AssignWindows: _with_added,
-    Values: _values,
-    Join: _join,
-}
+HOISTING.add_all(
+    {
+        Filter: _filter,
+        Project: _project,
+        Aggregate: _aggregate,
+        Sort: _sort,
+        Window: hoist_below,
+        AssignWindows: hoist_below,
+        Values: _values,
+        Join: _join,
+    }
+)

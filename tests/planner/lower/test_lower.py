@@ -28,10 +28,10 @@ from runnel.relation.nodes import (
     SetOperation,
     Sort,
     Union,
-    Unnest,
     Values,
     references,
 )
+from runnel.relation.unnest import Unnest
 from runnel.sqltypes import BIGINT, VARCHAR
 from tests.planner.relations import column, scan
 from tests.sample_tables import companies, lines, sample_snapshot, trades
@@ -225,7 +225,7 @@ def every_relation() -> list[Relation]:
             aggregates=(),
             names=("t",),
         ),
-        Unnest(input=text, array=column(text, "words"), name="word", ordinality="at"),
+        Unnest(input=text, arrays=(column(text, "words"),), names=("word",), ordinality="at"),
         Limit(input=left, count=number(2), offset=None),
         Values(rows=((number(1),),), columns=(series.columns[0],)),
         series,

@@ -23,8 +23,8 @@ from runnel.relation.nodes import (
     SetOperation,
     Sort,
     Union,
-    Unnest,
 )
+from runnel.relation.unnest import Unnest
 from runnel.sqltypes import BIGINT
 from tests.planner.relations import (
     FALSE,
@@ -198,7 +198,7 @@ def test_a_filter_goes_to_both_sides_of_a_set_operation_unless_it_can_fail() -> 
 
 def test_a_filter_passes_unnest_if_it_reads_the_input_only() -> None:
     source = scan(lines())
-    unnested = Unnest(input=source, array=column(source, "words"), name="word")
+    unnested = Unnest(input=source, arrays=(column(source, "words"),), names=("word",))
     below = push_predicates(where(unnested, build.call("is_null", [column(source, "line")])))
     assert isinstance(below, Unnest)
     above = where(unnested, build.call("eq", [column(unnested, "word"), text("a")]))

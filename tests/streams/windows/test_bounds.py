@@ -104,6 +104,20 @@ SHAPES = {
         "FROM {w} "
         "GROUP BY window_end) CROSS JOIN UNNEST(a) AS u(x) GROUP BY window_end"
     ),
+    "unnest together grouped": (
+        "SELECT window_end, COUNT(x), COUNT(y) FROM (SELECT window_end, "
+        "ARRAY_AGG(v ORDER BY v) AS a, ARRAY_AGG(DISTINCT k ORDER BY k) AS b FROM {w} "
+        "GROUP BY window_end) CROSS JOIN UNNEST(a, b) AS u(x, y) GROUP BY window_end"
+    ),
+    "series grouped": (
+        "SELECT window_end, SUM(x) FROM (SELECT window_end, COUNT(*) AS c FROM {w} "
+        "GROUP BY window_end) CROSS JOIN LATERAL GENERATE_SERIES(1, c) AS g(x) GROUP BY window_end"
+    ),
+    "series over": (
+        "SELECT window_end, x, SUM(x) OVER (PARTITION BY window_end) FROM "
+        "(SELECT window_end, COUNT(*) AS c FROM {w} GROUP BY window_end) "
+        "CROSS JOIN LATERAL GENERATE_SERIES(1, c) AS g(x)"
+    ),
     "row_number": "SELECT window_end, k FROM ({grouped}) "
     "QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY c DESC, k) = 1",
     "row_number grouped": (

@@ -1,0 +1,153 @@
+"""The home of UNNEST and of GENERATE_SERIES for each input row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runnel.base.frozen import frozen
+from runnel.catalog import Snapshot
+from runnel.expressions.nodes import Expression
+from runnel.planner.estimates import estimate
+from runnel.planner.operators.appending import appends_columns
+from runnel.planner.operators.passes import (
+    CHOICES,
+    ESTIMATES,
+    EXPLAIN,
+    IDENTITY,
+    NARROWABLE,
+)
+from runnel.planner.operators.row_by_row import row_by_row
+from runnel.planner.physical.choose import choose
+from runnel.planner.physical.nodes import Physical, SingleInput, column_names
+from runnel.relation.unnest import PerElement, Series, Unnest
+
+if TYPE_CHECKING:
+    from runnel.dag import ProcessorFactory
+    from runnel.planner.explain.parts import Description
+    from runnel.planner.identity.nodes import Identity
+
+ELEMENTS_PER_ARRAY = 5
+
+
+@frozen(kw_only=True)
+class PhysicalPerElement(SingleInput):
+    """The base of both operators.
+
+    outer, ordinality: as in the relational nodes.
+    columns: the indexes of the columns that are returned, of the input's, the elements' and the
+        number; None: all.
+    """
+
+    family = "unnest"
+
+    outer: bool
+    ordinality: str | None
+    columns: tuple[int, ...] | None = None
+
+
+@frozen(kw_only=True)
+class PhysicalUnnest(PhysicalPerElement):
+    """Each row, repeated for every element of `arrays`."""
+
+    arrays: tuple[Expression, ...]
+
+
+@frozen(kw_only=True)
+class PhysicalSeries(PhysicalPerElement):
+    """Each row, repeated for every value of the series (start, stop, step) in `arguments`."""
+
+    arguments: tuple[Expression, ...]
+
+
+appends_columns(Unnest, Series, retains_rows=lambda node: node.outer)
+NARROWABLE.add_classes(PhysicalUnnest, PhysicalSeries)
+
+
+@ESTIMATES.of(Unnest, Series)
+def _estimate(node: PerElement, of: Any) -> int | None:
+    rows = of(node.input)
+    return None if rows is None else rows * ELEMENTS_PER_ARRAY
+
+
+def _common(node: PerElement, snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "fields": node.fields,
+        "rows": estimate(node),
+        "input": choose(node.input, snapshot),
+        "outer": node.outer,
+        "ordinality": node.ordinality,
+    }
+
+
+@CHOICES.of(Unnest)
+def _choose_unnest(node: Unnest, snapshot: Snapshot) -> Physical:
+    return PhysicalUnnest(**_common(node, snapshot), arrays=node.arrays)
+
+
+@CHOICES.of(Series)
+def _choose_series(node: Series, snapshot: Snapshot) -> Physical:
+    return PhysicalSeries(**_common(node, snapshot), arguments=node.arguments)
+
+
+def _outer(node: PerElement | PhysicalPerElement) -> dict[str, str]:
+    return {"outer": "yes" if node.outer else ""}
+
+
+@EXPLAIN.of(Unnest)
+def _describe_unnest(node: Unnest) -> Description:
+    from runnel.planner.explain.parts import listed
+
+    name = "array" if len(node.arrays) == 1 else "arrays"
+    return "Unnest", {name: listed(node.arrays), **_outer(node)}
+
+
+@EXPLAIN.of(PhysicalUnnest)
+def _describe_physical_unnest(node: PhysicalUnnest) -> Description:
+    from runnel.planner.explain.parts import listed
+
+    return "Unnest", {"array": listed(node.arrays), **_outer(node)}
+
+
+@EXPLAIN.of(Series, PhysicalSeries)
+def _describe_series(node: Series | PhysicalSeries) -> Description:
+    from runnel.planner.explain.parts import listed
+
+    return "Generate_series per row", {"arguments": listed(node.arguments), **_outer(node)}
+
+
+@IDENTITY.of(PhysicalUnnest)
+def _identify_unnest(node: PhysicalUnnest) -> Identity:
+    from runnel.planner.identity.expressions import outer_texts
+
+    return "Unnest", {"array": outer_texts(node.arrays), **_outer(node)}
+
+
+@IDENTITY.of(PhysicalSeries)
+def _identify_series(node: PhysicalSeries) -> Identity:
+    from runnel.planner.identity.expressions import outer_texts
+
+    return "Generate_series per row", {"arguments": outer_texts(node.arguments), **_outer(node)}
+
+
+def _unnest(node: PhysicalUnnest) -> ProcessorFactory:
+    from runnel.processors.unnest import unnest
+
+    first, *more = node.arrays
+    names = column_names(node.fields)
+    return unnest(first, node.outer, node.ordinality, names, node.columns, tuple(more))
+
+
+def _series(node: PhysicalSeries) -> ProcessorFactory:
+    from runnel.processors.series import series
+
+    return series(
+        node.arguments,
+        column_names(node.fields),
+        outer=node.outer,
+        ordinality=node.ordinality is not None,
+        columns=node.columns,
+    )
+
+
+row_by_row(PhysicalUnnest, "unnest", _unnest)
+row_by_row(PhysicalSeries, "series", _series)
