@@ -303,7 +303,12 @@ class Processor:
     def __init_subclass__(cls) -> None:
         """Adds the roles of which a class defines methods, but which it does not name as bases."""
         super().__init_subclass__()
-        missing = [role for role in ROLES if not issubclass(cls, role) and role.is_part_of(cls)]
+        own = vars(cls).keys()
+        missing = [
+            role
+            for role in ROLES
+            if not issubclass(cls, role) and not own.isdisjoint(_MEMBERS[role])
+        ]
         if missing:
             cls.__bases__ = (*cls.__bases__, *missing)
 
@@ -354,16 +359,7 @@ class Processor:
         """Releases all resources. Must not fail if `init` was never called."""
 
 
-class Role:
-    """An additional contract that a processor may have; the base of the roles."""
-
-    @classmethod
-    def is_part_of(cls, other: type) -> bool:
-        """Whether a class defines a method or an attribute of this role itself."""
-        return any(not name.startswith("_") and name in vars(other) for name in vars(cls))
-
-
-class Stateful(Role):
+class Stateful:
     """The role of a processor with state: the state is a part of snapshots, and is measured.
 
     When the job starts from a snapshot, after `init`: `restore_snapshot` with state, any number of
@@ -402,7 +398,7 @@ class Stateful(Role):
         return 0
 
 
-class Transactional(Role):
+class Transactional:
     """The role of a processor that commits in two phases, such as a sink.
 
     At a barrier, after its state was saved: `prepare_commit` until it returns True; then, when the
@@ -420,7 +416,7 @@ class Transactional(Role):
         return True
 
 
-class SourceCounters(Role):
+class SourceCounters:
     """The role of a processor that reads external data. Other threads read the counters."""
 
     reads = 0
@@ -443,7 +439,8 @@ class SourceCounters(Role):
         return 0, 0
 
 
-ROLES: tuple[type[Role], ...] = (Stateful, Transactional, SourceCounters)
+ROLES: tuple[type, ...] = (Stateful, Transactional, SourceCounters)
+_MEMBERS = {role: {name for name in vars(role) if not name.startswith("_")} for role in ROLES}
 
 
 class StatelessProcessor(Processor, ABC):

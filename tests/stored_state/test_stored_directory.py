@@ -26,8 +26,9 @@ from runnel.processors.library.by_key import KeyedAggregate, KeyedOperations
 from runnel.processors.over.window import WindowProcessor
 from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
 from runnel.processors.sorting.sort import SortProcessor
-from runnel.processors.sources.narrowed_scan import NarrowedScan
 from runnel.processors.spool import SpoolProcessor
+from runnel.processors.stateful.until_watermark import RowCompletion
+from runnel.processors.stream_joins.stream_join import StreamJoin
 from runnel.relation.state_identity import Form
 from tests.effort import some
 from tests.stored_state.continuing import (
@@ -60,7 +61,6 @@ WITHOUT_STORED_STATE: dict[type[Processor], str] = {
     SpoolProcessor: "it ends before the first snapshot",
     KeyedAggregate: "part of DAGs that programs submit",
     KeyedOperations: "part of DAGs that programs submit",
-    NarrowedScan: "it reads another engine's tables, and ends before the first snapshot",
     SessionsAtEnd: "it ends before the first snapshot",
     SetOperationProcessor: "it ends before the first snapshot",
     SortProcessor: "it ends before the first snapshot",
@@ -106,10 +106,10 @@ def noted(kinds: Iterable[type[Any]], method: str) -> Iterator[set[type[Any]]]:
     """The classes on whose instances a method is called meanwhile."""
     found: set[type[Any]] = set()
 
-    def noting(original: Callable[..., None]) -> Callable[..., None]:
-        def call(self: Any, *arguments: Any, **named: Any) -> None:
+    def noting(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *arguments: Any, **named: Any) -> Any:
             found.add(type(self))
-            original(self, *arguments, **named)
+            return original(self, *arguments, **named)
 
         return call
 
@@ -143,6 +143,8 @@ def test_its_jobs_go_on(root: Path, parallelism: int, alters: bool) -> None:
     with (
         noted(stateful_processors(), "restore_snapshot") as restored,
         noted(states, "__init__") as made,
+        noted(StreamJoin.__subclasses__(), "restored") as joins,
+        noted(RowCompletion.__subclasses__(), "results") as completions,
     ):
         found = continued(root, parallelism, alters)
     assert {name: rows for name, rows in found.items() if rows != expected()["written"][name]} == {}
@@ -150,6 +152,8 @@ def test_its_jobs_go_on(root: Path, parallelism: int, alters: bool) -> None:
     leaves = {kind for kind in stateful_processors() if not kind.__subclasses__()}
     assert leaves - restored == WITHOUT_STORED_STATE.keys()
     assert made == set(states)
+    assert joins == set(StreamJoin.__subclasses__())
+    assert completions == set(RowCompletion.__subclasses__())
 
 
 def test_what_a_killed_process_left_is_committed_once(

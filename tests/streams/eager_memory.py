@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runnel.processors.stateful import late_output as diverting
+from runnel.processors.stateful import state_account
 from runnel.processors.time_windows import spilled_frames, spilled_groups
 from runnel.storage.memory_budget import Memory, Reservation
 
@@ -37,7 +37,7 @@ def spill_eagerly(monkeypatch: pytest.MonkeyPatch) -> EagerMemory:
         return self.bytes > 0 if self._memory is memory else bool(wanted.fget(self))  # type: ignore[attr-defined]
 
     monkeypatch.setattr(Reservation, "must_spill", property(must_spill))
-    monkeypatch.setattr(diverting, "ACCOUNTED_ROWS", 1)
+    monkeypatch.setattr(state_account, "ACCOUNTED_ROWS", 1)
     for module in (spilled_groups, spilled_frames):
         monkeypatch.setattr(module, "LEAST_BYTES", PART // 4)
     return memory

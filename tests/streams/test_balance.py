@@ -92,7 +92,7 @@ def simulated(con: runnel.Connection, sql: str, seed: int) -> tuple[list[Any], i
     simulation = Simulation(plan.dag(2), seed, SimulationOptions(spurious=0.2))
     found = rows_of(simulation.run())
     assert simulation.error is None, simulation.error
-    return found, sum(tasklet.count("late_rows") for tasklet in simulation.execution.tasklets)
+    return found, sum(tasklet.counts().late_rows for tasklet in simulation.execution.tasklets)
 
 
 @pytest.mark.parametrize("query", [TOTAL, BY_ACCOUNT], ids=["total", "by account"])

@@ -442,7 +442,7 @@ def test_a_source_that_comes_back_is_not_overtaken_on_another_way(con: Connectio
     for seed in some(range(15), 3):
         run = simulation(con, sql, seed)
         assert sorted(rows_of(run.run())) == expected
-        assert sum(tasklet.count("late_rows") for tasklet in run.execution.tasklets) == 0
+        assert sum(tasklet.counts().late_rows for tasklet in run.execution.tasklets) == 0
 
 
 def test_null_times_and_empty_streams(con: Connection) -> None:

@@ -1,4 +1,4 @@
-"""OVER on streams whose partitions a watermark completes: buffers rows until then."""
+"""OVER on streams: the rows of a partition wait until a watermark completes the partition."""
 
 from __future__ import annotations
 
@@ -10,81 +10,59 @@ import pyarrow as pa
 from runnel.columns.batches import empty_columns, join_batches, slices
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
-from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import constant
 from runnel.processors.over.calls import CompiledWindow, by_arrangement
 from runnel.processors.over.frames import check_offset
 from runnel.processors.stateful.row_buffer import Buffering, CompiledBuffering
-from runnel.processors.stateful.until_watermark import TAKEN_SHARE, UntilWatermarkProcessor
+from runnel.processors.stateful.until_watermark import (
+    TAKEN_SHARE,
+    RowCompletion,
+    UntilWatermarkProcessor,
+)
 from runnel.relation.over import WindowCall
 
 if TYPE_CHECKING:
     from runnel.processors.over.spilled import SpilledWindow
 
 PRUNE_ROWS = 1 << 14
-"""Smallest number of buffered rows at which rows that cannot be needed are removed."""
+"""Minimum number of rows in memory at which rows that are not needed are removed."""
 
 
-class EventTimeWindowProcessor(UntilWatermarkProcessor):
-    """Computes the calls over the rows of the partitions that a watermark completes."""
+class WindowCompletion(RowCompletion):
+    """Computes the calls over the rows of completed partitions.
 
-    def __init__(
-        self,
-        plan: CompiledWindow,
-        buffering: CompiledBuffering,
-        keys: tuple[int, ...],
-        emits_late: bool,
-    ) -> None:
-        super().__init__(buffering, keys, emits_late)
+    If the result has only the first rows of each partition, other rows are removed early.
+    """
+
+    def __init__(self, plan: CompiledWindow) -> None:
         self._plan = plan
         self._most = 0
         self._next_prune = PRUNE_ROWS
         self._window: SpilledWindow | None = None
 
-    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
-        super().init(outbox, context)
+    def init(self, processor: UntilWatermarkProcessor) -> None:
+        super().init(processor)
+        evaluation = self.context.job.evaluation
         for call in self._plan.calls:
             for bound in (call.frame.start, call.frame.end):
                 if bound.offset is not None:
-                    check_offset(bound, context.job.evaluation)
+                    check_offset(bound, evaluation)
         if self._plan.most is not None:
-            self._most = constant(self._plan.most[1], context.job.evaluation) or 0
+            self._most = constant(self._plan.most[1], evaluation) or 0
 
-    def spill(self) -> None:
-        if self._plan.most is not None and self.can_spill:
-            self._prune(self._plan.most[0], self._reservation.memory.allowed // TAKEN_SHARE)
-        super().spill()
-
-    def results_of(self, batches: Sequence[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-        if not self.can_spill or not most or sum(batch.nbytes for batch in batches) <= 2 * most:
-            yield from super().results_of(batches, most)
-            return
-        # Loaded on first use: few queries need it.
-        from runnel.processors.over.spilled import SpilledWindow
-
-        self._window = SpilledWindow(self._plan, self._reservation.memory, self.context)
-        for batch in batches:
-            for part in slices(batch):
-                self._window.take(part)
-                yield empty_columns(0)
-        yield from self._window.results()
-        self._window.close()
-        self._window = None
-
-    def close(self) -> None:
-        super().close()
-        if self._window is not None:
-            self._window.close()
-
-    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
-        super().take(ordinal, batch)
+    def rows_added(self) -> None:
         if self._plan.most is not None and self.buffer.count_in_memory > self._next_prune:
             self._prune(self._plan.most[0])
 
-    def _prune(self, call: int, most_bytes: int = 0) -> None:
-        """Remove the rows in memory that cannot be among the first `most` of their partition.
+    def before_spill(self) -> None:
+        if self._plan.most is not None:
+            self._prune(self._plan.most[0], self.reservation.memory.allowed // TAKEN_SHARE)
 
-        With `most_bytes`, rows in small spill files are included, so that few such files remain.
+    def _prune(self, call: int, most_bytes: int = 0) -> None:
+        """Remove rows in memory that cannot be among the first of their partition.
+
+        most_bytes: small files with at most this number of bytes are read back and pruned too, so
+            that few small files remain.
         """
         in_memory = self.buffer.take_in_memory()
         if in_memory:
@@ -94,14 +72,32 @@ class EventTimeWindowProcessor(UntilWatermarkProcessor):
                     join_batches([more, rows]), call, self._most, self.context
                 )
             self.buffer.put_back(rows, self.context.job.evaluation)
-        self._expect_more()
+        self._set_next_prune()
 
-    def _expect_more(self) -> None:
+    def _set_next_prune(self) -> None:
         self._next_prune = max(2 * self.buffer.count_in_memory, PRUNE_ROWS)
 
-    def results(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        self._expect_more()
-        yield from self._plan.results(rows, self.context)
+    def results(self, batches: Sequence[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+        fits = not most or sum(batch.nbytes for batch in batches) <= 2 * most
+        if fits or not self.buffer.can_spill:
+            self._set_next_prune()
+            yield from self._plan.results(join_batches(batches), self.context)
+            return
+        # Loaded on first use: few queries need it.
+        from runnel.processors.over.spilled import SpilledWindow
+
+        self._window = SpilledWindow(self._plan, self.reservation.memory, self.context)
+        for batch in batches:
+            for part in slices(batch):
+                self._window.take(part)
+                yield empty_columns(0)
+        yield from self._window.results()
+        self._window.close()
+        self._window = None
+
+    def close(self) -> None:
+        if self._window is not None:
+            self._window.close()
 
 
 def event_time_window(
@@ -112,15 +108,17 @@ def event_time_window(
     keys: tuple[int, ...] = (),
     emits_late: bool = False,
 ) -> ProcessorFactory:
-    """A supplier of processors that append the values of `calls` to the input rows.
+    """Return a supplier of processors that emit input columns and the value of each call.
 
-    calls: all partition by the expressions that `buffering` bounds.
-    shape: the number of input columns in the output, and the names of all output columns.
-    keys: indexes of columns; rows that are equal in them must reach the same processor.
+    All calls partition by the expressions that `buffering` bounds.
+
+    shape: the number of input columns to emit, and the names of all emitted columns.
+    buffering: how long rows wait.
     most: as in `window.window`.
+    keys: the columns by which rows are partitioned among processors.
     emits_late: whether late rows are emitted on output 1.
     """
     width, names = shape
     plan = CompiledWindow(calls, by_arrangement(enumerate(calls)), width, names, most, None)
     compiled = CompiledBuffering(buffering)
-    return lambda: EventTimeWindowProcessor(plan, compiled, keys, emits_late)
+    return lambda: UntilWatermarkProcessor(compiled, WindowCompletion(plan), keys, emits_late)

@@ -34,8 +34,10 @@ from runnel.processors.over.frames import check_offset
 from runnel.processors.over.partitions import WindowPartitions
 from runnel.processors.over.running_values import RunningValue, running_value
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME
-from runnel.processors.stateful.late_output import LateOutputProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.stateful.row_buffer import Buffering, CompiledBuffering, RowBuffer
+from runnel.processors.stateful.state_account import StateAccount
 from runnel.processors.stateful.until_watermark import WEIGHT, stepwise
 from runnel.processors.stream_joins.versions import BUCKETS, Buckets, RetainedRows
 from runnel.relation.over import WindowCall
@@ -90,15 +92,16 @@ class OrderedPlan:
         )
 
 
-class OrderedWindow(LateOutputProcessor):
+class OrderedWindow(EmittingProcessor):
     """Emits each row with the values of its calls when the watermark has passed it."""
 
-    holds = "the rows that OVER retains"
-
     def __init__(self, plan: OrderedPlan, emits_late: bool) -> None:
-        super().__init__(emits_late, plan.buffering.unit)
         self._plan = plan
         self._buffer = RowBuffer(plan.buffering)
+        self.late = LateRows(self, plan.buffering.unit, emits_late)
+        weight = WEIGHT if self._buffer.can_spill else 1
+        self.account = StateAccount(self, "the rows that OVER retains", weight)
+        super().__init__(self.late, self.account)
         self._retained = RetainedRows(self._buckets_of_rows)
         self._running = RetainedRows(self._buckets_of_running)
         self._watermarks: dict[int, Watermark] = {}
@@ -123,19 +126,15 @@ class OrderedWindow(LateOutputProcessor):
     def spilled_size(self) -> tuple[int, int]:
         return self._buffer.spilled_size
 
-    @property
-    def weight(self) -> int:
-        return WEIGHT if self._buffer.can_spill else 1
-
     def spill(self) -> None:
         """Spill buffered rows. Retained rows stay in memory, as each watermark reads them."""
-        self._buffer.spill(self._reservation.memory)
+        self._buffer.spill(self.account.reservation.memory)
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         late = self._buffer.add(batch, self.context.job.evaluation)
         if late is not None:
-            self.note_late(late.rows.num_rows, late.due, late.watermark)
-            self.emit_late(late.rows)
+            self.late.add(late.rows.num_rows, late.due, late.watermark)
+            self.late.emit(late.rows)
         self._fresh += batch.num_rows
         self.check_accumulated(self._buffer.count + self._retained.count)
 
@@ -190,7 +189,7 @@ class OrderedWindow(LateOutputProcessor):
 
     def _complete(self, watermark: Watermark | None) -> Iterator[pa.RecordBatch]:
         """Yield the results of the rows that a watermark completes; of all rows for None."""
-        for _, complete in stepwise(self._buffer, watermark, self._reservation):
+        for _, complete in stepwise(self._buffer, watermark, self.account.reservation):
             yield from self._results(complete)
 
     def _results(self, complete: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -343,7 +342,7 @@ class OrderedWindow(LateOutputProcessor):
             self._running.add(batch)
         else:
             self._buffer.put_back(batch, self.context.job.evaluation)
-        self.account_for(batch)
+        self.account.add(batch)
 
     def close(self) -> None:
         super().close()

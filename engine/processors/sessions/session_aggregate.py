@@ -45,7 +45,9 @@ from runnel.processors.sessions.ended_sessions import is_ended_state
 from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.processors.sessions.session_states import SESSION, SessionStates, session_numbers
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
-from runnel.processors.stateful.late_output import LateOutputProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_rows import LateRows
+from runnel.processors.stateful.state_account import StateAccount
 from runnel.processors.time_windows.assign_windows import bounds_range
 from runnel.relation.streams import WINDOW_COLUMNS, TimeBound
 from runnel.sqltypes import BIGINT, TIMESTAMP, Kind, to_arrow
@@ -124,13 +126,18 @@ class SessionAggregation(Aggregation):
         )
 
 
-class SessionAggregateProcessor(LateOutputProcessor):
+STATE_WEIGHT = 2
+"""Bytes of memory that are needed per byte of state, to merge states."""
+
+
+class SessionAggregateProcessor(EmittingProcessor):
     """Holds the states of open sessions."""
 
-    holds = "the states of open sessions"
-
     def __init__(self, aggregation: SessionAggregation, emission: SessionEmission) -> None:
-        super().__init__(emission.diverts, "" if aggregation.by.time.type.is_integer else "µs")
+        unit = "" if aggregation.by.time.type.is_integer else "µs"
+        self.late = LateRows(self, unit, emission.diverts)
+        self.account = StateAccount(self, "the states of open sessions", STATE_WEIGHT)
+        super().__init__(self.late, self.account)
         self._aggregation = aggregation
         self._by = aggregation.by
         self._every = emission.every
@@ -157,13 +164,9 @@ class SessionAggregateProcessor(LateOutputProcessor):
         """Whether some states are in files."""
         return any(states.is_spilled for states in self._sets)
 
-    @property
-    def weight(self) -> int:
-        return 2
-
     def spill(self) -> None:
         for states in self._sets:
-            states.spill(self._reservation.memory)
+            states.spill(self.account.reservation.memory)
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -207,12 +210,12 @@ class SessionAggregateProcessor(LateOutputProcessor):
         columns[SESSION] = from_numbers(found, pa.int64(), valid)
         if late.any():
             assert before is not None
-            self.note_late(
+            self.late.add(
                 int(late.sum()),
                 min(int(moments[late].min()) + self._by.gap, before),
                 self._watermark,
             )
-            self.emit_late(batch.filter(from_flags(late)))
+            self.late.emit(batch.filter(from_flags(late)))
             columns = [column.filter(from_flags(~late)) for column in columns]
         self._sets[0].add(columns, len(columns[0]))
         if self._lateness:
@@ -249,7 +252,7 @@ class SessionAggregateProcessor(LateOutputProcessor):
             first, last = sessions.first, sessions.last
             closed = sessions.close(before)
             self._emit_closed(closed, first, last)
-        if not (self._is_spilled and self._making is not None):
+        if not (self._is_spilled and self.is_producing):
             self._renumber_if_crowded()
 
     def _emit_closed(self, closed: Mask, first: Indexes, last: Indexes) -> None:
@@ -274,7 +277,7 @@ class SessionAggregateProcessor(LateOutputProcessor):
         """Some sessions in parts, so that the states in files of each have room in memory."""
         spilled = sum(states.spilled_size[1] for states in self._sets)
         share = int(np.count_nonzero(chosen)) / max(len(chosen), 1)
-        parts = 1 + int(spilled * share) * WEIGHT // max(self._reservation.memory.allowed, 1)
+        parts = 1 + int(spilled * share) * WEIGHT // max(self.account.reservation.memory.allowed, 1)
         number = np.arange(len(chosen)) % parts
         for part in range(parts):
             yield chosen & (number == part)
@@ -534,7 +537,7 @@ class SessionAggregateProcessor(LateOutputProcessor):
             self._ungiven.mark(found[fresh])
         partial.keys[SESSION] = from_numbers(found, pa.int64(), valid)
         states.add_states(partial)
-        self.account_for(batch)
+        self.account.add(batch)
 
     def close(self) -> None:
         super().close()

@@ -28,7 +28,9 @@ from runnel.processors.sessions.ended_sessions import is_ended_state
 from runnel.processors.sessions.session_merge import LEAST, OpenSessions
 from runnel.processors.sessions.session_output import Held, SessionPlan
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
-from runnel.processors.stateful.late_output import LateOutputProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_rows import LateRows
+from runnel.processors.stateful.state_account import StateAccount
 from runnel.processors.stateful.until_watermark import TAKEN_SHARE, WEIGHT
 from runnel.relation.streams import TimeBound
 from runnel.storage.memory_budget import size_of
@@ -36,13 +38,13 @@ from runnel.storage.memory_budget import size_of
 _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
 
 
-class SessionRowsProcessor(LateOutputProcessor):
+class SessionRowsProcessor(EmittingProcessor):
     """Holds the rows of open sessions."""
 
-    holds = "the rows of open sessions"
-
     def __init__(self, plan: SessionPlan, bound: TimeBound, passes_late: bool) -> None:
-        super().__init__(False, "" if plan.type.is_integer else "µs")
+        self.late = LateRows(self, "" if plan.type.is_integer else "µs", are_emitted=False)
+        self.account = StateAccount(self, "the rows of open sessions", WEIGHT)
+        super().__init__(self.late, self.account)
         self._plan = plan
         self._bound = bound
         self._passes_late = passes_late
@@ -60,15 +62,13 @@ class SessionRowsProcessor(LateOutputProcessor):
         held = [item for item in tuple(self._held) if item.file_bytes]
         return sum(len(item.rows) for item in held), sum(item.file_bytes for item in held)
 
-    @property
-    def weight(self) -> int:
-        return WEIGHT
-
     def spill(self) -> None:
         """The rows go to a file; which session each is in stays in memory."""
         held = [item for item in self._held if not item.file_bytes]
         if held:
-            batch = self._reservation.memory.mapped(join_batches([item.taken() for item in held]))
+            batch = self.account.reservation.memory.mapped(
+                join_batches([item.taken() for item in held])
+            )
             sessions = np.concatenate([item.sessions for item in held])
             self._held = [item for item in self._held if item.file_bytes]
             self._held.append(Held(batch, np.arange(batch.num_rows), sessions, batch.nbytes))
@@ -90,7 +90,7 @@ class SessionRowsProcessor(LateOutputProcessor):
             if self._passes_late:
                 self._pass_late(batch.filter(from_flags(late)))
             else:
-                self.note_late(
+                self.late.add(
                     int(late.sum()), min(int(times[late].min()) + self._plan.gap, before), before
                 )
             rows, sessions = rows[~late], sessions[~late]
@@ -184,7 +184,7 @@ class SessionRowsProcessor(LateOutputProcessor):
         sessions at a time."""
         parts = 1
         if spilled:
-            parts += spilled * TAKEN_SHARE // max(self._reservation.memory.allowed, 1)
+            parts += spilled * TAKEN_SHARE // max(self.account.reservation.memory.allowed, 1)
         for part in range(parts):
             some = (
                 complete
@@ -213,7 +213,7 @@ class SessionRowsProcessor(LateOutputProcessor):
             self._sessions.ended.restore(batch, self.context.index, self.context.parallelism)
         else:
             self._take(batch, None)
-            self.account_for(batch)
+            self.account.add(batch)
 
     def close(self) -> None:
         super().close()

@@ -10,23 +10,23 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from runnel.columns.batches import MAX_ROWS
+from runnel.columns.batches import MAX_ROWS, join_batches
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import EvaluationInput
 from runnel.expressions.nodes import SortKey
 from runnel.processors.sorting.ordering import Ordering
 from runnel.processors.stateful.row_buffer import Buffering, CompiledBuffering
-from runnel.processors.stateful.until_watermark import UntilWatermarkProcessor
+from runnel.processors.stateful.until_watermark import RowCompletion, UntilWatermarkProcessor
 
 
-class EventTimeSortProcessor(UntilWatermarkProcessor):
+class SortCompletion(RowCompletion):
     """Sorts the rows that a watermark completes. Later rows belong after them."""
 
-    def __init__(self, ordering: Ordering, buffering: CompiledBuffering, emits_late: bool) -> None:
-        super().__init__(buffering, emits_late=emits_late)
+    def __init__(self, ordering: Ordering) -> None:
         self._ordering = ordering
 
-    def results(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def results(self, batches: Sequence[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+        rows = join_batches(batches)
         frame = EvaluationInput(rows.columns, rows.num_rows, self.context.job.evaluation)
         order = self._ordering.indices(self._ordering.columns(frame))
         for start in range(0, rows.num_rows, MAX_ROWS):
@@ -43,4 +43,6 @@ def event_time_sort(
     emits_late: whether late rows are emitted on output 1.
     """
     ordering, compiled = Ordering(keys), CompiledBuffering(buffering)
-    return lambda: EventTimeSortProcessor(ordering, compiled, emits_late)
+    return lambda: UntilWatermarkProcessor(
+        compiled, SortCompletion(ordering), emits_late=emits_late
+    )

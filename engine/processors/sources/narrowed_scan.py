@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from runnel.connector import SourcePartition
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
 from runnel.expressions.nodes import Expression
-from runnel.processor import Inbox, JobContext, Processor
-from runnel.processors.calc import Transform, compile_transform
+from runnel.processor import JobContext, Processor
+from runnel.processors.calc import compile_transform
 from runnel.processors.joins.key_filter import KeyFilter
-from runnel.processors.sources.scan import ScanProcessor
+from runnel.processors.sources.scan import DeferredPartitions, ScanProcessor
 from runnel.processors.sources.scan_state import ScanShare
 
 if TYPE_CHECKING:
@@ -20,31 +23,21 @@ Keys = tuple[Expression, ...]
 """Expressions over the columns of a fragment."""
 
 
-class NarrowedScan(ScanProcessor):
-    """Collects the keys from its inputs, then reads the rows of the fragment that pass the filters.
+class NarrowedPartitions(DeferredPartitions):
+    """Collects the keys of the filters, and has the fragment return the rows that pass them.
 
     The keys of filter number i arrive on input i.
     """
 
-    def __init__(
-        self, share: ScanShare, transform: Transform, rows: NarrowableRows, keys: Sequence[Keys]
-    ) -> None:
-        super().__init__(share, transform, cooperative=True, slow=False)
+    def __init__(self, rows: NarrowableRows, keys: Sequence[Keys]) -> None:
         self._rows = rows
         self._filters = [(item, KeyFilter([key.type for key in item])) for item in keys]
-        self._is_split = False
 
-    def process(self, ordinal: int, inbox: Inbox) -> None:
-        batch = inbox.poll()
-        if batch is not None:
-            self._filters[ordinal][1].add(batch)
+    def add(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        self._filters[ordinal][1].add(batch)
 
-    def complete(self) -> bool:
-        if not self._is_split:
-            self._is_split = True
-            self._partitions = list(self._rows.partitions(self._filters))
-            self._begun = [False] * len(self._partitions)
-        return super().complete()
+    def partitions(self) -> Sequence[SourcePartition]:
+        return self._rows.partitions(self._filters)
 
 
 class _NarrowedScanSupplier(ProcessorSupplier):
@@ -74,7 +67,9 @@ class NarrowedScanSupplier(ProcessorMetaSupplier):
     ) -> Sequence[ProcessorSupplier]:
         share = ScanShare(self._source, context, {}, frozenset())
         rows = self._source.prepare(context)
-        return [_NarrowedScanSupplier(NarrowedScan(share, self._transform, rows, self._keys))]
+        deferred = NarrowedPartitions(rows, self._keys)
+        processor = ScanProcessor(share, self._transform, slow=False, deferred=deferred)
+        return [_NarrowedScanSupplier(processor)]
 
 
 def narrowed_scan(

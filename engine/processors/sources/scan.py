@@ -6,7 +6,9 @@ the batches while reading.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -15,7 +17,14 @@ from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import OperationalError
 from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import Expression
-from runnel.processor import JobContext, Processor, SourceCounters, Transactional
+from runnel.processor import (
+    JobContext,
+    Outbox,
+    Processor,
+    ProcessorContext,
+    SourceCounters,
+    Transactional,
+)
 from runnel.processors.calc import (
     SLOW_ROWS,
     Transform,
@@ -44,6 +53,10 @@ FEW_ROWS = 4096
 """After a batch of fewer rows, a partition rests if the job allows lingering."""
 
 
+ReadItem: TypeAlias = "pa.RecordBatch | EventTimeMark | Pause | End"
+"""An item that a partition returns."""
+
+
 class OpenPartition:
     """An open partition, and when to read it next.
 
@@ -61,7 +74,7 @@ class OpenPartition:
         self.resting = 0
         partition.open(self._wake)
 
-    def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
+    def read(self) -> ReadItem:
         # Set before the read, so that a wake-up during the read isn't lost.
         self.due = FAR_FUTURE
         item = self.partition.read()
@@ -81,18 +94,84 @@ class OpenPartition:
         self._wake_processor()
 
 
+class ScanObserver(ABC):
+    """The part of a scan that emits other items than rows, such as watermarks, after the rows.
+
+    Each scan has one of its own.
+    """
+
+    @abstractmethod
+    def init(self, scan: ScanProcessor, partitions: int) -> None:
+        """Must be called when the scan is initialised.
+
+        partitions: the number of partitions.
+        """
+
+    @abstractmethod
+    def observe(self, partition: OpenPartition, item: ReadItem) -> None:
+        """A partition returned an item, which is not emitted yet."""
+
+    @abstractmethod
+    def nothing_due(self, partitions: Sequence[OpenPartition]) -> None:
+        """None of the open partitions is due."""
+
+    @abstractmethod
+    def offer(self) -> bool:
+        """Offer the items that follow the rows; returns false if the outbox is full."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Request the next wake-up, if one is needed."""
+
+    @abstractmethod
+    def saved(self, number: int, item: SavedPartition) -> SavedPartition:
+        """Return the state of an open partition, completed by the state of this observer."""
+
+    @abstractmethod
+    def restored(self, known: Sequence[SavedPartition | None]) -> None:
+        """The partitions were restored from a snapshot.
+
+        known: the saved state of each partition; None if it is new.
+        """
+
+
+class DeferredPartitions(ABC):
+    """The part of a scan whose partitions depend on the rows of its inputs."""
+
+    @abstractmethod
+    def add(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        """Add rows of input `ordinal`."""
+
+    @abstractmethod
+    def partitions(self) -> Sequence[SourcePartition]:
+        """Return the partitions. Called once, after the inputs have ended."""
+
+
 class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
     """Reads its partitions in turn, and emits their transformed batches.
 
     A partition that pauses isn't read before it is due.
+
+    share: the partitions of this processor.
+    transform: computes the rows to emit.
+    slow: whether the transformation of a batch may take long.
+    observer: emits other items than rows; None: there are none.
+    deferred: determines the partitions instead of `share`; None: `share` has them.
     """
 
     def __init__(
-        self, share: ScanShare, transform: Transform, cooperative: bool, slow: bool
+        self,
+        share: ScanShare,
+        transform: Transform,
+        slow: bool,
+        observer: ScanObserver | None = None,
+        deferred: DeferredPartitions | None = None,
     ) -> None:
         super().__init__()
+        self._observer = observer
+        self._deferred = deferred
         self._is_slow = slow
-        self.cooperative = cooperative
+        self.cooperative = share.is_cooperative
         self.holds_snapshots = not share.is_lasting
         self._share = share
         self._partitions = share.partitions
@@ -103,6 +182,11 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
         self._transform = transform
         self._open: list[OpenPartition] | None = None
         self._next = 0
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        if self._observer is not None:
+            self._observer.init(self, len(self._partitions))
 
     @property
     def malformed_records(self) -> int:
@@ -116,8 +200,19 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
         tasks = [partition.tasks() for partition in self._partitions]
         return sum(done for done, _ in tasks), sum(known for _, known in tasks)
 
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        assert self._deferred is not None
+        self._deferred.add(ordinal, batch)
+
+    def drain(self) -> bool:
+        """Offer the results that wait, then the items of the observer that follow them."""
+        return super().drain() and (self._observer is None or self._observer.offer())
+
     def complete(self) -> bool:
         if self._open is None:
+            if self._deferred is not None:
+                self._partitions = list(self._deferred.partitions())
+                self._begun = [False] * len(self._partitions)
             self._open = [
                 OpenPartition(number, item, self.context.wake)
                 for number, item in enumerate(self._partitions)
@@ -135,6 +230,11 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
                 break
         self.context.wake()
         return False
+
+    @property
+    def open_partitions(self) -> Sequence[OpenPartition]:
+        """The partitions that have not ended, after the first call of `complete`."""
+        return self._open or ()
 
     def _due_partition(self) -> OpenPartition | None:
         """Return the next partition, in turn, that is due; None if there is none."""
@@ -165,7 +265,8 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
         if not isinstance(item, Pause):
             self._begun[partition.number] = True
             self.reads += 1
-        self.observe(partition.number, item)
+        if self._observer is not None:
+            self._observer.observe(partition, item)
         if isinstance(item, End):
             self._open.remove(partition)
         elif isinstance(item, pa.RecordBatch):
@@ -182,20 +283,16 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
         except TooManyRows as error:
             self.emit_all(divided(batch, self._transform, evaluation, error.fitting))
 
-    def observe(self, partition: int, item: pa.RecordBatch | EventTimeMark | Pause | End) -> None:
-        """Hook: the partition of this number returned an item."""
-
-    def nothing_due(self, partitions: Sequence[int]) -> bool:
-        """Hook: none of the open partitions is due; returns false if the outbox is full."""
-        return True
-
     def _wait(self) -> bool:
         """Wait for a partition; returns true if all partitions have ended."""
         assert self._open is not None
         if not self._open:
             return self.drain()
-        if not self.nothing_due([item.number for item in self._open]):
-            return False
+        if self._observer is not None:
+            self._observer.nothing_due(self._open)
+            if not self.drain():
+                return False
+            self._observer.wait()
         earliest = min(item.due for item in self._open)
         if earliest < FAR_FUTURE:
             self.context.wake_at(earliest)
@@ -208,15 +305,18 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
             if self._open is not None
             else range(len(self._partitions))
         )
-        rows = [self.saved(number, number in is_open) for number in range(len(self._partitions))]
+        rows = [
+            self._state_of(number, number in is_open) for number in range(len(self._partitions))
+        ]
         return [encode([*self._ended, *rows])]
 
-    def saved(self, number: int, is_open: bool) -> SavedPartition:
+    def _state_of(self, number: int, is_open: bool) -> SavedPartition:
         """Return the state of a partition."""
         name = self._names[number]
         if not is_open:
             return SavedPartition(name, is_begun=True, is_ended=True)
-        return SavedPartition(name, position_text(self._partitions[number]), self._begun[number])
+        item = SavedPartition(name, position_text(self._partitions[number]), self._begun[number])
+        return item if self._observer is None else self._observer.saved(number, item)
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         self._saved.extend(decode(batch))
@@ -229,14 +329,9 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
         self._begun = [item is not None and item.is_begun for _, _, item in restored]
         if not self.context.index:
             self._ended = [item for item in known if item.is_ended]
-        self.partitions_restored([item for _, _, item in restored])
+        if self._observer is not None:
+            self._observer.restored([item for _, _, item in restored])
         return True
-
-    def partitions_restored(self, known: Sequence[SavedPartition | None]) -> None:
-        """Hook: the partitions were restored from a snapshot.
-
-        known: the saved state of each partition; None if it is new.
-        """
 
     def commit(self, snapshot_id: int, success: bool) -> bool:
         for partition in self._partitions:
@@ -339,6 +434,4 @@ def scan(
     """
     transform = compile_transform(condition, projections, names)
     is_slow = works_slowly(condition, projections)
-    return ScanMetaSupplier(
-        source, lambda share: ScanProcessor(share, transform, source.cooperative, is_slow)
-    )
+    return ScanMetaSupplier(source, lambda share: ScanProcessor(share, transform, is_slow))

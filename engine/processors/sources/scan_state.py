@@ -133,6 +133,7 @@ class ScanShare:
     named: the partitions by name.
     everything: the names of all partitions of the source.
     is_lasting: whether the source can be read again after a restart, or is live.
+    is_cooperative: whether the partitions never block.
     skipped: the number of rows that were skipped because a position had expired.
     """
 
@@ -140,6 +141,7 @@ class ScanShare:
         "_context",
         "_everything",
         "_source",
+        "is_cooperative",
         "is_lasting",
         "names",
         "partitions",
@@ -157,6 +159,7 @@ class ScanShare:
         self._context = context
         self._everything = everything
         self.is_lasting = source.traits.is_repeatable or source.traits.is_live
+        self.is_cooperative = source.cooperative
         self.names = list(named)
         self.partitions = list(named.values())
         self.skipped = 0

@@ -3,7 +3,8 @@
 Imports the contracts `processor` and `dag`, `columns`, `expressions`, `relation`, `storage`,
 and `partition_watermarks` of `engine/processors/sources`.
 
-Begin with `buffered`, the base of operators whose results wait for room in the outbox.
-`until_watermark` adds waiting for a watermark with the rows in `row_buffer`; `late_output`
-counts, logs and emits late rows.
+Begin with `buffered`, the only base class that operators share: results wait for room in the
+outbox. Everything else is a part that an operator owns: `late_rows` counts, logs and emits late
+rows, `state_account` limits the memory of state, `row_buffer` holds rows until a watermark.
+`until_watermark` is the operator of such rows; a `RowCompletion` computes its results.
 """

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, slices
 from runnel.errors import OperationalError
-from runnel.processor import Inbox, Item, Processor, Stateful, Watermark
+from runnel.processor import (
+    Inbox,
+    Item,
+    Outbox,
+    Processor,
+    ProcessorContext,
+    Stateful,
+    Watermark,
+)
+
+if TYPE_CHECKING:
+    from runnel.processors.stateful.late_rows import LateRows
+    from runnel.processors.stateful.state_account import StateAccount
 
 BATCHES_PER_CALL = 16
 """Maximum number of batches that one call produces.
@@ -26,25 +39,45 @@ class EmittingProcessor(Processor, Stateful):
 
     The results come from `emit` (a few existing batches) or from `emit_all` (many batches, produced
     one at a time when the outbox has room). As long as results wait, no new input is accepted.
+
+    late: the processor's late rows; None: it has none. If they are emitted, results go to output
+        0 only, otherwise to all outputs.
+    account: limits the memory of the processor's state; None: no limit.
     """
 
-    def __init__(self) -> None:
-        self._waiting: deque[Item] = deque()
+    def __init__(self, late: LateRows | None = None, account: StateAccount | None = None) -> None:
+        self._late = late
+        self._account = account
+        self._output = 0 if late is not None and late.are_emitted else -1
+        self._waiting: deque[tuple[Item, int]] = deque()
         self._making: Iterator[pa.RecordBatch] | None = None
         self._saving: Iterator[pa.RecordBatch] | None = None
         self._refused: pa.RecordBatch | None = None
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        if self._account is not None:
+            self._account.init(context)
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         """Process one batch of input, and pass the results to `emit` or `emit_all`."""
         raise NotImplementedError(f"{type(self).__name__}.take")
 
-    def emit(self, batch: pa.RecordBatch) -> None:
-        """Add a batch to the results that wait."""
+    def emit(self, batch: pa.RecordBatch, ordinal: int | None = None) -> None:
+        """Add a batch to the results that wait.
+
+        ordinal: the output; None: the output of results.
+        """
+        output = self._output if ordinal is None else ordinal
         rows = batch.num_rows
         if rows > MAX_ROWS:
-            self._waiting.extend(slices(batch))
+            self._waiting.extend((part, output) for part in slices(batch))
         elif rows:
-            self._waiting.append(batch)
+            self._waiting.append((batch, output))
+
+    def emit_item(self, item: Item) -> None:
+        """Add an item that is no batch to the results that wait."""
+        self._waiting.append((item, self._output))
 
     def emit_all(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Emit the batches of an iterator, which is advanced one batch at a time.
@@ -53,6 +86,11 @@ class EmittingProcessor(Processor, Stateful):
         """
         assert self._making is None
         self._making = batches
+
+    @property
+    def is_producing(self) -> bool:
+        """Whether batches of `emit_all` are still to be produced."""
+        return self._making is not None
 
     def drain(self) -> bool:
         """Offer the results that wait to the outbox.
@@ -80,7 +118,7 @@ class EmittingProcessor(Processor, Stateful):
 
     def _offer_waiting(self) -> bool:
         while self._waiting:
-            if not self.outbox.offer(self._waiting[0]):
+            if not self.outbox.offer(*self._waiting[0]):
                 return False
             self._waiting.popleft()
         return True
@@ -88,10 +126,15 @@ class EmittingProcessor(Processor, Stateful):
     def process(self, ordinal: int, inbox: Inbox) -> None:
         """Process one batch. The caller measures the time, and calls again if there is time."""
         if self.drain():
+            account = self._account
+            if account is not None:
+                account.settle()
             batch = inbox.poll()
             if batch is not None:
                 self.take(ordinal, batch)
                 self.drain()
+                if account is not None:
+                    account.add(batch)
 
     def flush(self) -> bool:
         return self.drain()
@@ -131,6 +174,10 @@ class EmittingProcessor(Processor, Stateful):
                 self.context.wake()
                 return False
 
+    @property
+    def late_rows(self) -> int:
+        return 0 if self._late is None else self._late.count
+
     def check_accumulated(self, rows: int) -> None:
         """Raise OperationalError if `rows`, the buffered rows, exceed the limit of the job."""
         limit = self.context.job.accumulation_limit
@@ -140,6 +187,10 @@ class EmittingProcessor(Processor, Stateful):
     def close(self) -> None:
         self._waiting.clear()
         self._making = self._saving = self._refused = None
+        if self._account is not None:
+            self._account.close()
+        if self._late is not None:
+            self._late.log()
 
 
 def _limited(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:

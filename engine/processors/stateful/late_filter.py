@@ -19,17 +19,19 @@ from runnel.columns.batches import Mask, from_flags, from_numbers, numbers
 from runnel.dag import ProcessorFactory
 from runnel.processor import Watermark
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
-from runnel.processors.stateful.late_output import LateOutputProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.stateful.row_buffer import Buffering, CompiledBuffering
 
 _SCHEMA = pa.schema([(name, pa.int64()) for name in ("watermark", "time", "floor")])
 
 
-class LateFilterProcessor(LateOutputProcessor):
+class LateFilterProcessor(EmittingProcessor):
     """Emits the rows that are on time on output 0, and late rows on output 1."""
 
     def __init__(self, buffering: CompiledBuffering, lateness: int) -> None:
-        super().__init__(True, buffering.unit)
+        self.late = LateRows(self, buffering.unit, are_emitted=True)
+        super().__init__(self.late)
         self._buffering = buffering
         self._lateness = lateness
         self._times = dict.fromkeys(buffering.watermarks, LEAST_TIME)
@@ -53,10 +55,10 @@ class LateFilterProcessor(LateOutputProcessor):
                 if missed.any():
                     new = missed & ~late
                     if new.any():
-                        self.note_late(int(new.sum()), int(due[new].min()), self._times[number])
+                        self.late.add(int(new.sum()), int(due[new].min()), self._times[number])
                     late |= missed
         if late.any():
-            self.emit_late(batch.filter(from_flags(late)))
+            self.late.emit(batch.filter(from_flags(late)))
             batch = batch.filter(from_flags(~late))
         if batch.num_rows:
             self.emit(batch)

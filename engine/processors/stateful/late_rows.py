@@ -1,26 +1,58 @@
-"""Counts and logs late rows: rows that arrive after the result that they belong to was emitted.
+"""Late rows: rows that arrive after the result that they belong to was emitted.
 
-The log has at most one line per LOG_INTERVAL.
+They are counted and logged, and may be emitted on an output of their own. The log has at most one
+line per LOG_INTERVAL. A LateRows is a part that a processor owns and passes to EmittingProcessor.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
+import pyarrow as pa
+
 from runnel.processor import ProcessorContext
+
+RESULTS, LATE = 0, 1
+"""The outputs of results and of late rows, if late rows are emitted."""
 
 LOG_INTERVAL = 1_000_000_000
 """Minimum time between two lines of the log, in nanoseconds."""
 
 
-class LateRowCounter:
+class Emitter(Protocol):
+    """The processor that emits late rows."""
+
+    context: ProcessorContext
+
+    def emit(self, batch: pa.RecordBatch, ordinal: int | None = None) -> None:
+        """Add a batch to the results that wait, for an output."""
+
+
+class LateRows:
     """The late rows of one processor.
 
+    processor: the processor.
     unit: the unit of event times, for the log: "µs", or "" for integers.
+    are_emitted: whether late rows are emitted on output 1, or another output that `emit` specifies.
+        If not, there is one output, or several with the same rows.
     count: the total number of late rows.
     """
 
-    def __init__(self, context: ProcessorContext, unit: str) -> None:
+    __slots__ = (
+        "_latest",
+        "_log_at",
+        "_processor",
+        "_unit",
+        "_unlogged",
+        "_watermark",
+        "are_emitted",
+        "count",
+    )
+
+    def __init__(self, processor: Emitter, unit: str, are_emitted: bool) -> None:
         self.count = 0
-        self._context = context
+        self.are_emitted = are_emitted
+        self._processor = processor
         self._unit = unit
         self._unlogged = 0
         self._latest = 0
@@ -38,20 +70,26 @@ class LateRowCounter:
         self._unlogged += count
         self._latest = max(self._latest, watermark - least)
         self._watermark = watermark
-        now = self._context.job.clock()
+        now = self._processor.context.job.clock()
         if now >= self._log_at:
             self._log_at = now + LOG_INTERVAL
             self.log()
+
+    def emit(self, rows: pa.RecordBatch, ordinal: int = LATE) -> None:
+        """Emit late rows on an output, or drop them if they aren't requested."""
+        if self.are_emitted:
+            self._processor.emit(rows, ordinal)
 
     def log(self) -> None:
         """Log the late rows that weren't logged yet."""
         if not self._unlogged:
             return
-        self._context.logger.warning(
+        context = self._processor.context
+        context.logger.warning(
             'late event: %d rows arrived after their result was emitted (vertex "%s"), '
             "late by up to %s; watermark %d; %d in all",
             self._unlogged,
-            self._context.vertex,
+            context.vertex,
             self._how_late(),
             self._watermark,
             self.count,

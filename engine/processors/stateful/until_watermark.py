@@ -1,16 +1,18 @@
-"""The base of operators that process rows only when a watermark completes them."""
+"""Processes rows when a watermark completes them. A RowCompletion computes the results."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from runnel.columns.batches import join_batches
 from runnel.columns.key_hash import keyed_state
-from runnel.processor import Watermark
-from runnel.processors.stateful.late_output import LateOutputProcessor
+from runnel.processor import Outbox, ProcessorContext, Watermark
+from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.stateful.row_buffer import CompiledBuffering, RowBuffer
+from runnel.processors.stateful.state_account import StateAccount
 from runnel.storage.memory_budget import Reservation
 
 WEIGHT = 2
@@ -18,64 +20,90 @@ WEIGHT = 2
 
 TAKEN_SHARE = 4
 """Completed rows are read from files in steps of 1/TAKEN_SHARE of the bytes that operators may
-hold."""
+use."""
 
 
-class UntilWatermarkProcessor(LateOutputProcessor):
-    """Emits `results` of the rows that a watermark completes, and at the end of the remaining rows.
+class RowCompletion(ABC):
+    """The part of an UntilWatermarkProcessor that computes results from completed rows.
+
+    Each processor has one of its own.
+    """
+
+    context: ProcessorContext
+    buffer: RowBuffer
+    reservation: Reservation
+
+    def init(self, processor: UntilWatermarkProcessor) -> None:
+        """Must be called when the processor is initialised."""
+        self.context = processor.context
+        self.buffer = processor.buffer
+        self.reservation = processor.account.reservation
+
+    @abstractmethod
+    def results(self, batches: Sequence[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+        """Yield the results of completed rows.
+
+        most: the approximate total size of the batches in bytes, which is exceeded if all rows are
+            due at the same time; 0: unknown.
+        """
+
+    def rows_added(self) -> None:
+        """Rows were added to the buffer; it may remove rows that are not needed."""
+
+    def before_spill(self) -> None:
+        """The buffer is about to be spilled; it may remove rows that are not needed."""
+
+    def close(self) -> None:
+        """Release all resources. Called also if `init` was never called."""
+
+
+class UntilWatermarkProcessor(EmittingProcessor):
+    """Emits results of the rows that a watermark completes, and at the end of the remaining rows.
 
     buffering: how long rows wait.
+    completion: computes the results.
     keys: the columns by which rows are partitioned among processors.
     emits_late: whether late rows are emitted on output 1.
     """
 
-    holds = "the rows that wait for the watermark"
-
     def __init__(
-        self, buffering: CompiledBuffering, keys: tuple[int, ...] = (), emits_late: bool = False
+        self,
+        buffering: CompiledBuffering,
+        completion: RowCompletion,
+        keys: tuple[int, ...] = (),
+        emits_late: bool = False,
     ) -> None:
-        super().__init__(emits_late, buffering.unit)
         self.buffer = RowBuffer(buffering)
+        self.late = LateRows(self, buffering.unit, emits_late)
+        weight = WEIGHT if self.buffer.can_spill else 1
+        self.account = StateAccount(self, "the rows that wait for the watermark", weight)
+        super().__init__(self.late, self.account)
+        self._completion = completion
         self._keys = keys
         self._is_done = False
 
-    def results(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the results of completed rows."""
-        raise NotImplementedError
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        self._completion.init(self)
 
     def state_size(self) -> tuple[int, int]:
         return self.buffer.count, self.buffer.size
 
-    def results_of(self, batches: Sequence[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-        """Yield the results of several batches of completed rows.
-
-        most: their approximate total size in bytes, which is exceeded if all rows are due at the
-            same time.
-        """
-        yield from self.results(join_batches(batches))
-
     def spilled_size(self) -> tuple[int, int]:
         return self.buffer.spilled_size
 
-    @property
-    def can_spill(self) -> bool:
-        """Whether rows can be spilled to files."""
-        return self.buffer.can_spill
-
-    @property
-    def weight(self) -> int:
-        return WEIGHT if self.can_spill else 1
-
     def spill(self) -> None:
-        if self.can_spill:
-            self.buffer.spill(self._reservation.memory)
+        if self.buffer.can_spill:
+            self._completion.before_spill()
+            self.buffer.spill(self.account.reservation.memory)
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         late = self.buffer.add(batch, self.context.job.evaluation)
         if late is not None:
-            self.note_late(late.rows.num_rows, late.due, late.watermark)
-            self.emit_late(late.rows)
+            self.late.add(late.rows.num_rows, late.due, late.watermark)
+            self.late.emit(late.rows)
         self.check_accumulated(self.buffer.count)
+        self._completion.rows_added()
 
     def process_watermark(self, watermark: Watermark) -> bool:
         if not self.drain():
@@ -96,8 +124,8 @@ class UntilWatermarkProcessor(LateOutputProcessor):
 
     def _complete(self, watermark: Watermark | None) -> Iterator[pa.RecordBatch]:
         """Yield the results of the rows that a recorded watermark completes (None: all rows)."""
-        for most, complete in stepwise(self.buffer, watermark, self._reservation):
-            yield from self.results_of(complete, most)
+        for most, complete in stepwise(self.buffer, watermark, self.account.reservation):
+            yield from self._completion.results(complete, most)
 
     def state(self) -> Iterable[pa.RecordBatch]:
         """Yield the watermarks, then the rows, keyed by the columns that partition them."""
@@ -112,10 +140,11 @@ class UntilWatermarkProcessor(LateOutputProcessor):
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         if not self.buffer.restores_watermarks(batch):
             self.buffer.put_back(batch, self.context.job.evaluation)
-            self.account_for(batch)
+            self.account.add(batch)
 
     def close(self) -> None:
         super().close()
+        self._completion.close()
         self.buffer.clear()
 
 

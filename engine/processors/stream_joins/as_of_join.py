@@ -24,11 +24,6 @@ from runnel.processor import Watermark
 from runnel.processors.grouping.row_identity import factorise, same
 from runnel.processors.joins.build_side import JoinPlan, JoinShape
 from runnel.processors.joins.index import all_valid
-from runnel.processors.stream_joins.buffered_join import (
-    BufferedJoinProcessor,
-    restored_rows,
-    rows_state,
-)
 from runnel.processors.stream_joins.sorted_runs import (
     NEVER,
     TAME_TIME,
@@ -38,6 +33,7 @@ from runnel.processors.stream_joins.sorted_runs import (
     joined,
     times_of,
 )
+from runnel.processors.stream_joins.stream_join import StreamJoin, StreamJoinProcessor
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.stream_joins import AsOfShape, partition_columns
 from runnel.relation.streams import TimeBound
@@ -136,40 +132,46 @@ def _watermark_limits(
     return least
 
 
-class AsOfJoinProcessor(BufferedJoinProcessor):
+class AsOfJoin(StreamJoin):
     """Buffers versions, and left rows until their versions are complete."""
 
-    holds = "the versions of an as-of join and the rows that wait for them"
+    state_name = "the versions of an as-of join and the rows that wait for them"
 
     def __init__(self, plan: AsOfPlan) -> None:
         due, version = plan.shape.due, plan.shape.version
-        pair = (
+        self.unit = plan.unit
+        self.numbers = (plan.numbers, ())
+        self.pair = (
             None if due is None else due.watermark,
             None if version is None else version.watermark,
         )
-        super().__init__(plan.unit, (plan.numbers, ()), pair, plan.shape.emits_late)
+        self.emits_late = plan.shape.emits_late
+        self.partition_columns = plan.divided_by
         self._plan = plan
-        self._left_rows, self._versions = self.buffers
         self._kept = 0
 
-    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+    def init(self, processor: StreamJoinProcessor) -> None:
+        super().init(processor)
+        self._left_rows, self._versions = self.inputs.buffers
+
+    def arrive(self, ordinal: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch] | None:
         if ordinal == RIGHT:
             self._add_versions(batch)
-        else:
-            self.emit_all(self._arrive(batch))
+            return None
+        return self._arrive(batch)
 
     def _add_versions(self, batch: pa.RecordBatch) -> None:
         rows, _ = self._plan.rows_of(RIGHT, batch, self.context.job.evaluation)
         bound = self._plan.shape.version
-        if bound is not None and bound.watermark in self.seen:
+        if bound is not None and bound.watermark in self.inputs.observed:
             assert rows.times is not None
-            late = rows.times < self.seen[bound.watermark] + bound.offset
-            self.count_late(late, rows.times, self.seen[bound.watermark])
-            self.tell_late(RIGHT, rows.batch, late)
+            late = rows.times < self.inputs.observed[bound.watermark] + bound.offset
+            self.count_late(late, rows.times, self.inputs.observed[bound.watermark])
+            self.emit_late(RIGHT, rows.batch, late)
         if rows.count:
             self._versions.add(SortedRun(rows))
             self._prune()
-            self.account()
+            self.check_size()
 
     def _arrive(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         rows, valid = self._plan.rows_of(LEFT, batch, self.context.job.evaluation)
@@ -182,17 +184,17 @@ class AsOfJoinProcessor(BufferedJoinProcessor):
             rows = rows.kept(~late)
         waits = np.zeros(rows.count, np.bool_)
         bound = self._plan.shape.version
-        if bound is not None and not self.ended[RIGHT]:
+        if bound is not None and not self.inputs.ended[RIGHT]:
             assert rows.expiry is not None
             waits = (
-                rows.expiry >= self.seen[bound.watermark]
-                if bound.watermark in self.seen
+                rows.expiry >= self.inputs.observed[bound.watermark]
+                if bound.watermark in self.inputs.observed
                 else ~waits
             )
         yield from self._resolved(rows, np.flatnonzero(~waits))
         if waits.any():
             self._left_rows.add(SortedRun(rows if waits.all() else rows.kept(waits)))
-            self.account()
+            self.check_size()
 
     def _too_late(self, rows: JoinRows) -> Mask | None:
         """Return a mask of the left rows that are late by their own watermark; None if none is.
@@ -200,17 +202,17 @@ class AsOfJoinProcessor(BufferedJoinProcessor):
         Their versions may have been removed.
         """
         due = self._plan.shape.due
-        if due is None or due.watermark not in self.seen or not rows.count:
+        if due is None or due.watermark not in self.inputs.observed or not rows.count:
             return None
         assert rows.times is not None
         late: Mask = rows.times < self._due(due)
-        self.count_late(late, rows.times, self.seen[due.watermark])
-        self.tell_late(LEFT, rows.batch, late)
+        self.count_late(late, rows.times, self.inputs.observed[due.watermark])
+        self.emit_late(LEFT, rows.batch, late)
         return late if late.any() else None
 
     def _due(self, due: TimeBound) -> int:
         """Return the least (transformed) time of left rows that aren't late."""
-        return self.seen[due.watermark] + due.offset - self._plan.shape.strict
+        return self.inputs.observed[due.watermark] + due.offset - self._plan.shape.strict
 
     def _prune(self) -> None:
         """Remove the versions that no waiting or later left row can match.
@@ -220,7 +222,7 @@ class AsOfJoinProcessor(BufferedJoinProcessor):
         due, versions = self._plan.shape.due, self._versions
         if (
             due is None
-            or due.watermark not in self.seen
+            or due.watermark not in self.inputs.observed
             or versions.held < max(PRUNED_FROM, 2 * self._kept)
         ):
             return
@@ -255,7 +257,7 @@ class AsOfJoinProcessor(BufferedJoinProcessor):
             if rest.count:
                 kept.append(SortedRun(rest))
                 if run.is_spilled:
-                    kept[-1].put_into_file(self._reservation.memory)
+                    kept[-1].put_into_file(self.reservation.memory)
         self._versions.runs = kept
         self._kept = self._versions.held
 
@@ -326,33 +328,15 @@ class AsOfJoinProcessor(BufferedJoinProcessor):
             for rows in self._left_rows.take_all():
                 yield from self._resolved(rows, np.arange(rows.count))
 
-    def held_back(self, ordinal: int, place: int) -> int:
-        return self._left_rows.least_hold(place)
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        yield from self.on_end(RIGHT)
 
-    def complete(self) -> bool:
-        if self._left_rows.runs:
-            if not self.drain():
-                return False
-            self.emit_all(self.on_end(RIGHT))
-        return self.drain()
+    def saves(self, side: int) -> bool:
+        # Unless versions are partitioned, every processor has all of them.
+        return side == LEFT or not self.context.index or bool(self._plan.divided_by[RIGHT])
 
-    def state(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that wait, the versions and the watermarks."""
-        for side, buffer in ((LEFT, self._left_rows), (RIGHT, self._versions)):
-            if side == RIGHT and self.context.index and not self._plan.divided_by[side]:
-                continue  # every processor has all versions, and the first one saves them
-            for run in buffer:
-                yield rows_state(side, run.living_rows(buffer.horizon), self._plan.divided_by[side])
-        yield from self.watermark_state()
-
-    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        if self.restores_watermarks(batch):
-            return
-        side, given, _ = restored_rows(batch)
-        rows, _ = self._plan.rows_of(side, given, self.context.job.evaluation)
-        if rows.count:
-            (self._left_rows if side == LEFT else self._versions).add(SortedRun(rows))
-            self.account_for(batch)
+    def restored(self, side: int, batch: pa.RecordBatch, matched: Mask) -> JoinRows:
+        return self._plan.rows_of(side, batch, self.context.job.evaluation)[0]
 
 
 def superseded(run: SortedRun, runs: Sequence[SortedRun], least: int) -> Mask:
@@ -425,4 +409,4 @@ def as_of_join(
     right side is broadcast.
     """
     plan = AsOfPlan(shape, keys, times, fields, names, columns)
-    return lambda: AsOfJoinProcessor(plan)
+    return lambda: StreamJoinProcessor(AsOfJoin(plan))

@@ -23,47 +23,39 @@ from runnel.errors import DataError
 from runnel.expressions.nodes import Expression
 from runnel.processor import Watermark
 from runnel.processors.joins.build_side import JoinShape
-from runnel.processors.stream_joins.buffered_join import (
-    BufferedJoinProcessor,
-    restored_rows,
-    rows_state,
-)
 from runnel.processors.stream_joins.interval_matching import Matching
 from runnel.processors.stream_joins.interval_plan import LEFT, RIGHT, IntervalPlan
 from runnel.processors.stream_joins.sorted_runs import JoinRows, SortedRun
+from runnel.processors.stream_joins.stream_join import StreamJoin, StreamJoinProcessor
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.stream_joins import IntervalShape
 
 
-class IntervalJoinProcessor(BufferedJoinProcessor):
+class IntervalJoin(StreamJoin):
     """Joins the rows of two inputs as they arrive."""
 
     def __init__(self, plan: IntervalPlan) -> None:
         left, right = plan.waiting
-        super().__init__(
-            plan.unit,
-            (left.numbers, right.numbers),
-            (right.watermark, left.watermark),
-            plan.emits_late,
-        )
-        self._plan = plan
+        self.unit = plan.unit
+        self.numbers = (left.numbers, right.numbers)
+        self.pair = (right.watermark, left.watermark)
+        self.emits_late = plan.emits_late
+        self.partition_columns = plan.divided_by
         self.tied = plan.tied
+        self._plan = plan
 
-    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
-        self.emit_all(self._arrive(ordinal, batch))
-
-    def _arrive(self, side: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def arrive(self, ordinal: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the results of an arriving batch; then its rows wait."""
-        plan = self._plan
+        plan, side, buffers = self._plan, ordinal, self.inputs.buffers
         rows, valid = plan.rows_of(side, batch, self.context.job.evaluation)
         if valid is not None:
             yield from self._alone(side, batch, np.flatnonzero(~valid))
         if not rows.count:
             return
         matching = Matching(plan, side, self.context.job.evaluation)
-        matching.late, matching.horizon = self._too_late(side, rows), self.buffers[1 - side].horizon
+        matching.late, matching.horizon = self._too_late(side, rows), buffers[1 - side].horizon
         run = SortedRun(rows)
-        for other in self.buffers[1 - side]:
+        for other in buffers[1 - side]:
             for mine, theirs in matching.pairs(run, other):
                 yield from (
                     self._matched(run, mine, other, theirs)
@@ -75,27 +67,27 @@ class IntervalJoinProcessor(BufferedJoinProcessor):
             yield from self._alone(side, rows.batch, np.flatnonzero(~waits & ~rows.matched))
             run = SortedRun(rows.kept(waits))
         if run.rows.count:
-            self.buffers[side].add(run)
-            self.account()
+            buffers[side].add(run)
+            self.check_size()
 
     def _too_late(self, side: int, rows: JoinRows) -> Mask | None:
         """Return a mask of the rows whose matches may have been removed; None if there are none."""
-        horizon, place = self.buffers[1 - side].horizon, self._plan.late_by[side]
+        horizon, place = self.inputs.buffers[1 - side].horizon, self._plan.late_by[side]
         if horizon is None or place is None:
             return None
         late: Mask = rows.holds[place] < horizon
         if not late.any():
             return None
         self.count_late(late, rows.holds[place], horizon)
-        self.tell_late(side, rows.batch, late)
+        self.emit_late(side, rows.batch, late)
         return late
 
     def _waits(self, side: int, rows: JoinRows) -> Mask:
         """Return a mask of the rows of a side that a later row may match."""
-        if self.ended[1 - side]:
+        if self.inputs.ended[1 - side]:
             return np.zeros(rows.count, np.bool_)
         waits = np.ones(rows.count, np.bool_)
-        horizon = self.buffers[side].horizon
+        horizon = self.inputs.buffers[side].horizon
         if horizon is not None and rows.expiry is not None:
             waits = rows.expiry >= horizon
         if side == LEFT and self._plan.is_once:
@@ -171,7 +163,7 @@ class IntervalJoinProcessor(BufferedJoinProcessor):
             yield plan.row_batch(columns, len(chosen))
 
     def on_watermark(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
-        for side, buffer in enumerate(self.buffers):
+        for side, buffer in enumerate(self.inputs.buffers):
             if self._plan.waiting[side].watermark == watermark.column:
                 for rows, gone in buffer.expire(watermark.time):
                     yield from self._alone(side, rows.batch, gone[~rows.matched[gone]])
@@ -181,45 +173,25 @@ class IntervalJoinProcessor(BufferedJoinProcessor):
         yield from self._last(1 - ordinal)
 
     def _last(self, side: int) -> Iterator[pa.RecordBatch]:
-        for rows in self.buffers[side].take_all():
+        for rows in self.inputs.buffers[side].take_all():
             yield from self._alone(side, rows.batch, np.flatnonzero(~rows.matched))
 
-    def held_back(self, ordinal: int, place: int) -> int:
-        return self.buffers[ordinal].least_hold(place)
-
-    def complete(self) -> bool:
+    def rest(self) -> Iterator[pa.RecordBatch]:
         for side in (LEFT, RIGHT):
-            if self.buffers[side].runs:
-                if not self.drain():
-                    return False
-                self.emit_all(self._last(side))
-        return self.drain()
+            yield from self._last(side)
 
-    def state(self) -> Iterator[pa.RecordBatch]:
-        """The rows that wait, and the watermarks."""
-        for side, buffer in enumerate(self.buffers):
-            for run in buffer:
-                yield rows_state(side, run.living_rows(buffer.horizon), self._plan.divided_by[side])
-        yield from self.watermark_state()
-
-    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        if self.restores_watermarks(batch):
-            return
-        side, given, matched = restored_rows(batch)
-        rows, _ = self._plan.rows_of(side, given, self.context.job.evaluation)
+    def restored(self, side: int, batch: pa.RecordBatch, matched: Mask) -> JoinRows:
+        rows, _ = self._plan.rows_of(side, batch, self.context.job.evaluation)
         rows.matched = matched
-        if rows.count:
-            self.buffers[side].add(SortedRun(rows))
-            self.account_for(batch)
+        return rows
 
-    def finish_restore(self) -> bool:
-        for side, buffer in enumerate(self.buffers):
+    def finish_restore(self) -> None:
+        for side, buffer in enumerate(self.inputs.buffers):
             number = self._plan.waiting[side].watermark
-            if number is not None and number in self.seen:
+            if number is not None and number in self.inputs.observed:
                 # Rows that this watermark removes were already removed before the snapshot.
-                for _ in buffer.expire(self.seen[number]):
+                for _ in buffer.expire(self.inputs.observed[number]):
                     pass
-        return True
 
 
 def interval_join(
@@ -240,4 +212,4 @@ def interval_join(
     names: the names of the result's columns.
     """
     plan = IntervalPlan(shape, keys, fields, names)
-    return lambda: IntervalJoinProcessor(plan)
+    return lambda: StreamJoinProcessor(IntervalJoin(plan))

@@ -30,13 +30,9 @@ from runnel.processors.joins.build_side import (
 )
 from runnel.processors.sources.partition_watermarks import less
 from runnel.processors.stateful.until_watermark import TAKEN_SHARE
-from runnel.processors.stream_joins.buffered_join import (
-    BufferedJoinProcessor,
-    restored_rows,
-    rows_state,
-)
 from runnel.processors.stream_joins.interval_plan import watermark_limits
 from runnel.processors.stream_joins.sorted_runs import NEVER, JoinRows, SortedRun, times_of
+from runnel.processors.stream_joins.stream_join import StreamJoin, StreamJoinProcessor
 from runnel.relation.nodes import Field
 from runnel.relation.stream_joins import BufferedSide, WindowJoinShape
 from runnel.storage.memory_budget import LEAST_BYTES
@@ -121,15 +117,15 @@ class _RowSelection:
                 yield self._batch.take(indexes(self._chosen[start : start + step]))
 
 
-class WindowJoinProcessor(BufferedJoinProcessor):
+class WindowJoin(StreamJoin):
     """Buffers the rows of both inputs until both watermarks have passed their time."""
 
     def __init__(self, plan: WindowJoinPlan) -> None:
-        gives_right = not plan.rows.is_left_only
-        numbers = (plan.sides[LEFT].numbers, plan.sides[RIGHT].numbers if gives_right else ())
-        super().__init__(
-            plan.unit, numbers, (plan.bounds[LEFT].watermark, plan.bounds[RIGHT].watermark)
-        )
+        emits_right = not plan.rows.is_left_only
+        self.unit = plan.unit
+        self.numbers = (plan.sides[LEFT].numbers, plan.sides[RIGHT].numbers if emits_right else ())
+        self.pair = (plan.bounds[LEFT].watermark, plan.bounds[RIGHT].watermark)
+        self.partition_columns = tuple((column,) for column in plan.columns)
         self._plan = plan
 
     def _horizon(self) -> int | None:
@@ -137,13 +133,15 @@ class WindowJoinProcessor(BufferedJoinProcessor):
         limits = []
         for side in (LEFT, RIGHT):
             bound = self._plan.bounds[side]
-            if not self.ended[side]:
-                if bound.watermark not in self.seen:
+            if not self.inputs.ended[side]:
+                if bound.watermark not in self.inputs.observed:
                     return None
-                limits.append(self.seen[bound.watermark] + bound.offset - self._plan.apart[side])
+                limits.append(
+                    self.inputs.observed[bound.watermark] + bound.offset - self._plan.apart[side]
+                )
         return min(limits, default=None)
 
-    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+    def arrive(self, ordinal: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch] | None:
         rows, valid = self._plan.rows_of(ordinal, batch)
         alone = [] if valid is None else [_RowSelection(batch, np.flatnonzero(~valid))]
         horizon = self._horizon()
@@ -155,11 +153,12 @@ class WindowJoinProcessor(BufferedJoinProcessor):
                 alone.append(_RowSelection(rows.batch, np.flatnonzero(late)))
                 rows = rows.kept(~late)
         if rows.count:
-            self.buffers[ordinal].add(SortedRun(rows))
-            self.account()
-        if alone:
-            # These rows match nothing, as their time is NULL or they are late.
-            self.emit_all(self._joined(*((alone, []) if ordinal == LEFT else ([], alone))))
+            self.inputs.buffers[ordinal].add(SortedRun(rows))
+            self.check_size()
+        if not alone:
+            return None
+        # These rows match nothing, as their time is NULL or they are late.
+        return self._joined(*((alone, []) if ordinal == LEFT else ([], alone)))
 
     def _joined(
         self, left: Sequence[_RowSelection], right: Sequence[_RowSelection]
@@ -214,24 +213,24 @@ class WindowJoinProcessor(BufferedJoinProcessor):
     def _most_bytes(self) -> int:
         """The maximum size in bytes of the rows from files that are joined in one step; 0: none."""
         return (
-            max(LEAST_BYTES, self._reservation.memory.allowed // TAKEN_SHARE)
-            if self._reservation.is_limited
+            max(LEAST_BYTES, self.reservation.memory.allowed // TAKEN_SHARE)
+            if self.reservation.is_limited
             else 0
         )
 
     def _complete(self) -> Iterator[pa.RecordBatch]:
         """Yield the results of the completed rows, in several steps if some are in files."""
-        is_end = all(self.ended)
+        is_end = all(self.inputs.ended)
         horizon = NEVER if is_end else self._horizon()
         if horizon is None:
             return
         for step in [*self._steps(horizon), horizon]:
             taken = [
                 [_RowSelection(rows.batch, gone) for rows, gone in buffer.expire(step)]
-                for buffer in self.buffers
+                for buffer in self.inputs.buffers
             ]
             if is_end and step == horizon:
-                for parts, buffer in zip(taken, self.buffers, strict=True):
+                for parts, buffer in zip(taken, self.inputs.buffers, strict=True):
                     parts.extend(
                         _RowSelection(rows.batch, None) for rows in buffer.take_all() if rows.count
                     )
@@ -241,15 +240,15 @@ class WindowJoinProcessor(BufferedJoinProcessor):
     def _steps(self, horizon: int) -> list[int]:
         """Return increasing times up to which rows are joined step by step.
 
-        Each step has about the maximum size. The times are sampled as in `HeldRows.steps`.
+        Each step has about the maximum size. The times are sampled as in `RowBuffer.steps`.
         """
         most = self._most_bytes
-        if not most or not any(buffer.is_spilled for buffer in self.buffers):
+        if not most or not any(buffer.is_spilled for buffer in self.inputs.buffers):
             return []
-        count, size = self.state_size()
+        count, size = self.inputs.size
         every = max(1, most * count // max(size, 1) // STEP_SAMPLES)
         times = np.sort(
-            np.concatenate([buffer.expiries_before(horizon) for buffer in self.buffers])
+            np.concatenate([buffer.expiries_before(horizon) for buffer in self.inputs.buffers])
         )
         chosen = np.unique(times[every * STEP_SAMPLES - 1 :: every * STEP_SAMPLES])
         return [time + 1 for time in chosen.tolist() if time + 1 < horizon]
@@ -260,32 +259,12 @@ class WindowJoinProcessor(BufferedJoinProcessor):
     def on_end(self, ordinal: int) -> Iterator[pa.RecordBatch]:
         yield from self._complete()
 
-    def held_back(self, ordinal: int, place: int) -> int:
-        return self.buffers[ordinal].least_hold(place)
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        self.inputs.ended = [True, True]
+        yield from self._complete()
 
-    def complete(self) -> bool:
-        if any(buffer.runs for buffer in self.buffers):
-            if not self.drain():
-                return False
-            self.ended = [True, True]
-            self.emit_all(self._complete())
-        return self.drain()
-
-    def state(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that wait, and the watermarks."""
-        for side, buffer in enumerate(self.buffers):
-            for run in buffer:
-                yield rows_state(side, run.living_rows(buffer.horizon), (self._plan.columns[side],))
-        yield from self.watermark_state()
-
-    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        if self.restores_watermarks(batch):
-            return
-        side, given, _ = restored_rows(batch)
-        rows, _ = self._plan.rows_of(side, given)
-        if rows.count:
-            self.buffers[side].add(SortedRun(rows))
-            self.account_for(batch)
+    def restored(self, side: int, batch: pa.RecordBatch, matched: Mask) -> JoinRows:
+        return self._plan.rows_of(side, batch)[0]
 
 
 def _gathered(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
@@ -318,4 +297,4 @@ def window_join(
     names: the names of the result's columns.
     """
     plan = WindowJoinPlan(shape, keys, fields, names)
-    return lambda: WindowJoinProcessor(plan)
+    return lambda: StreamJoinProcessor(WindowJoin(plan))

@@ -185,7 +185,9 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
 
         for layout, frames in zip(self._layouts, self._frames, strict=True):
             combine = GroupState(layout, self.check_accumulated).combine
-            spilled = SpilledFrames(self._framed.times, layout, combine, self._reservation.memory)
+            spilled = SpilledFrames(
+                self._framed.times, layout, combine, self.account.reservation.memory
+            )
             for end, partial in frames.frames():
                 spilled.add(_with_end(partial, end))
             self._spilled.append(spilled)

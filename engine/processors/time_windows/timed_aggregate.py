@@ -48,7 +48,9 @@ from runnel.processors.grouping.group_state import (
     partial_of,
 )
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
-from runnel.processors.stateful.late_output import LateOutputProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_rows import LateRows
+from runnel.processors.stateful.state_account import StateAccount
 from runnel.processors.time_windows.given_groups import GivenGroups
 from runnel.processors.time_windows.timed_groups import TimedGroups, is_rows
 from runnel.processors.time_windows.timed_runs import DueTimes, with_keys
@@ -74,16 +76,18 @@ class Timing:
     counted: int | None = None
 
 
-class TimedAggregateProcessor(LateOutputProcessor):
+class TimedAggregateProcessor(EmittingProcessor):
     """Holds the open groups of its input."""
-
-    holds = "the states of open groups"
 
     def __init__(self, aggregation: Aggregation, timing: Timing) -> None:
         first = aggregation.layout.key_types[timing.bounds[0][0]]
-        super().__init__(timing.diverts, "" if pa.types.is_integer(first) else "µs")
         self._aggregation = aggregation
         self._timing = timing
+        unit = "" if pa.types.is_integer(first) else "µs"
+        self.late = LateRows(self, unit, timing.diverts)
+        weight = WEIGHT if self.can_spill else 1
+        self.account = StateAccount(self, "the states of open groups", weight)
+        super().__init__(self.late, self.account)
         self._due = DueTimes(timing.bounds)
         self._times = [LEAST_TIME] * len(self._due.watermarks)
         self._distinct: list[TimedGroups] = []
@@ -100,10 +104,6 @@ class TimedAggregateProcessor(LateOutputProcessor):
     def spilled_size(self) -> tuple[int, int]:
         sizes = [groups.spilled_size for groups in self._all_groups]
         return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
-
-    @property
-    def weight(self) -> int:
-        return WEIGHT if self.can_spill else 1
 
     @property
     def can_spill(self) -> bool:
@@ -123,7 +123,7 @@ class TimedAggregateProcessor(LateOutputProcessor):
             self._pass_on(self._groups.take_all())
         elif self.can_spill:
             for groups in self._all_groups:
-                groups.spill(self._reservation.memory)
+                groups.spill(self.account.reservation.memory)
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -178,7 +178,7 @@ class TimedAggregateProcessor(LateOutputProcessor):
                 counted = self._counted(late, columns)
                 self._count_late(int(counted.sum()), least)
                 if self._timing.diverts:
-                    self.emit_late(batch.filter(from_flags(counted)))
+                    self.late.emit(batch.filter(from_flags(counted)))
             if gone.any():
                 kept = from_flags(~gone)
                 columns = [column.filter(kept) for column in columns]
@@ -230,7 +230,7 @@ class TimedAggregateProcessor(LateOutputProcessor):
 
     def _count_late(self, count: int, least: Sequence[int]) -> None:
         if count:
-            self.note_late(count, *self._latest(least))
+            self.late.add(count, *self._latest(least))
 
     def _latest(self, least: Sequence[int]) -> tuple[int, int]:
         """The due time that is farthest behind its watermark, and that watermark."""
@@ -318,7 +318,7 @@ class TimedAggregateProcessor(LateOutputProcessor):
         assert self._given is not None
         for part in self._groups.take_by_parts(times):
             yield from self._results(
-                self._given.add_part(part, before, self._reservation.memory), ()
+                self._given.add_part(part, before, self.account.reservation.memory), ()
             )
         if times is None:
             self._given.close()
@@ -525,7 +525,7 @@ class TimedAggregateProcessor(LateOutputProcessor):
                 )
             else:
                 groups.restore(batch)
-        self.account_for(batch)
+        self.account.add(batch)
 
     def finish_restore(self) -> bool:
         """Of groups that were recombined those that are over belong to windows that others have

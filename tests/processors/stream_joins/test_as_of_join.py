@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from runnel.columns.key_hash import hash_columns
-from runnel.processors.stateful import late_output as diverting
+from runnel.processors.stateful import state_account
 from runnel.processors.stream_joins import as_of_join as module
 from runnel.processors.stream_joins.as_of_join import as_of_join, superseded
 from runnel.processors.stream_joins.sorted_runs import JoinRows, SortedRun
@@ -92,7 +92,7 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> E
         return None
     given = spill_eagerly(monkeypatch)
     monkeypatch.setattr(
-        diverting, "Reservation", lambda memory, weight=1: Reservation(given, weight)
+        state_account, "Reservation", lambda memory, weight=1: Reservation(given, weight)
     )
     return given
 
