@@ -38,8 +38,7 @@ from runnel.relation.over import Window
 from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.duckdb.relations import DuckDBRelations
-from runnel.rendering.render import Rendering, RenderingContext
-from runnel.rendering.trial import Trial
+from runnel.rendering.render import Rendering, RenderingContext, SampleRendering
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -121,7 +120,7 @@ class DuckDBEngine(FragmentEngine):
                     cursor.register(text, inputs.no_rows(node, read))
                 return text
 
-            return DuckDBRelations(Trial(DUCKDB), scan).whole(relation)
+            return DuckDBRelations(SampleRendering(DUCKDB), scan).whole(relation)
 
         try:
             bind(self._kernel, write)

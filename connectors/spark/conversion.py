@@ -113,7 +113,9 @@ def _digits(exact: SqlType) -> int:
 def _tried(value: str, target: str, column: TableColumn) -> str:
     """A CAST whose error names the column and the value."""
     # Loaded on first use: a connection that only lists mappings does not need the rendering.
-    from runnel.rendering.spark.values import text
+    from runnel.rendering.spark.values import SparkValues
+
+    text = SparkValues().text
 
     shown = f"SUBSTRING(CAST({value} AS STRING), 1, {_SHOWN})"
     begin, end = (

@@ -1,19 +1,14 @@
-"""Arithmetic, as far as DuckDB and Spark agree: which family a call belongs to, and checks around
-its result."""
+"""Arithmetic on which DuckDB and Spark agree: the family of a call, and checks of its result."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.rendering.render import FunctionRule, template, typed
-from runnel.rendering.rules import refused
+from runnel.rendering.render import FunctionRule, Rendering, template, typed
+from runnel.rendering.rules import UNKNOWN, option, refused
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType, decimal
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
 
 
 def family(call: Call) -> str:
@@ -57,12 +52,8 @@ def by_family(rules: Mapping[str, FunctionRule]) -> FunctionRule:
 
 
 def infix(symbol: str) -> FunctionRule:
-    """The engine's operator, whose result has the call's type and fails as ours."""
-
-    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        return f"({arguments[0]} {symbol} {arguments[1]})"
-
-    return rule
+    """The engine's operator, which has the result type and the errors of Runnel's."""
+    return template(f"({{0}} {symbol} {{1}})")
 
 
 def wide_digits(left: SqlType, right: SqlType) -> int:
@@ -102,7 +93,7 @@ def remainder(symbol: str = "%") -> FunctionRule:
 
 
 def additive(symbol: str, own: Mapping[str, FunctionRule]) -> FunctionRule:
-    """+ or −, with an engine's own rules for what isn't of whole numbers."""
+    """+ or −; `own` has the engine's rules for the families other than whole numbers."""
     return by_family(
         {name: infix(symbol) for name in ("integer", "micros micros", "months months")} | dict(own)
     )
@@ -186,11 +177,47 @@ LOGIC: dict[str, FunctionRule] = {
 }
 
 
-def rounded_decimal(rendering: Rendering, call: Call, text: str, digits: int) -> str:
-    """ROUND of a DECIMAL to digits that aren't negative: by a cast, which rounds half up. The
-    call's type has a greater scale where the digits weren't a literal when it was bound."""
-    given, result = call.arguments[0].type, call.type
+def _rounded_decimal(rendering: Rendering, call: Call, text: str, digits: int) -> str:
+    """ROUND of a DECIMAL to a number of digits from 0 on: by a cast, which rounds half up. The
+    call's type has a greater scale if the digits were not a literal when it was bound."""
+    source, result = call.arguments[0].type, call.type
     if digits < result.scale:
-        scaled = decimal(min(given.precision - given.scale + digits + 1, MAX_PRECISION), digits)
+        scaled = decimal(min(source.precision - source.scale + digits + 1, MAX_PRECISION), digits)
         text = f"CAST({text} AS {rendering.type(scaled)})"
     return f"CAST({text} AS {rendering.type(result)})"
+
+
+def rounded(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """ROUND: a cast of a DECIMAL, which rounds half up; floats to whole numbers only."""
+    source = call.arguments[0].type
+    digits = option(call, 1) if len(call.arguments) == 2 else 0
+    if digits is None:
+        return rendering.literal(None, call.type)
+    if digits is UNKNOWN or digits < 0:
+        raise refused(call, "ROUND to digits that are a parameter or negative")
+    if source.is_integer:
+        return arguments[0]
+    if source.kind is Kind.DECIMAL:
+        return _rounded_decimal(rendering, call, arguments[0], digits)
+    if digits:
+        raise refused(call, f"ROUND({source}) to digits")
+    return f"CAST(round({arguments[0]}) AS {rendering.type(call.type)})"
+
+
+def truncated(text: str, *, floats: bool) -> FunctionRule:
+    """TRUNCATE to whole numbers by a template; whether it is exact for floats too."""
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        source = call.arguments[0].type
+        digits = option(call, 1) if len(call.arguments) == 2 else 0
+        if digits is None:
+            return rendering.literal(None, call.type)
+        if digits is UNKNOWN or digits < 0 or (digits and not source.is_integer):
+            raise refused(call, "TRUNCATE to digits")
+        if source.is_approximate and not floats:
+            raise refused(call)
+        if source.is_integer:
+            return arguments[0]
+        return typed(text)(rendering, call, arguments)
+
+    return rule

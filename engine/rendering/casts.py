@@ -4,15 +4,11 @@ refused without one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Cast
-from runnel.rendering.render import CastRule
+from runnel.rendering.render import CastRule, Rendering
 from runnel.rendering.rules import refused
 from runnel.sqltypes import VARCHAR, Kind, SqlType
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
 
 Rule = Callable[["Rendering", str, SqlType, SqlType], str]
 """Gets the operand's text, its type and the target."""

@@ -1,15 +1,15 @@
-"""A relational sub-plan as one SELECT of another engine.
+"""A relational subplan as one SELECT of another engine.
 
-Every column has a name made up here (c0, c1, …, by place) and every FROM item an alias (t0, t1, …):
-no name and no text of the user's is passed through. A node becomes part of the SELECT below it
-where that can't change its meaning, else a SELECT around it. A node without a rule is refused, as
-is a use of one whose meaning the engine doesn't share.
+Columns are named c0, c1, … by index, and FROM items have the aliases t0, t1, …: no name and no text
+of the user is passed through. A node is merged into the SELECT below it if that has the same
+result, else it becomes a SELECT around it. A node without a rule is refused, and so is a node that
+the engine evaluates with other semantics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from runnel.expressions.evaluate import can_fail
@@ -19,27 +19,57 @@ from runnel.relation import nodes
 from runnel.relation.nodes import JoinKind, Relation, Scan
 from runnel.relation.over import Window
 from runnel.relation.subqueries import GroupLimit
-from runnel.rendering.block import Block, block_text
 from runnel.rendering.plan_shapes import computes_what_can_fail, is_chain, is_unique
 from runnel.rendering.render import Rendering
 from runnel.rendering.window import over
 
 ScanText = Callable[[Scan, tuple[int, ...]], str]
-"""The FROM item, without an alias, for a scan: its columns are c0, c1, … for the table's columns at
-the places that are given (at least one), in the engine's types for them."""
+"""The FROM item of a scan, without an alias. Its columns c0, c1, … are the table's columns at the
+indexes of the second argument (at least one), in the engine's types."""
 
 Sides = tuple[bool, bool]
-"""Whether something reads the left side of a join, and whether it reads the right one."""
+"""Whether a condition reads the left side of a join, and whether it reads the right side."""
 
 MOST_VALUES = 1000
-"""A longer list of literal rows is not put into a text."""
+"""A longer list of literal rows is refused."""
 
 _TWO_MATCHES = "more than one row returned by a subquery used as an expression"
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A SELECT under construction.
+
+    source: the text of FROM.
+    columns: the texts of the result's columns, over the aliases in `source`.
+    where: the conjuncts of WHERE.
+    is_plain: each column is a column of `source`, so that an expression over it can replace it.
+    group, order, limit: the clauses that follow WHERE.
+    is_item: `source` is one FROM item, not a join.
+    """
+
+    source: str
+    columns: tuple[str, ...]
+    where: tuple[str, ...] = ()
+    is_plain: bool = True
+    group: str = ""
+    order: tuple[str, ...] = ()
+    limit: str = ""
+    is_item: bool = False
+
+
+def block_text(block: Block) -> str:
+    """The SELECT as text, with the columns c0, c1, …."""
+    columns = ", ".join(f"{text} AS c{i}" for i, text in enumerate(block.columns)) or "1 AS c0"
+    where = f" WHERE {' AND '.join(block.where)}" if block.where else ""
+    group = f" GROUP BY {block.group}" if block.group else ""
+    order = f" ORDER BY {', '.join(block.order)}" if block.order else ""
+    return f"SELECT {columns} FROM {block.source}{where}{group}{order}{block.limit}"
+
+
 class RelationRendering:
-    """Renders one relation as an engine's SELECT; counts the aliases. What engines write in
-    different ways is in methods and attributes of their own."""
+    """Renders one relation as an engine's SELECT, and counts the aliases. Engines override the
+    methods and attributes in which they differ."""
 
     rules: ClassVar[Mapping[type[Relation], str]] = {
         InputRows: "input_rows",
@@ -71,8 +101,9 @@ class RelationRendering:
         self._aliases = 0
 
     def whole(self, relation: Relation) -> str:
-        """The SELECT that gives the rows of `relation`: its columns as c0, c1, …; in its order if
-        it is sorted. A relation without columns gives one of no meaning. Raises Unrenderable."""
+        """The SELECT that returns the rows of `relation` with the columns c0, c1, …, in order if
+        it is sorted. A relation without columns returns one column to ignore. Raises
+        Unrenderable."""
         return self.select(relation)
 
     def select(self, relation: Relation) -> str:
@@ -90,14 +121,14 @@ class RelationRendering:
         return f"t{self._aliases - 1}"
 
     def item(self, text: str, width: int) -> Block:
-        """Everything of a FROM item whose columns are c0, c1, …."""
+        """All rows of a FROM item whose columns are c0, c1, …."""
         alias = self.alias()
         return Block(
             f"{text} AS {alias}", tuple(f"{alias}.c{i}" for i in range(width)), is_item=True
         )
 
     def wrapped(self, relation: Relation) -> Block:
-        """A SELECT of its own around a relation."""
+        """A separate SELECT around a relation."""
         return self.around(self.block(relation))
 
     def around(self, block: Block) -> Block:
@@ -124,11 +155,8 @@ class RelationRendering:
             self.rendering.type(node.table.columns[column].type)
         block = self.item(self._scan_text(node, read), len(read))
         if node.predicate is not None:
-            places = {column: place for place, column in reversed(list(enumerate(read)))}
-            texts = [
-                block.columns[places[i]] if i in places else ""
-                for i in range(len(node.table.columns))
-            ]
+            by_column = dict(zip(read, block.columns, strict=True))
+            texts = [by_column.get(i, "") for i in range(len(node.table.columns))]
             block = replace(block, where=(self.rendering.condition(node.predicate, texts),))
         limit = "" if node.limit is None else f" LIMIT {int(node.limit)}"
         return replace(block, columns=block.columns[: len(node.columns)], limit=limit)
@@ -181,16 +209,16 @@ class RelationRendering:
         if not can_fail(node.condition) and not computes_what_can_fail(node.input):
             return replace(block, where=(*block.where, condition))
         if block.where:
-            # The engine may decide the parts of a WHERE in any order.
+            # The engine may evaluate the conjuncts of a WHERE in any order.
             condition = f"CASE WHEN {' AND '.join(block.where)} THEN {condition} ELSE FALSE END"
         if is_chain(node.input):
             return replace(block, where=(*block.where, condition))
         return self._decided_here(block, node)
 
     def _decided_here(self, block: Block, node: nodes.Filter) -> Block:
-        """A filter that the engine doesn't apply before a join or GROUP BY that comes before it
-        here, to rows that never come through: its condition depends on a volatile column of what is
-        below."""
+        """A filter that the engine cannot move below a join or GROUP BY, where its condition might
+        fail on rows that the plan removes: the condition depends on a volatile column of the
+        input."""
         marked = self.around(
             replace(block, columns=(*block.columns, self.never_negative), is_plain=False)
         )
@@ -224,8 +252,7 @@ class RelationRendering:
         alias = self.alias()
         numbers = " UNION ALL ".join(f"SELECT {i} AS s" for i in range(len(node.projections)))
         columns = []
-        for place in range(len(node.names)):
-            items = [expressions[place] for expressions in node.projections]
+        for items in zip(*node.projections, strict=True):
             texts = [self.rendering.expression(item, block.columns) for item in items]
             columns.append(_by_number(f"{alias}.s", texts))
         source = f"{block.source} CROSS JOIN ({numbers}) AS {alias}"
@@ -263,33 +290,26 @@ class RelationRendering:
         return " AND ".join(text for text, _ in self.tests(node, left, right))
 
     def tests(self, node: nodes.Join, left: Block, right: Block) -> list[tuple[str, Sides]]:
-        """What matches must fulfil, in parts, each with the sides whose columns it reads."""
-        parts = []
+        """The conjuncts of the join condition, each with the sides whose columns it reads."""
+        tests = []
         for number, (first, second) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
             same = self.same if number in node.null_safe else "="
             text = (
                 f"{self.rendering.key(first, left.columns)} {same} "
                 f"{self.rendering.key(second, right.columns)}"
             )
-            parts.append((text, (bool(columns_of(first)), bool(columns_of(second)))))
+            tests.append((text, (bool(columns_of(first)), bool(columns_of(second)))))
         if node.condition is not None and can_fail(node.condition):
             raise Unrenderable(
                 "a condition that can fail of a join that isn't an inner one",
                 node.condition.position,
             )
-        for part in conjuncts(node.condition):
-            text = self.rendering.condition(part, (*left.columns, *right.columns))
-            width = len(left.columns)
-            parts.append(
-                (
-                    text,
-                    (
-                        any(i < width for i in columns_of(part)),
-                        any(i >= width for i in columns_of(part)),
-                    ),
-                )
-            )
-        return parts
+        width = len(left.columns)
+        for test in conjuncts(node.condition):
+            text = self.rendering.condition(test, (*left.columns, *right.columns))
+            reads = columns_of(test)
+            tests.append((text, (any(i < width for i in reads), any(i >= width for i in reads))))
+        return tests
 
     def exists(self, node: nodes.Join, left: Block, right: Block) -> Block:
         """Rows by whether they have a match."""
@@ -382,7 +402,7 @@ class RelationRendering:
         return replace(numbered, columns=numbered.columns[:-1], where=tuple(tests))
 
     def numbered_by(self, keys: str, order: str) -> str:
-        """What stands in OVER to number the rows of each group, in an order if there is one."""
+        """The content of OVER that numbers the rows of each group; `order` may be empty."""
         return " ".join([f"PARTITION BY {keys}"] * bool(keys) + [f"ORDER BY {order}"] * bool(order))
 
     def union(self, node: nodes.Union) -> Block:
@@ -391,7 +411,7 @@ class RelationRendering:
         )
 
     def part(self, relation: Relation) -> str:
-        """A part of a UNION."""
+        """An operand of a UNION."""
         block = self.block(relation)
         return block_text(self.around(block) if block.order or block.limit else block)
 
@@ -413,13 +433,13 @@ class RelationRendering:
 
 
 def input_name(number: int) -> str:
-    """What the rows of `InputRows` are called in the text: a table with the columns c0, c1, …."""
+    """The name of the table with the rows of `InputRows`; its columns are c0, c1, …."""
     return f"rows_{number}"
 
 
 def _by_number(number: str, texts: Sequence[str]) -> str:
-    """The text at that number. What most numbers share is said once: of many grouping sets, nearly
-    all leave a key NULL."""
+    """The text at the index `number`. The most frequent text is the ELSE: in most of many grouping
+    sets a key is NULL."""
     numbers: dict[str, list[int]] = {}
     for i, text in enumerate(texts):
         numbers.setdefault(text, []).append(i)

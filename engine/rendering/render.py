@@ -1,13 +1,12 @@
 """Typed expressions as the SQL of another engine.
 
-A `Dialect` is what a rendering knows of an engine: how it writes types, names and literals, and
-tables of rules. A table maps a function's key to a rule, which gets the call and its arguments as
-the engine's SQL, and returns SQL of exactly the call's type, or raises Unrenderable. What isn't in
-a table is refused.
+A `Dialect` describes an engine: its types, names and literals, and tables of rules. A table maps
+the key of a function to a rule. A rule gets the call and its arguments as the engine's SQL, and
+returns SQL of exactly the call's type, or raises Unrenderable. A function without a rule is
+refused.
 
-`Rendering` walks an expression. Constants are worked out by our own evaluator and stand in the text
-as literals; the rest follows the dialect's tables, which refuse what they don't know. None of the
-user's text is passed through.
+`Rendering` walks an expression. Runnel evaluates constants, which become literals of the text; the
+dialect's tables render everything else. None of the user's text is passed through.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ from runnel.expressions.nodes import (
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import WindowCall
 from runnel.rendering.rules import FailingExpression, Invocation, Unknown, refused
+from runnel.rendering.values import Values
 from runnel.sqltypes import Kind, SqlType
 
 MOST_CHARACTERS = 100_000
@@ -50,8 +50,12 @@ nesting multiplies."""
 
 @frozen
 class RenderingContext:
-    """What is known when a statement runs: the Python values of its arguments, its zone, and its
-    time in µs since 1970."""
+    """The values that are known only when a statement runs.
+
+    arguments: the Python values of the statement's parameters.
+    zone: the session's time zone.
+    now: the statement's time in µs since 1970.
+    """
 
     arguments: tuple[Any, ...] = ()
     zone: str = "UTC"
@@ -60,8 +64,6 @@ class RenderingContext:
 
 FunctionRule = Callable[["Rendering", Call, Sequence[str]], str]
 CastRule = Callable[["Rendering", Cast, str], str]
-
-
 AggregateRule = Callable[["Rendering", Invocation], str]
 
 
@@ -69,35 +71,29 @@ AggregateRule = Callable[["Rendering", Invocation], str]
 class Dialect:
     """One engine's SQL."""
 
-    quote: Callable[[str], str]
-    type_name: Callable[[SqlType], str]
-    literal: Callable[[Any, SqlType], str]
-    """A value that isn't NULL, as an expression of the type."""
-    text: Callable[[str], str]
-    """A text as a literal."""
+    values: Values
     error: str
     """The function that fails with a message."""
-    key: Callable[[str, SqlType], str]
-    """A value as groups and joins compare it."""
     functions: Mapping[str, FunctionRule]
     casts: CastRule
     aggregates: Mapping[str, AggregateRule]
     windows: Mapping[str, FunctionRule]
-    """The functions that only OVER knows; empty where the engine's windows aren't rendered."""
+    """The functions that exist only with OVER; empty if no window of the engine is rendered."""
     ignores_nulls_inside: bool = False
-    """Whether IGNORE NULLS stands within a call's brackets."""
+    """Whether IGNORE NULLS is written within a call's brackets."""
     frame: Callable[[WindowCall], str] | None = None
-    """The frame of a call with OVER, where the engine has rules of its own; refuses calls that
-    aren't the same there."""
+    """The frame of a call with OVER, for an engine with rules of its own; refuses calls that have
+    another result there."""
     python: Callable[[Rendering, PythonCall, Sequence[str]], str] | None = None
-    """A call of a Python function, where the engine can run one."""
+    """A call of a Python function, if the engine can run one."""
 
 
 class Rendering:
-    """Renders the expressions of one statement in one dialect. Without a session what depends on it
-    shows as `$…`: such a text is for people. What renders without a session renders with one.
+    """Renders the expressions of one statement in one dialect.
 
-    `columns` are the texts of the input's columns, by their index.
+    Without a session, a value that depends on it is rendered as `$…`, for EXPLAIN. An expression
+    that renders without a session renders with one. The `columns` of the methods are the texts of
+    the input's columns, by their index.
     """
 
     def __init__(self, dialect: Dialect, session: RenderingContext | None = None) -> None:
@@ -105,37 +101,42 @@ class Rendering:
         self.session = session
 
     def type(self, sql_type: SqlType) -> str:
-        """The engine's type in which values of a SQL type travel. Unrenderable where there is
-        none."""
-        return self.dialect.type_name(sql_type)
+        """The engine's type for values of a SQL type. Raises Unrenderable if there is none."""
+        return self.dialect.values.type_name(sql_type)
 
     def literal(self, value: Any, sql_type: SqlType) -> str:
         """A value, as `Literal.value` has it, as an expression of the type."""
-        if value is None:
-            return f"CAST(NULL AS {self.type(sql_type)})"
-        return self.dialect.literal(value, sql_type)
+        return self.dialect.values.literal(value, sql_type)
+
+    def text(self, value: str) -> str:
+        """A literal of VARCHAR."""
+        return self.dialect.values.text(value)
+
+    def zone(self) -> str:
+        """The session's zone as a literal; `$zone` until the statement runs."""
+        return "$zone" if self.session is None else self.text(self.session.zone)
 
     def quote(self, name: str) -> str:
         """An identifier."""
-        return self.dialect.quote(name)
+        return self.dialect.values.quote(name)
 
     def error(self, message: str) -> str:
-        """An expression that fails with one of our messages."""
-        return f"{self.dialect.error}({self.dialect.text(ERROR_MARK + message)})"
+        """An expression that fails with a message of Runnel."""
+        return f"{self.dialect.error}({self.text(ERROR_MARK + message)})"
 
     def check(self, is_wrong: str, message: str, value: str) -> str:
         """`value`, or an error where `is_wrong`."""
         return f"CASE WHEN {is_wrong} THEN {self.error(message)} ELSE {value} END"
 
     def expression(self, expression: Expression, columns: Sequence[str]) -> str:
-        """The value of an expression, of exactly `self.type(expression.type)`; an operand of
-        anything."""
+        """The value of an expression, of exactly `self.type(expression.type)`. The text can be an
+        operand without brackets."""
         check_time()
         return self._text(self._folded(expression), columns)
 
     def condition(self, expression: Expression, columns: Sequence[str]) -> str:
-        """What WHERE, HAVING or ON takes: NULL may count as false. Parts that can fail see only the
-        rows that passed those before them."""
+        """A condition of WHERE, HAVING or ON: NULL may count as false. A conjunct that can fail
+        sees only the rows that passed the conjuncts before it."""
         parts = conjuncts(self._folded(expression))
         text = ""
         for group in reversed(_steps(parts)):
@@ -144,9 +145,9 @@ class Rendering:
         return text if len(parts) == 1 else f"({text})"
 
     def key(self, expression: Expression, columns: Sequence[str]) -> str:
-        """The value as GROUP BY, DISTINCT, PARTITION BY and joins take it: what is the same to us
-        is the same there."""
-        return self.dialect.key(self.expression(expression, columns), expression.type)
+        """The value as a key of GROUP BY, DISTINCT, PARTITION BY or a join: values that are equal
+        to Runnel are equal to the engine."""
+        return self.dialect.values.key(self.expression(expression, columns), expression.type)
 
     def sort_key(self, key: SortKey, columns: Sequence[str]) -> str:
         """One item of ORDER BY."""
@@ -181,10 +182,10 @@ class Rendering:
         if call.predicate is not None:
             condition = self.condition(call.predicate, columns)
             if arguments and any(map(can_fail, call.arguments)):
-                # The engine may work the argument out for rows that FILTER leaves out.
+                # The engine may compute the argument for rows that FILTER removes.
                 arguments[0] = f"CASE WHEN {condition} THEN {arguments[0]} END"
             filtered = f" FILTER (WHERE {condition})"
-        # A constant orders nothing, and engines may take a number for the place of an argument.
+        # A constant orders nothing, and an engine may read a number as the index of an argument.
         keys = [
             item
             for item in call.order
@@ -207,8 +208,8 @@ class Rendering:
         return EvaluationContext((), self.session.now, self.session.zone)
 
     def _folded(self, expression: Expression) -> Expression:
-        """The expression with every part that is the same for all rows as a Literal, or as Unknown
-        or Failure."""
+        """The expression with each constant subtree as a Literal, an Unknown or a
+        FailingExpression."""
         if isinstance(expression, (Column, Literal)):
             return expression
         children = tuple(self._folded(child) for child in expression.children)
@@ -238,8 +239,7 @@ class Rendering:
         return Literal(value=value, type=expression.type, position=expression.position)
 
     def _with_arguments(self, expression: Expression) -> EvaluationContext:
-        """The session with the arguments that the expression has, in the types in which it has
-        them."""
+        """The session with the arguments that the expression uses, in the types that it expects."""
         context = self._context
         assert self.session is not None
         used = {node.index: node.type for node in walk(expression) if isinstance(node, Parameter)}
@@ -295,10 +295,10 @@ class Rendering:
         return rule(self, expression, [self._text(item, columns) for item in expression.arguments])
 
     def _connective(self, expression: Call, columns: Sequence[str]) -> str:
-        """AND and OR; a part that can fail sees only the rows that those before it leave undecided.
+        """AND and OR. An operand that can fail sees only the rows that the operands before it leave
+        undecided.
 
-        A part stands in the text at most twice, however many there are. Of a OR b OR c, where b and
-        c can fail:
+        The text contains each operand at most twice. a OR b OR c, where b and c can fail, becomes
         CASE WHEN (a) IS TRUE THEN TRUE WHEN (b) IS TRUE THEN TRUE ELSE (a OR b OR c) END.
         """
         word, deciding = ("AND", "FALSE") if expression.function == "and" else ("OR", "TRUE")
@@ -362,12 +362,36 @@ _RENDERERS: dict[type[Expression], Callable[[Rendering, Any, Sequence[str]], str
     PythonCall: Rendering._python,
 }
 
-__all__ = ["Kind", "Rendering", "RenderingContext"]
+
+_SAMPLES: dict[Kind, Any] = {
+    Kind.BOOLEAN: True,
+    **dict.fromkeys((Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT), 1),
+    **dict.fromkeys((Kind.REAL, Kind.DOUBLE), 1.0),
+    Kind.VARCHAR: "a",
+}
+"""Values that options of functions accept; for the other types NULL is sufficient."""
+
+
+class SampleRendering(Rendering):
+    """A text that an engine can bind before the statement runs, to find out whether it accepts it:
+    a constant that depends on arguments, time or zone is rendered as a sample value of its type."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__(dialect, RenderingContext())
+
+    def _constant(self, expression: Expression) -> Expression:
+        if is_constant(expression):
+            return super()._constant(expression)
+        return Literal(
+            value=_SAMPLES.get(expression.type.kind),
+            type=expression.type,
+            position=expression.position,
+        )
 
 
 def template(text: str, *kinds: Kind) -> FunctionRule:
-    """A rule that puts the arguments into `text`; with `kinds` for the first argument's type
-    only."""
+    """A rule that formats `text` with the arguments; with `kinds`, only if the first argument has
+    one of these types."""
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         if kinds and call.arguments[0].type.kind not in kinds:
@@ -378,9 +402,30 @@ def template(text: str, *kinds: Kind) -> FunctionRule:
 
 
 def typed(text: str) -> FunctionRule:
-    """The template, converted to the type of the call."""
+    """A rule that converts the template to the type of the call."""
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         return f"CAST({text.format(*arguments)} AS {rendering.type(call.type)})"
+
+    return rule
+
+
+def called(name: str) -> FunctionRule:
+    """A rule that calls the engine's function with all arguments."""
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        return f"{name}({', '.join(arguments)})"
+
+    return rule
+
+
+def aggregate(name: str) -> AggregateRule:
+    """A rule that calls the engine's aggregate and converts it to the type of the call."""
+
+    def rule(rendering: Rendering, item: Invocation) -> str:
+        if item.call.order:
+            raise Unrenderable(f"{item.call.function.upper()} with ORDER BY", item.call.position)
+        made = item.run(name, *(item.arguments or ("*",)))
+        return f"CAST({made} AS {rendering.type(item.call.type)})"
 
     return rule

@@ -1,21 +1,21 @@
-"""Functions on text, as far as DuckDB and Spark agree. Both count characters as we do; what they do
-with odd options differs, so that options must be constants that have one meaning."""
+"""Functions on text on which DuckDB and Spark agree.
+
+Both count characters as Runnel does. They treat unusual options in different ways: options must be
+constants with the same result in both engines.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runnel.expressions.nodes import Call
 from runnel.expressions.text.strings import LONGEST
-from runnel.rendering.render import FunctionRule
+from runnel.rendering.render import FunctionRule, Rendering, template, typed
 from runnel.rendering.rules import UNKNOWN, option, refused
 
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
-
 FAR = 2**31 - 1
-"""A position that no text reaches."""
+"""A position after the end of every text."""
 
 
 def null(rendering: Rendering, call: Call) -> str:
@@ -29,18 +29,18 @@ def options(call: Call, first: int = 1) -> list[Any]:
 
 
 def whole(value: Any, shown: str, low: int = -FAR, high: int = FAR) -> str:
-    """A constant position or count, brought within what the engine takes."""
+    """A constant position or count, limited to the engine's range."""
     return shown if value is UNKNOWN else str(min(max(value, low), high))
 
 
 def failing(rendering: Rendering, call: Call, message: str) -> str:
-    """A call that no row can take."""
+    """A call that fails for every row."""
     return f"CAST({rendering.error(message)} AS {rendering.type(call.type)})"
 
 
 def substring(number: str = "{0}") -> FunctionRule:
-    """A start below 1 and a negative length are errors; the engines would count from the end.
-    `number` is the template of a position as the engine takes it."""
+    """SUBSTRING. A start below 1 and a negative length are errors; the engines would count from the
+    end. `number` is the template of a position in the engine's type."""
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         given = options(call)
@@ -95,7 +95,7 @@ def repeat(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
 
 
 def split_part(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """SPLIT_PART with a separator and a position that mean one thing."""
+    """SPLIT_PART, with a separator and a position on which the engines agree."""
     separator, index = options(call)
     if separator is None or index is None:
         return null(rendering, call)
@@ -116,8 +116,8 @@ def find(text: str) -> FunctionRule:
 
 
 def like(escape_of: Callable[[Rendering, Call, Any, Any], str]) -> FunctionRule:
-    """LIKE with a constant pattern. `escape_of` gives the clause behind it, from the pattern and
-    the ESCAPE character, which is None where there is none."""
+    """LIKE with a constant pattern. `escape_of` returns the clause after it, from the pattern and
+    the ESCAPE character, which is None if the call has none."""
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         pattern, *escape = options(call)
@@ -129,3 +129,15 @@ def like(escape_of: Callable[[Rendering, Call, Any, Any], str]) -> FunctionRule:
         return f"({arguments[0]} LIKE {arguments[1]}{last})"
 
     return rule
+
+
+ALIKE: dict[str, FunctionRule] = {
+    "length": typed("length({0})"),
+    "ascii": typed("ascii({0})"),
+    "lpad": pad("lpad"),
+    "rpad": pad("rpad"),
+    "repeat": repeat,
+    "replace": template("replace({0}, {1}, {2})"),
+    "split_part": split_part,
+}
+"""The functions that both engines have under one name."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import Exclusion, FrameBound, FrameUnit, WindowCall, WindowFrame
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
+from runnel.rendering.render import Rendering
 
 
 def over(rendering: Rendering, window: WindowCall, columns: Sequence[str]) -> str:

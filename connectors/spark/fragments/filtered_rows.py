@@ -110,7 +110,8 @@ class SparkRows(NarrowableRows):
         ]
         known = self._spark.made(values, key_filter.types).toDF(*names)
         same = [
-            f"{SPARK.key(name, key.type)} AS {name}" for key, name in zip(keys, names, strict=True)
+            f"{SPARK.values.key(name, key.type)} AS {name}"
+            for key, name in zip(keys, names, strict=True)
         ]
         return (
             frame.selectExpr("*", *own)

@@ -5,17 +5,13 @@ error."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal, Parameter
 from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.duckdb.arithmetic import quotient, scaled, unscaled
-from runnel.rendering.render import AggregateRule, FunctionRule
+from runnel.rendering.render import AggregateRule, FunctionRule, Rendering, aggregate, called
 from runnel.rendering.rules import Invocation
 from runnel.sqltypes import MAX_PRECISION, Kind, decimal
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
 
 
 def _count_star(rendering: Rendering, item: Invocation) -> str:
@@ -68,17 +64,6 @@ def _average(rendering: Rendering, item: Invocation) -> str:
     return scaled(quotient(unscaled(total, total_type), count, shift), result)
 
 
-def _same(name: str) -> AggregateRule:
-    """An aggregate of DuckDB that is ours."""
-
-    def rule(rendering: Rendering, item: Invocation) -> str:
-        if item.call.order:
-            raise Unrenderable(f"{item.call.function.upper()} with ORDER BY", item.call.position)
-        return f"CAST({item.run(name, *item.arguments)} AS {rendering.type(item.call.type)})"
-
-    return rule
-
-
 def _array_agg(rendering: Rendering, item: Invocation) -> str:
     """Only in an order that the call gives: else each engine has its own."""
     if not item.order or item.call.distinct:
@@ -117,12 +102,12 @@ AGGREGATES: dict[str, AggregateRule] = {
     "count": _count,
     "sum": _sum,
     "avg": _average,
-    "min": _same("min"),
-    "max": _same("max"),
-    "any_value": _same("any_value"),
-    "bool_and": _same("bool_and"),
-    "every": _same("bool_and"),
-    "bool_or": _same("bool_or"),
+    "min": aggregate("min"),
+    "max": aggregate("max"),
+    "any_value": aggregate("any_value"),
+    "bool_and": aggregate("bool_and"),
+    "every": aggregate("bool_and"),
+    "bool_or": aggregate("bool_or"),
     "var_pop": _spread("var_pop"),
     "var_samp": _spread("var_samp"),
     "variance": _spread("var_samp"),
@@ -131,17 +116,10 @@ AGGREGATES: dict[str, AggregateRule] = {
     "stddev": _spread("stddev_samp"),
     "array_agg": _array_agg,
     "string_agg": _string_agg,
-    "bit_and": _same("bit_and"),
-    "bit_or": _same("bit_or"),
-    "bit_xor": _same("bit_xor"),
+    "bit_and": aggregate("bit_and"),
+    "bit_or": aggregate("bit_or"),
+    "bit_xor": aggregate("bit_xor"),
 }
-
-
-def _named(name: str) -> FunctionRule:
-    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        return f"{name}({', '.join(arguments)})"
-
-    return rule
 
 
 def _nth_value(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
@@ -155,7 +133,7 @@ def _nth_value(rendering: Rendering, call: Call, arguments: Sequence[str]) -> st
 
 WINDOWS: dict[str, FunctionRule] = {
     **{
-        name: _named(name)
+        name: called(name)
         for name in (
             *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"),
             *("lag", "lead", "first_value", "last_value"),

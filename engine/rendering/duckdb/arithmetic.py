@@ -8,7 +8,6 @@ is made of whole numbers here. Division of anything by zero fails as the kernel 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from runnel.expressions.kernels.buffers import FIRST_US, LAST_US
 from runnel.expressions.nodes import Call
@@ -21,13 +20,9 @@ from runnel.rendering.arithmetic import (
     remainder,
     wide_digits,
 )
-from runnel.rendering.render import FunctionRule, typed
+from runnel.rendering.render import FunctionRule, Rendering, template, typed
 from runnel.rendering.rules import refused
 from runnel.sqltypes import DATE, MAX_PRECISION, TIMESTAMP, Kind, SqlType, decimal
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
-
 
 _NARROW = 18
 """DECIMALs of so many digits are 64 bits wide in DuckDB."""
@@ -195,10 +190,6 @@ def _decimal_quotient(rendering: Rendering, call: Call, arguments: Sequence[str]
     return scaled(let(dividend, divisor, long_quotient(shift)), call.type)
 
 
-def _quotient(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    return f"CAST(({arguments[0]} // {arguments[1]}) AS {rendering.type(call.type)})"
-
-
 _FIRST, _LAST = f"make_timestamp({FIRST_US})", f"make_timestamp({LAST_US})"
 
 
@@ -243,21 +234,8 @@ def _days(symbol: str) -> FunctionRule:
     return rule
 
 
-def _micros_between(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    return f"(epoch_us({arguments[0]}) - epoch_us({arguments[1]}))"
-
-
 def _by_float(symbol: str) -> FunctionRule:
     return typed(f"round((CAST({{0}} AS DOUBLE) {symbol} {{1}}))")
-
-
-def _around_the_clock(symbol: str) -> FunctionRule:
-    """The interval is brought below a day first, so that nothing overflows."""
-
-    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        return f"({arguments[0]} {symbol} to_microseconds({arguments[1]} % 86400000000))"
-
-    return rule
 
 
 def _sum(symbol: str) -> FunctionRule:
@@ -268,13 +246,15 @@ def _sum(symbol: str) -> FunctionRule:
         "instant micros": _shifted(symbol),
         "timestamp months": _months(symbol),
         "instant months": _months(symbol),
-        "time micros": _around_the_clock(symbol),
+        # Below a day, the interval cannot overflow.
+        "time micros": template(f"({{0}} {symbol} to_microseconds({{1}} % 86400000000))"),
         "date integer": _days(symbol),
     }
     if symbol == "-":
         rules["date date"] = typed("({0} - {1})")
         rules |= dict.fromkeys(
-            ("timestamp timestamp", "instant instant", "time time"), _micros_between
+            ("timestamp timestamp", "instant instant", "time time"),
+            template("(epoch_us({0}) - epoch_us({1}))"),
         )
     return additive(symbol, rules)
 
@@ -292,7 +272,7 @@ FUNCTIONS: dict[str, FunctionRule] = {
     ),
     "divide": by_family(
         {
-            "integer": _quotient,
+            "integer": typed("({0} // {1})"),
             "decimal": _decimal_quotient,
             "float": _float("/"),
             "micros float": _by_float("/"),

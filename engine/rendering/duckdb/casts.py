@@ -1,20 +1,18 @@
-"""CAST in DuckDB with our meaning. DuckDB rounds where we cut, and reads and writes texts in its
-own way: such casts are spelled out, or refused."""
+"""CAST in DuckDB with Runnel's semantics.
+
+DuckDB rounds where Runnel truncates, and converts texts by other rules: such casts are written in
+another way, or refused.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.casts import ALIKE, by_families, plain
-from runnel.rendering.session import zone_text
+from runnel.rendering.render import Rendering
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType
 
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
-
 _EXACT_DIGITS = 15
-"""Digits of which a DOUBLE holds any whole number."""
+"""A DOUBLE holds any whole number of this many digits."""
 
 
 def _cut(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
@@ -23,16 +21,15 @@ def _cut(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> s
 
 
 def _decimal_to_float(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    """DuckDB divides by a power of ten, which is exact only while both are whole numbers that a
-    DOUBLE holds."""
+    """DuckDB divides by a power of ten, which is exact only if a DOUBLE holds both numbers."""
     if source.precision > _EXACT_DIGITS or target.kind is Kind.REAL:
         text = f"CAST(CAST({text} AS VARCHAR) AS DOUBLE)"
     return f"CAST({text} AS {rendering.type(target)})"
 
 
 def _float_to_decimal(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    """By the shortest text, as we do. (Without whole digits in the type DuckDB doesn't read every
-    text.)"""
+    """By the shortest text, as Runnel converts. DuckDB does not read every text as a type without
+    whole digits."""
     text = f"CAST({text} AS VARCHAR)"
     if target.precision == target.scale:
         if target.scale == MAX_PRECISION:
@@ -42,14 +39,14 @@ def _float_to_decimal(rendering: Rendering, text: str, source: SqlType, target: 
 
 
 def _decimal_to_text(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    """DuckDB leaves out the zero before the point where the type has no whole digits."""
+    """DuckDB omits the zero before the point if the type has no whole digits."""
     if source.precision == source.scale:
         return f"regexp_replace(CAST({text} AS VARCHAR), '^(-?)[.]', '\\10.')"
     return f"CAST({text} AS VARCHAR)"
 
 
 def _from_instant(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    local = f"timezone({zone_text(rendering)}, {text})"
+    local = f"timezone({rendering.zone()}, {text})"
     return local if target.kind is Kind.TIMESTAMP else f"CAST({local} AS {rendering.type(target)})"
 
 

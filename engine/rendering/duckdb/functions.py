@@ -1,78 +1,35 @@
-"""DuckDB's functions on numbers, dates and times, and nested values, as ours."""
+"""DuckDB's functions on numbers, dates and times, and nested values, with Runnel's semantics."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal
-from runnel.rendering.arithmetic import COMPARISONS, LOGIC, rounded_decimal, same_types
+from runnel.rendering.arithmetic import COMPARISONS, LOGIC, rounded, same_types, truncated
 from runnel.rendering.duckdb import arithmetic as duckdb_arithmetic
 from runnel.rendering.duckdb import text as duckdb_text
 from runnel.rendering.duckdb.arithmetic import finite
-from runnel.rendering.render import FunctionRule, template, typed
+from runnel.rendering.render import FunctionRule, Rendering, template, typed
 from runnel.rendering.rules import UNKNOWN, option, refused
-from runnel.rendering.session import zone_text
 from runnel.sqltypes import Kind
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
-
-
-def _absolute(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    return f"abs({arguments[0]})"
 
 
 def _sign(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    sign = f"CAST(sign({arguments[0]}) AS {rendering.type(call.type)})"
     if call.type.is_approximate:  # DuckDB's is 0 for NaN
-        name = rendering.type(call.type)
-        return (
-            f"CASE WHEN isnan({arguments[0]}) THEN {arguments[0]} ELSE CAST(sign({arguments[0]}) "
-            f"AS {name}) END"
-        )
-    return f"CAST(sign({arguments[0]}) AS {rendering.type(call.type)})"
+        return f"CASE WHEN isnan({arguments[0]}) THEN {arguments[0]} ELSE {sign} END"
+    return sign
 
 
 def _round_to_whole(name: str) -> FunctionRule:
     """FLOOR and CEIL."""
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        given = call.arguments[0].type
-        if given.is_integer:
+        if call.arguments[0].type.is_integer:
             return arguments[0]
-        made = f"{name}({arguments[0]})"
-        return f"CAST({made} AS {rendering.type(call.type)})"
+        return f"CAST({name}({arguments[0]}) AS {rendering.type(call.type)})"
 
     return rule
-
-
-def rounded(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """ROUND: of a DECIMAL a cast, which rounds half up; of a float to whole numbers only."""
-    given = call.arguments[0].type
-    digits = option(call, 1) if len(call.arguments) == 2 else 0
-    if digits is None:
-        return rendering.literal(None, call.type)
-    if digits is UNKNOWN or digits < 0:
-        raise refused(call, "ROUND to digits that are a parameter or negative")
-    if given.is_integer:
-        return arguments[0]
-    if given.kind is Kind.DECIMAL:
-        return rounded_decimal(rendering, call, arguments[0], digits)
-    if digits:
-        raise refused(call, f"ROUND({given}) to digits")
-    return f"CAST(round({arguments[0]}) AS {rendering.type(call.type)})"
-
-
-def truncated(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    given = call.arguments[0].type
-    digits = option(call, 1) if len(call.arguments) == 2 else 0
-    if digits is None:
-        return rendering.literal(None, call.type)
-    if digits is UNKNOWN or digits < 0 or (digits and not given.is_integer):
-        raise refused(call, "TRUNCATE to digits")
-    if given.is_integer:
-        return arguments[0]
-    return f"CAST(trunc({arguments[0]}) AS {rendering.type(call.type)})"
 
 
 def _finite(text: str) -> FunctionRule:
@@ -93,16 +50,9 @@ def _power(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     )
 
 
-def _trigonometric(name: str) -> FunctionRule:
-    """DuckDB fails on infinities as we do."""
-    return template(f"{name}({{0}})")
-
-
 def _extreme(name: str) -> FunctionRule:
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        if len(arguments) == 1:
-            return arguments[0]
-        return f"{name}({', '.join(arguments)})"
+        return arguments[0] if len(arguments) == 1 else f"{name}({', '.join(arguments)})"
 
     return rule
 
@@ -156,7 +106,7 @@ def _extract(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     if field.value == "epoch":
         return f"(CAST(epoch_us({value}) AS DOUBLE) / {_MICROS})"
     if kind is Kind.TIMESTAMP_TZ:
-        value = f"timezone({zone_text(rendering)}, {value})"
+        value = f"timezone({rendering.zone()}, {value})"
     if field.value in _SCALED_FIELDS:
         part, unit = _SCALED_FIELDS[field.value]
         return f"(CAST(extract({part} FROM {value}) AS DOUBLE) / {unit})"
@@ -167,8 +117,8 @@ _UNITS = "microsecond millisecond second minute hour day week month quarter year
 
 
 def _truncated_timestamp(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """DuckDB's centuries begin a year too early; local times as instants are told apart in its own
-    way."""
+    """DuckDB's centuries begin a year too early, and it converts instants to local time by other
+    rules."""
     unit = call.arguments[0]
     assert isinstance(unit, Literal)
     if unit.value not in _UNITS or call.type.kind is not Kind.TIMESTAMP:
@@ -177,7 +127,8 @@ def _truncated_timestamp(rendering: Rendering, call: Call, arguments: Sequence[s
 
 
 def _at_time_zone(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """To local time; the other way round only where no local time is skipped or shown twice."""
+    """From an instant to local time. The reverse only for UTC, where no local time is skipped or
+    occurs twice."""
     zone = option(call, 1)
     if zone is None:
         return rendering.literal(None, call.type)
@@ -186,11 +137,7 @@ def _at_time_zone(rendering: Rendering, call: Call, arguments: Sequence[str]) ->
     return f"timezone({arguments[1]}, {arguments[0]})"
 
 
-def _to_epoch_millis(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    micros = f"epoch_us({arguments[0]})"
-    return f"(({micros} - ((({micros} % 1000) + 1000) % 1000)) // 1000)"
-
-
+_EPOCH_MILLIS = "((epoch_us({0}) - (((epoch_us({0}) % 1000) + 1000) % 1000)) // 1000)"
 FUNCTIONS: dict[str, FunctionRule] = {
     **COMPARISONS,
     **LOGIC,
@@ -206,25 +153,25 @@ FUNCTIONS: dict[str, FunctionRule] = {
     "log10": template("log10({0})"),
     "degrees": _finite("degrees({0})"),
     "radians": template("radians({0})"),
-    "sin": _trigonometric("sin"),
-    "cos": _trigonometric("cos"),
-    "tan": _trigonometric("tan"),
+    "sin": template("sin({0})"),
+    "cos": template("cos({0})"),
+    "tan": template("tan({0})"),
     "asin": template("asin({0})"),
     "acos": template("acos({0})"),
     "atan": template("atan({0})"),
     "atan2": template("atan2({0}, {1})"),
     "power": _power,
-    "abs": _absolute,
+    "abs": template("abs({0})"),
     "sign": _sign,
     "floor": _round_to_whole("floor"),
     "ceil": _round_to_whole("ceil"),
     "round": rounded,
-    "truncate": truncated,
+    "truncate": truncated("trunc({0})", floats=True),
     "greatest": _extreme("greatest"),
     "least": _extreme("least"),
     "extract": _extract,
     "date_trunc": _truncated_timestamp,
     "at_time_zone": _at_time_zone,
-    "to_epoch_millis": _to_epoch_millis,
+    "to_epoch_millis": template(_EPOCH_MILLIS),
     "cardinality": typed("len({0})"),
 }

@@ -1,5 +1,5 @@
-"""A relational sub-plan as DuckDB's SELECT: what occurs in it twice is computed once, and WITH
-RECURSIVE is its own."""
+"""A relational subplan as DuckDB's SELECT: a node that occurs twice is computed once, and WITH
+RECURSIVE is rendered."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from runnel.relation import nodes
 from runnel.relation.nodes import JoinKind, Relation, Scan
 from runnel.relation.subqueries import Recursion, WorkingTable
 from runnel.relation.unnest import Unnest
-from runnel.rendering.block import Block, block_text
 from runnel.rendering.plan_shapes import COSTLY, repeated
-from runnel.rendering.relations import RelationRendering, ScanText
+from runnel.rendering.relations import Block, RelationRendering, ScanText, block_text
 from runnel.rendering.render import Rendering
 
 
@@ -50,21 +49,23 @@ class DuckDBRelations(RelationRendering):
         defines."""
         name = self._shared[relation]
         if not name:
-            text = block_text(super().block(relation))
-            name = self._shared[relation] = f"s{len(self._with)}"
-            self._with.append(f"{name} AS MATERIALIZED ({text})")
+            name = self._shared[relation] = self._defined(super().block(relation))
         return self.item(name, len(relation.fields))
+
+    def _defined(self, block: Block) -> str:
+        """The name of a new common table expression."""
+        name = f"s{len(self._with)}"
+        self._with.append(f"{name} AS MATERIALIZED ({block_text(block)})")
+        return name
 
     def scan(self, node: Scan) -> Block:
         block = super().scan(node)
-        return self._kept(block) if self._in_step else block
+        return self._materialized(block) if self._in_step else block
 
-    def _kept(self, block: Block) -> Block:
-        """The rows of a table by the name of a common table expression: every round of a recursion
-        wants them, and what comes as a stream is there once."""
-        name = f"s{len(self._with)}"
-        self._with.append(f"{name} AS MATERIALIZED ({block_text(block)})")
-        return self.item(name, len(block.columns))
+    def _materialized(self, block: Block) -> Block:
+        """The rows of a table by the name of a common table expression: each iteration of a
+        recursion reads them, and a stream can be read once only."""
+        return self.item(self._defined(block), len(block.columns))
 
     def exists(self, node: nodes.Join, left: Block, right: Block) -> Block:
         """DuckDB 2.0 looks at the first row of a SEMI JOIN's right side only if the condition reads

@@ -1,28 +1,15 @@
-"""Functions on text in DuckDB: what it has for itself, and the table of them all."""
+"""Functions on text in DuckDB: its own rules, and the table of all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runnel.expressions.nodes import Call
-from runnel.rendering.render import FunctionRule, template, typed
+from runnel.rendering.render import FunctionRule, Rendering, called, template
 from runnel.rendering.rules import UNKNOWN, refused
-from runnel.rendering.text import (
-    find,
-    like,
-    null,
-    options,
-    pad,
-    repeat,
-    split_part,
-    substring,
-    whole,
-)
+from runnel.rendering.text import ALIKE, find, like, null, options, substring, whole
 from runnel.sqltypes import Kind
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
 
 
 def _end(name: str) -> FunctionRule:
@@ -44,12 +31,12 @@ def _trim(name: str) -> FunctionRule:
 
 
 def _escape(rendering: Rendering, call: Call, pattern: Any, character: Any) -> str:
-    """DuckDB's LIKE has no escape character either unless one is given."""
-    return "" if character is None else f" ESCAPE {rendering.dialect.text(character)}"
+    """DuckDB's LIKE has no default escape character, as Runnel's."""
+    return "" if character is None else f" ESCAPE {rendering.text(character)}"
 
 
 def _regular(rendering: Rendering, call: Call, at: int) -> str:
-    """The pattern with its flags in front, as a literal; both engines use RE2."""
+    """The pattern as a literal, after its flags. DuckDB and Runnel both use RE2."""
     given = options(call)
     flags = given[at] if len(given) > at else ""
     if UNKNOWN in given or None in given:
@@ -57,7 +44,7 @@ def _regular(rendering: Rendering, call: Call, at: int) -> str:
     inline = "".join(sorted({"n": "m"}.get(flag, flag) for flag in set(flags) if flag in "ismn"))
     if not given[0].isascii():
         raise refused(call, f"{call.function.upper()} with a pattern beyond ASCII")
-    return rendering.dialect.text(f"(?{inline}){given[0]}" if inline else given[0])
+    return rendering.text(f"(?{inline}){given[0]}" if inline else given[0])
 
 
 def _regexp_like(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
@@ -76,10 +63,6 @@ def _octets(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     return f"CAST({name}({arguments[0]}) AS INTEGER)"
 
 
-def _concat_all(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    return f"concat({', '.join(arguments)})"
-
-
 def _concat_ws(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     separator, *parts = arguments
     if not parts:
@@ -88,9 +71,8 @@ def _concat_ws(rendering: Rendering, call: Call, arguments: Sequence[str]) -> st
 
 
 FUNCTIONS: dict[str, FunctionRule] = {
-    "length": typed("length({0})"),
+    **ALIKE,
     "octet_length": _octets,
-    "ascii": typed("ascii({0})"),
     "lower": template("lower({0})", Kind.VARCHAR),
     "upper": template("upper({0})", Kind.VARCHAR),
     "btrim": _trim("trim"),
@@ -99,17 +81,12 @@ FUNCTIONS: dict[str, FunctionRule] = {
     "substring": substring(),
     "left": _end("left"),
     "right": _end("right"),
-    "lpad": pad("lpad"),
-    "rpad": pad("rpad"),
-    "repeat": repeat,
-    "replace": template("replace({0}, {1}, {2})"),
     "strpos": find("CAST(strpos({0}, {1}) AS INTEGER)"),
     "position": find("CAST(strpos({0}, {1}) AS INTEGER)"),
     "starts_with": template("starts_with({0}, {1})"),
     "ends_with": template("suffix({0}, {1})"),
-    "split_part": split_part,
     "concat": template("({0} || {1})"),
-    "concat_all": _concat_all,
+    "concat_all": called("concat"),
     "concat_ws": _concat_ws,
     "like": like(_escape),
     "regexp_like": _regexp_like,

@@ -4,28 +4,11 @@ than 28 digits may still fail so."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runnel.foreign.fragment import Unrenderable
-from runnel.rendering.render import AggregateRule
+from runnel.rendering.render import AggregateRule, Rendering, aggregate
 from runnel.rendering.rules import Invocation
 from runnel.rendering.spark.arithmetic import decimal_quotient, infinite
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType, decimal
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
-
-
-def _plain(name: str) -> AggregateRule:
-    def rule(rendering: Rendering, item: Invocation) -> str:
-        if item.call.order:
-            raise Unrenderable(f"{item.call.function.upper()} with ORDER BY", item.call.position)
-        return (
-            f"CAST({item.run(name, *(item.arguments or ('*',)))} AS "
-            f"{rendering.type(item.call.type)})"
-        )
-
-    return rule
 
 
 def _total(item: Invocation, given: SqlType) -> str:
@@ -83,20 +66,20 @@ def _average(rendering: Rendering, item: Invocation) -> str:
 
 
 AGGREGATES: dict[str, AggregateRule] = {
-    "count_star": _plain("count"),
-    "count": _plain("count"),
+    "count_star": aggregate("count"),
+    "count": aggregate("count"),
     "sum": _sum,
     "avg": _average,
-    "min": _plain("min"),
-    "max": _plain("max"),
-    "bool_and": _plain("bool_and"),
-    "every": _plain("bool_and"),
-    "bool_or": _plain("bool_or"),
-    **{name: _plain(name) for name in ("bit_and", "bit_or", "bit_xor")},
-    "var_pop": _plain("var_pop"),
-    "var_samp": _plain("var_samp"),
-    "variance": _plain("var_samp"),
-    "stddev_pop": _plain("stddev_pop"),
-    "stddev_samp": _plain("stddev_samp"),
-    "stddev": _plain("stddev_samp"),
+    "min": aggregate("min"),
+    "max": aggregate("max"),
+    "bool_and": aggregate("bool_and"),
+    "every": aggregate("bool_and"),
+    "bool_or": aggregate("bool_or"),
+    **{name: aggregate(name) for name in ("bit_and", "bit_or", "bit_xor")},
+    "var_pop": aggregate("var_pop"),
+    "var_samp": aggregate("var_samp"),
+    "variance": aggregate("var_samp"),
+    "stddev_pop": aggregate("stddev_pop"),
+    "stddev_samp": aggregate("stddev_samp"),
+    "stddev": aggregate("stddev_samp"),
 }

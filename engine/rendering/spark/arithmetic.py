@@ -8,7 +8,6 @@ out has our scale, and is rounded once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from runnel.expressions.kernels.failure import overflow_text
 from runnel.expressions.nodes import Call
@@ -21,12 +20,9 @@ from runnel.rendering.arithmetic import (
     remainder,
     wide_digits,
 )
-from runnel.rendering.render import FunctionRule, typed
+from runnel.rendering.render import FunctionRule, Rendering, typed
 from runnel.rendering.rules import refused
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
 
 
 def infinite(text: str) -> str:
@@ -122,7 +118,7 @@ def _decimal_remainder(rendering: Rendering, call: Call, arguments: Sequence[str
 
 
 def as_local(micros: str) -> str:
-    """The TIMESTAMP_NTZ that is so many µs after 1970; no zone takes part."""
+    """The TIMESTAMP_NTZ of a number of µs since 1970, in no zone."""
     seconds = (
         f"CAST((CAST({micros} AS DECIMAL(20, 0)) * CAST('0.000001' AS DECIMAL(6, "
         "6))) AS DECIMAL(18, 6))"
@@ -130,8 +126,14 @@ def as_local(micros: str) -> str:
     return f"(CAST('1970-01-01 00:00:00' AS TIMESTAMP_NTZ) + make_dt_interval(0, 0, 0, {seconds}))"
 
 
+def local_time(rendering: Rendering, utc: str, zone: str | None = None) -> str:
+    """A TIMESTAMP_NTZ in UTC as local time of a zone, by default the statement's, which is not the
+    zone of the Spark session."""
+    return f"convert_timezone('UTC', {zone or rendering.zone()}, {utc})"
+
+
 def micros_of(local: str) -> str:
-    """The µs since 1970 of a TIMESTAMP_NTZ; no zone takes part."""
+    """The µs since 1970 of a TIMESTAMP_NTZ, in no zone."""
     span = f"CAST(({local} - CAST('1970-01-01 00:00:00' AS TIMESTAMP_NTZ)) AS INTERVAL SECOND)"
     return f"CAST((CAST({span} AS DECIMAL(20, 6)) * CAST(1000000 AS DECIMAL(7, 0))) AS BIGINT)"
 
@@ -210,10 +212,6 @@ def _sum(symbol: str) -> FunctionRule:
     return additive(symbol, rules)
 
 
-def _quotient(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    return f"CAST(({arguments[0]} div {arguments[1]}) AS {rendering.type(call.type)})"
-
-
 _MOST_EXACT = 34
 """Spark's sign and absolute value round to so many digits."""
 
@@ -232,7 +230,9 @@ FUNCTIONS: dict[str, FunctionRule] = {
     "add": _sum("+"),
     "subtract": _sum("-"),
     "multiply": multiplicative({"decimal": _decimal_product, "float": _float("*")}),
-    "divide": by_family({"integer": _quotient, "decimal": _decimal_quotient, "float": _float("/")}),
+    "divide": by_family(
+        {"integer": typed("({0} div {1})"), "decimal": _decimal_quotient, "float": _float("/")}
+    ),
     "remainder": by_family({"integer": remainder(), "decimal": _decimal_remainder}),
     "negate": _negative,
 }

@@ -1,23 +1,19 @@
-"""CAST in Spark's ANSI mode with our meaning: spelled out where Spark has another, or refused.
+"""CAST in Spark's ANSI mode with Runnel's semantics: other casts are written in another way, or
+refused.
 
-Texts of floats are refused, to and fro: Java 17 doesn't always write the shortest digits.
+Conversions between floats and texts are refused: Java 17 does not always write the shortest digits.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runnel.rendering.casts import ALIKE, by_families, plain
-from runnel.rendering.spark.arithmetic import as_local, infinite
-from runnel.rendering.spark.zones import local_time
+from runnel.rendering.render import Rendering
+from runnel.rendering.spark.arithmetic import as_local, infinite, local_time
 from runnel.sqltypes import Kind, SqlType
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
 
 
 def _float_to_integer(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    """Spark takes 2^63, the DOUBLE next to the largest BIGINT, for that."""
+    """Spark converts the DOUBLE 2^63, which is out of range, to the largest BIGINT."""
     made = f"CAST({text} AS {rendering.type(target)})"
     if target.kind is not Kind.BIGINT:
         return made
@@ -43,14 +39,14 @@ def _float_to_float(rendering: Rendering, text: str, source: SqlType, target: Sq
 
 
 def _decimal_to_integer(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    """By way of BIGINT: to the smaller ones Spark goes by way of DOUBLE, which rounds what is
-    long."""
+    """By way of BIGINT: to smaller types Spark converts by way of DOUBLE, which rounds long
+    numbers."""
     whole = f"CAST({text} AS BIGINT)"
     return whole if target.kind is Kind.BIGINT else f"CAST({whole} AS {rendering.type(target)})"
 
 
 def _decimal_to_float(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    """By way of DOUBLE, as we do."""
+    """By way of DOUBLE, as Runnel converts."""
     return f"CAST(CAST({text} AS DOUBLE) AS {rendering.type(target)})"
 
 

@@ -7,20 +7,15 @@ session takes no part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from runnel.expressions.kernels.failure import overflow_text
 from runnel.expressions.nodes import Call, Literal
 from runnel.expressions.to_char.patterns import DAYS, MONTHS
-from runnel.rendering.render import FunctionRule, template
+from runnel.rendering.render import FunctionRule, Rendering, template
 from runnel.rendering.rules import UNKNOWN, option, refused
-from runnel.rendering.spark.arithmetic import as_local, micros_of
-from runnel.rendering.spark.zones import local_time
+from runnel.rendering.spark.arithmetic import as_local, local_time, micros_of
 from runnel.rendering.text import null
 from runnel.sqltypes import DOUBLE, VARCHAR, Kind
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
 
 _ERA = "CASE WHEN {1} > 0 THEN (({1} - 1) div {0}) + 1 ELSE ({1} div {0}) - 1 END"
 _YEAR = "extract(YEAR FROM {0})"

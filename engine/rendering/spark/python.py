@@ -4,15 +4,12 @@ session, by a name of ours."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import PythonCall
 from runnel.expressions.python.function import PythonFunction
 from runnel.foreign.fragment import Unrenderable
+from runnel.rendering.render import Rendering
 from runnel.sqltypes import Kind, SqlType
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
 
 _REFUSED = (
     Kind.NULL,

@@ -1,5 +1,7 @@
-"""A relational sub-plan as Spark's SELECT, which knows fewer ways to say a thing, and plans some of
-them wrong."""
+"""A relational subplan as Spark's SELECT.
+
+Constructs that Spark lacks, or plans with another result, are refused or written in another way.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,7 @@ from runnel.relation import nodes
 from runnel.relation.nodes import JoinKind, Relation
 from runnel.relation.subqueries import Recursion
 from runnel.relation.unnest import Unnest
-from runnel.rendering.block import Block
-from runnel.rendering.relations import RelationRendering
+from runnel.rendering.relations import Block, RelationRendering
 
 _MOST_ROWS = 2**31 - 1
 
@@ -39,7 +40,7 @@ class SparkRelations(RelationRendering):
         if node.kind is JoinKind.NULL_ANTI:
             return super().found_in(operand, key, node, right)
         _check_left(node)
-        # Its IN of a query knows no NULL but in WHERE.
+        # Outside WHERE, Spark's IN over a query ignores NULL.
         found = f"EXISTS (SELECT 1 FROM {right.source} WHERE {key} = {operand})"
         unknown = f"{operand} IS NULL AND EXISTS (SELECT 1 FROM {right.source})"
         has_nulls = f"EXISTS (SELECT 1 FROM {right.source} WHERE {key} IS NULL)"
@@ -67,7 +68,7 @@ class SparkRelations(RelationRendering):
 
 
 def _check_left(node: nodes.Join) -> None:
-    """Spark works the columns of a SELECT out in the parts of a UNION ALL, and loses there what a
-    sub-query is tied to."""
+    """Spark computes the columns of a SELECT in the operands of a UNION ALL, where it loses the
+    outer references of a subquery."""
     if any(isinstance(item, (nodes.Union, nodes.Values)) for item in nodes.walk(node.left)):
         raise Unrenderable("EXISTS or IN as a value over a UNION ALL or VALUES", node.position)

@@ -28,8 +28,7 @@ from runnel.relation.nodes import JoinKind, Relation
 from runnel.relation.over import Window
 from runnel.relation.streams import WINDOW_COLUMNS, AssignWindows, ImposeOrder, WindowKind
 from runnel.relation.subqueries import GroupLimit
-from runnel.rendering.block import Block, block_text
-from runnel.rendering.relations import ScanText
+from runnel.rendering.relations import Block, ScanText, block_text
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark.relations import SparkRelations
 from runnel.rendering.spark.time_bounds import time_bound

@@ -1,26 +1,75 @@
-"""Spark's functions on text and octets as ours. Regular expressions are Java's there, and
-aren't."""
+"""Functions on text and octets in Spark: its own rules, and the table of all.
+
+Case folding and regular expressions are refused, because Java's rules are different.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from runnel.expressions.nodes import Call
-from runnel.rendering.render import FunctionRule, template, typed
-from runnel.rendering.rules import UNKNOWN, refused
-from runnel.rendering.text import FAR, failing, null, options, substring
+from runnel.rendering.render import FunctionRule, Rendering, called, template, typed
+from runnel.rendering.rules import UNKNOWN, option, refused
+from runnel.rendering.text import (
+    ALIKE,
+    FAR,
+    failing,
+    find,
+    like,
+    null,
+    options,
+    substring,
+    whole,
+)
 from runnel.sqltypes import Kind
 
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
+
+def _end(name: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        (count,) = options(call)
+        if count is None:
+            return null(rendering, call)
+        if count is UNKNOWN or count < 0:
+            raise refused(call, f"{call.function.upper()} with a parameter or a negative count")
+        return f"{name}({arguments[0]}, {whole(count, '')})"
+
+    return rule
+
+
+def _trim(side: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        if len(arguments) == 2 and option(call, 1) in ("", None, UNKNOWN):
+            raise refused(call, f"{call.function.upper()} of such characters")
+        characters = arguments[1] if len(arguments) == 2 else "' '"
+        return f"trim({side} {characters} FROM {arguments[0]})"
+
+    return rule
+
+
+def _escape(rendering: Rendering, call: Call, pattern: Any, character: Any) -> str:
+    """Spark's default escape character is the backslash. Without ESCAPE, the clause names a
+    character that the pattern does not contain."""
+    if character is None:
+        character = next(item for item in _ESCAPES if pattern is UNKNOWN or item not in pattern)
+    text = rendering.text(character)
+    if not text.startswith("'"):
+        raise refused(call, "LIKE with such an ESCAPE, or so many characters")
+    return f" ESCAPE {text}"
+
+
+_ESCAPES = [chr(code) for code in range(33, 127) if chr(code) not in "%_\\'\"$/"]
+
+
+def _concat_all(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    return "concat(" + ", ".join(f"coalesce({text}, '')" for text in arguments) + ")"
 
 
 def _translate(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     old, new = options(call)
     if old is None or new is None:
         return null(rendering, call)
-    if old is UNKNOWN or new is UNKNOWN or "\0" in new:  # Spark marks by it what is left out
+    if old is UNKNOWN or new is UNKNOWN or "\0" in new:  # Spark marks removed characters by it
         raise refused(call, "TRANSLATE with parameters, or to such characters")
     return f"translate({', '.join(arguments)})"
 
@@ -68,6 +117,23 @@ def _of_octets(rendering: Rendering, call: Call, arguments: Sequence[str]) -> st
 
 _SHA2 = {f"sha{bits}": template(f"sha2({{0}}, {bits})") for bits in (224, 256, 384, 512)}
 FUNCTIONS: dict[str, FunctionRule] = {
+    **ALIKE,
+    "octet_length": typed("octet_length({0})"),
+    "reverse": template("reverse({0})"),
+    "btrim": _trim("BOTH"),
+    "ltrim": _trim("LEADING"),
+    "rtrim": _trim("TRAILING"),
+    "substring": substring("CAST({0} AS INT)"),
+    "left": _end("left"),
+    "right": _end("right"),
+    "strpos": find("instr({0}, {1})"),
+    "position": find("instr({0}, {1})"),
+    "starts_with": template("startswith({0}, {1})"),
+    "ends_with": template("endswith({0}, {1})"),
+    "concat": template("concat({0}, {1})"),
+    "concat_all": _concat_all,
+    "concat_ws": called("concat_ws"),
+    "like": like(_escape),
     "contains": template("contains({0}, {1})"),
     "bit_length": typed("(octet_length({0}) * 8)"),
     "unicode": template("CASE WHEN {0} = '' THEN -1 ELSE ascii({0}) END"),

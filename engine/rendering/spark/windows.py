@@ -4,15 +4,11 @@ on how floats compare, or on rules of frames that Spark hasn't, is refused."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import BoundKind, Exclusion, FrameUnit, WindowCall
-from runnel.rendering.render import FunctionRule
-
-if TYPE_CHECKING:
-    from runnel.rendering.render import Rendering
+from runnel.rendering.render import FunctionRule, Rendering
 
 AGGREGATES = frozenset(
     {"count_star", "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every"}
