@@ -8,6 +8,7 @@ signature differs otherwise is refused instead of started without its state.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -405,7 +406,9 @@ def _can_change(old: StateSignature, new: StateSignature) -> bool:
 
 
 def _outcome(vertex: str, source: str, old: StateSignature, new: StateSignature) -> VertexOutcome:
-    watermarks = tuple((_watermarks(old, new) or {}).items())
+    watermarks = _watermarks(old, new)
+    if watermarks is None:
+        watermarks = _watermarks_by_name(old, new)
     above = (
         ()
         if old.text == new.text or new.columns
@@ -419,7 +422,7 @@ def _outcome(vertex: str, source: str, old: StateSignature, new: StateSignature)
         above,
         source,
         None,
-        watermarks,
+        tuple(watermarks.items()),
         columns=columns,
         widths=widths,
         names=new.column_names,
@@ -453,6 +456,24 @@ def _watermarks(old: StateSignature, new: StateSignature) -> dict[int, int] | No
     if len(now) == len(new.watermarks) and sorted(old.watermarks.values()) == sorted(now):
         return {number: now[name] for number, name in old.watermarks.items()}
     return dict(zip(sorted(old.watermarks), sorted(new.watermarks), strict=True))
+
+
+def _watermarks_by_name(old: StateSignature, new: StateSignature) -> dict[int, int]:
+    """The new numbers of the watermarks that both plans have, by their old ones.
+
+    For a vertex whose input has more or fewer watermarks than before, but which uses those that
+    both have. Names that are not unique are left out.
+
+    For example, IMPOSE_ORDER over a union of a and b has {0: "a, b"}; over a join of a and b, which
+    have watermarks of their own, {0: "a", 1: "b", 2: "a, b"}: the result is {0: 2}.
+    """
+    before, now = Counter(old.watermarks.values()), Counter(new.watermarks.values())
+    numbers = {name: number for number, name in new.watermarks.items()}
+    return {
+        number: numbers[name]
+        for number, name in old.watermarks.items()
+        if before[name] == now[name] == 1
+    }
 
 
 def _why_not(old: StateSignature, new: StateSignature) -> str:

@@ -232,3 +232,59 @@ def test_a_step_that_computes_something_else_may_begin_empty(
             (20, 15),
             (30, 25),
         ]
+
+
+STREAMS = {
+    "united": "SELECT ts, k FROM a UNION ALL SELECT ts, k FROM b",
+    "joined": (
+        "SELECT a.ts, a.k FROM TABLE(IMPOSE_ORDER(TABLE a, DESCRIPTOR(ts), 0)) AS a "
+        "JOIN TABLE(IMPOSE_ORDER(TABLE b, DESCRIPTOR(ts), 0)) AS b ON a.k = b.k AND a.ts = b.ts"
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), [("united", "joined"), ("joined", "united")])
+def test_an_order_imposed_on_a_union_and_on_a_join(tmp_path: Path, first: str, second: str) -> None:
+    """The join has watermarks of its inputs too, so that the watermark of IMPOSE_ORDER has another
+    number. The open window continues."""
+
+    def insert(view: str) -> str:
+        ordered = f"TABLE(IMPOSE_ORDER(TABLE {view}, DESCRIPTOR(ts), 0))"
+        return (
+            "INSERT INTO o SELECT window_end, COUNT(*) "
+            f"FROM TABLE(TUMBLE({ordered}, DESCRIPTOR(ts), 10)) GROUP BY window_end"
+        )
+
+    def write(number: int, *rows: tuple[int, int]) -> None:
+        lines = "".join(f"{ts},{k}\n" for ts, k in rows)
+        for name in ("a", "b"):
+            (tmp_path / name / f"{number}.csv").write_text(lines)
+
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    with runnel.connect(tmp_path / "db") as connection:
+        for name in ("a", "b"):
+            connection.execute(
+                f"CREATE MAPPING {name} (ts BIGINT, k BIGINT) TYPE File OPTIONS "
+                f"('path'='{tmp_path / name}', 'format'='csv', 'header'='false', 'follow'='true')"
+            )
+        for name, text in STREAMS.items():
+            connection.execute(f"CREATE VIEW {name} AS {text}")
+        connection.execute("CREATE MAPPING o (until BIGINT, n BIGINT) TYPE DuckDB")
+        connection.execute(f"CREATE JOB j AS {insert(first)}")
+        job = connection.job("j")
+        write(1, *((11, k) for k in range(16)))
+        assert eventually(lambda: job.rows_in == 32)
+        connection.execute("CREATE SNAPSHOT s FOR JOB j", timeout=PATIENCE)
+        plan = connection.execute(f"EXPLAIN ALTER JOB j AS {insert(second)}").fetchall()
+        assert ("  impose order: kept",) in plan and ("  combine: kept",) in plan
+        connection.execute(f"ALTER JOB j AS {insert(second)}", timeout=PATIENCE)
+        write(2, *((12, k) for k in range(16)))
+        assert eventually(lambda: job.rows_in == 32)
+        # Each processor of the join advances its watermark.
+        write(3, *((ts, k) for ts in (100, 200) for k in range(16)))
+        assert eventually(lambda: job.rows_in == 96), job.error
+        for _ in range(2):  # the windows, and their commit
+            connection.execute("CREATE OR REPLACE SNAPSHOT s FOR JOB j", timeout=PATIENCE)
+        assert connection.execute("SELECT n FROM o WHERE until = 20").fetchall() == [(16 + 32,)]
+        assert job.status is JobStatus.RUNNING
