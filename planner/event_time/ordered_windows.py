@@ -4,16 +4,14 @@ call depends on."""
 from __future__ import annotations
 
 from runnel.base.frozen import frozen
+from runnel.expressions.aggregates.registry import row_arguments, states_of
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
-from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.nodes import AggregateCall, Expression, Literal
 from runnel.planner.event_time.expressions import constant_of
 from runnel.relation.over import BoundKind, Exclusion, FrameBound, FrameUnit, WindowCall
 from runnel.relation.window_reach import Reach
 from runnel.sqltypes import Kind
 
-RUNNING_AGGREGATES = frozenset(
-    ("count", "count_star", "sum", "avg", "min", "max", "bool_and", "every", "bool_or")
-)
 NUMBERINGS = frozenset(("row_number", "rank", "dense_rank"))
 _WHOLE = frozenset(("percent_rank", "cume_dist", "ntile"))
 
@@ -45,7 +43,7 @@ def reach_of(call: WindowCall) -> Reach | OrderedWindowRefusal:
     if function in ("lag", "lead"):
         return _shift(call, function, name)
     if call.frame.start.kind is BoundKind.UNBOUNDED_PRECEDING:
-        return _running(call, function, name)
+        return _running(call, function)
     return _framed(call)
 
 
@@ -70,7 +68,7 @@ def _shift(call: WindowCall, function: str, name: str) -> Reach | OrderedWindowR
     return Reach(rows=back)
 
 
-def _running(call: WindowCall, function: str, name: str) -> Reach | OrderedWindowRefusal:
+def _running(call: WindowCall, function: str) -> Reach | OrderedWindowRefusal:
     frame = call.frame
     if frame.end.kind is not BoundKind.CURRENT_ROW:
         what = (
@@ -87,13 +85,26 @@ def _running(call: WindowCall, function: str, name: str) -> Reach | OrderedWindo
         )
     if function in ("first_value", "last_value"):
         return Reach(is_running=True)
-    if function in WINDOW_FUNCTIONS or function not in RUNNING_AGGREGATES or call.call.distinct:
-        what = f"{name}(DISTINCT …)" if call.call.distinct else name
-        return OrderedWindowRefusal(
-            f"{what} over all earlier rows would need all of them as state",
-            "begin the frame at an offset PRECEDING",
-        )
-    return Reach(is_running=True)
+    detail = refusal_over_earlier_rows(call.call)
+    if detail is None:
+        return Reach(is_running=True)
+    return OrderedWindowRefusal(detail, "begin the frame at an offset PRECEDING")
+
+
+def refusal_over_earlier_rows(call: AggregateCall) -> str | None:
+    """Why an aggregate isn't computed over all earlier rows; None if it is: the value so far and
+    the new row are combined by one operation per state.
+    """
+    name = call.function.upper()
+    if call.function in WINDOW_FUNCTIONS or call.distinct:
+        what = f"{name}(DISTINCT …)" if call.distinct else name
+        return f"{what} over all earlier rows would need all of them as state"
+    states = states_of(call)
+    if any(state.grows for state in states):
+        return f"{name} over all earlier rows would need all of them as state"
+    if row_arguments(call).has_flag or any(state.merge is None for state in states):
+        return f"{name} can't be computed over all earlier rows of a stream"
+    return None
 
 
 def _framed(call: WindowCall) -> Reach | OrderedWindowRefusal:

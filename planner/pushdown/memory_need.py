@@ -7,7 +7,8 @@ large still runs, on operators that write to files what they have no room for.
 
 from __future__ import annotations
 
-from runnel.expressions.aggregates.registry import SPREADS
+from runnel.expressions.aggregates.registry import states_of
+from runnel.expressions.nodes import WINDOW_FINAL, AggregateCall
 from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.operators.passes import BLOCKING, MOST_ROWS
 from runnel.relation.nodes import (
@@ -41,16 +42,6 @@ _WIDTHS = {
     **dict.fromkeys((Kind.ARRAY, Kind.MAP, Kind.ROW), 64),
 }
 _OTHER_WIDTH = 8
-
-_SMALL_STATES = frozenset(
-    {
-        *("count_star", "count", "sum", "avg", "min", "max", "product"),
-        *("every", "bool_and", "bool_or", "any_value", "bit_and", "bit_or", "bit_xor"),
-        *SPREADS,
-    }
-)
-"""Aggregates that keep a few numbers per group. Groups of these are the one thing that DuckDB puts
-in files however little memory it has, as measured."""
 
 HASHED = 24
 """Bytes that a hash table takes for a row beside its values, about."""
@@ -115,11 +106,16 @@ def _action(node: Relation) -> str | None:
 
 
 def _group(node: Aggregate) -> str | None:
-    small = all(
-        call.function in _SMALL_STATES and not (call.distinct or call.order)
-        for call in node.aggregates
-    )
-    return None if small else "group"
+    return None if all(map(is_small, node.aggregates)) else "group"
+
+
+def is_small(item: AggregateCall) -> bool:
+    """Whether the state of a group has a fixed size. Groups of small states are all that DuckDB
+    writes to files with very little memory, as measured.
+    """
+    if item.function == WINDOW_FINAL or item.distinct or item.order:
+        return False
+    return not any(state.grows for state in states_of(item))
 
 
 BLOCKING.add_all(

@@ -69,6 +69,10 @@ WITHOUT_STORED_STATE: dict[type[Processor], str] = {
 """Processors that can restore state, and have none in the stored directories: why."""
 
 
+LATER_STATES = {"Mapped"}
+"""The states of aggregates that came after the directories were written."""
+
+
 @cache
 def expected() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(EXPECTED.read_text("utf-8"))
@@ -151,9 +155,12 @@ def test_its_jobs_go_on(root: Path, parallelism: int, alters: bool) -> None:
     assert found.keys() == expected()["written"].keys()
     leaves = {kind for kind in stateful_processors() if not kind.__subclasses__()}
     assert leaves - restored == WITHOUT_STORED_STATE.keys()
-    assert made == set(states)
     assert joins == set(StreamJoin.__subclasses__())
     assert completions == set(RowCompletion.__subclasses__())
+    assert {kind.__name__ for kind in set(states) - made} <= LATER_STATES, (
+        "the stored directories don't have these states. The directories are never written again: "
+        "add the name of a new class to LATER_STATES in tests/stored_state/test_stored_directory.py"
+    )
 
 
 def test_what_a_killed_process_left_is_committed_once(

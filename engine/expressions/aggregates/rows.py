@@ -87,6 +87,10 @@ class Best(AggregateState):
     def types(self) -> tuple[pa.DataType, ...]:
         return (self.value, *self.keys, pa.int8())
 
+    @property
+    def grows(self) -> bool:
+        return False
+
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
         columns = [contiguous(item) for item in arguments]
         width = 1 + len(self.keys)

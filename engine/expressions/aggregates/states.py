@@ -7,6 +7,11 @@ no effect when it is combined.
 
 Within one operator a state may be wider than its `types`; `export` converts it to these types
 before it is sent on an edge.
+
+States are here, in `mapped.py` (a state over values computed from the arguments), `moments.py`
+(statistics, folds of bits), `hyperloglog.py` (sketches) and `rows.py` (whole rows). For frames of
+OVER and for windows that overlap, operators have a rule per class; without one they regroup rows.
+`Mapped` needs no rule of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +64,19 @@ def _as_they_are(results: list[pa.Array]) -> list[pa.Array]:
     return results
 
 
+class Merge(Enum):
+    """How two values of a state's only column become one; NULL has no effect.
+
+    ADD: their sum. Sums of integers and DECIMALs are exact, so that subtracting a state undoes its
+      addition; sums of DOUBLEs are rounded, so that it doesn't.
+    MIN, MAX: the smaller or the larger one; NaN is the largest number.
+    """
+
+    ADD = "add"
+    MIN = "min"
+    MAX = "max"
+
+
 @frozen
 class AggregateState(ABC):
     """The base of all states."""
@@ -67,9 +86,33 @@ class AggregateState(ABC):
     def types(self) -> tuple[pa.DataType, ...]:
         """The Arrow types of the columns as they are sent on edges."""
 
+    @property
+    def combined(self) -> AggregateState:
+        """The state that combines the columns: the state itself, unless it delegates."""
+        return self
+
+    @property
+    def merge(self) -> Merge | None:
+        """The operation that combines two values of the only column; None if `combine` does more.
+
+        By this operation, OVER all earlier rows of a stream is computed from row to row.
+        """
+        return None
+
+    @property
+    def grows(self) -> bool:
+        """Whether the state of a group grows with the number of its rows."""
+        return any(map(pa.types.is_list, self.types))
+
     @abstractmethod
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
-        """Aggregates argument rows."""
+        """Aggregates argument rows.
+
+        May raise DataError for an invalid argument: each row that isn't NULL counts in some group.
+        Over frames of OVER, a rule raises it only if a frame contains the row (`Mapped.invalid`).
+        If the value of a group is out of range, `finish` raises the error, as a sum of some of the
+        rows may be larger than the sum of all rows.
+        """
 
     @abstractmethod
     def combine(self, columns: Sequence[pa.Array]) -> Work:
@@ -99,6 +142,10 @@ class Count(AggregateState):
     def types(self) -> tuple[pa.DataType, ...]:
         return (pa.int64(),)
 
+    @property
+    def merge(self) -> Merge:
+        return Merge.ADD
+
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
         if self.of_rows:
             return [GroupByRequest(None, "count_all")], _as_they_are
@@ -120,6 +167,10 @@ class SumInteger(AggregateState):
     @property
     def types(self) -> tuple[pa.DataType, ...]:
         return (WHOLE,)
+
+    @property
+    def merge(self) -> Merge:
+        return Merge.ADD
 
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
         return self._sum(arguments[0])
@@ -177,6 +228,10 @@ class SumDecimal(AggregateState):
             return (pa.decimal128(38, self.scale),)
         return (pa.decimal256(_WIDE_DIGITS, self.scale),)
 
+    @property
+    def merge(self) -> Merge:
+        return Merge.ADD
+
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
         column = arguments[0]
         if num_rows * 10**self.precision > _LARGEST_128 and not self._fits(column):
@@ -220,6 +275,10 @@ class SumDouble(AggregateState):
     def types(self) -> tuple[pa.DataType, ...]:
         return (pa.float64(),)
 
+    @property
+    def merge(self) -> Merge:
+        return Merge.ADD
+
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
         return self._sum(arguments[0])
 
@@ -252,6 +311,10 @@ class Extreme(AggregateState):
     @property
     def types(self) -> tuple[pa.DataType, ...]:
         return (self.type,)
+
+    @property
+    def merge(self) -> Merge:
+        return Merge(self.function)
 
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
         return self._extreme(arguments[0])
@@ -287,6 +350,10 @@ class First(AggregateState):
     @property
     def types(self) -> tuple[pa.DataType, ...]:
         return (self.type,)
+
+    @property
+    def grows(self) -> bool:
+        return False
 
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
         return self._first(arguments[0])

@@ -30,6 +30,7 @@ from runnel.columns.batches import (
 )
 from runnel.errors import internal
 from runnel.expressions.aggregates.registry import function_of, row_arguments, states_of
+from runnel.expressions.aggregates.states import AggregateState
 from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import AggregateCall, Column, Expression, columns_of, transform
@@ -39,7 +40,7 @@ from runnel.processors.grouping.aggregation import Aggregation, AggregationStage
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.over.frames import Range, Ranges
 from runnel.processors.over.partitions import WindowPartitions
-from runnel.processors.over.states import RANGE_STATES
+from runnel.processors.over.states import has_rule, over_ranges
 from runnel.sqltypes import BIGINT, BOOLEAN
 
 EXPANDED_ROWS = 1 << 19
@@ -76,13 +77,18 @@ class Frames:
 
 
 class WindowAggregate:
-    """A compiled aggregate of a window, shared by executions."""
+    """A compiled aggregate of a window, shared by executions.
 
-    def __init__(self, call: AggregateCall) -> None:
+    has_states: whether its values are rows of the states' columns; each state must have a rule.
+    """
+
+    def __init__(self, call: AggregateCall, has_states: bool = False) -> None:
         self._read = sorted(set().union(*map(columns_of, call.expressions)))
         new_indexes = {index: new for new, index in enumerate(self._read)}
         self._over_frames = _OverFrames(
-            call.map_expressions(lambda item: _renumbered(item, new_indexes)), len(self._read)
+            call.map_expressions(lambda item: _renumbered(item, new_indexes)),
+            len(self._read),
+            has_states,
         )
 
     def values(
@@ -107,6 +113,11 @@ class WindowAggregate:
         yield found if frames.row is None else found.take(indexes(frames.row))
 
 
+def state_rows(columns: Sequence[pa.Array]) -> pa.Array:
+    """The columns of states as one column."""
+    return pa.StructArray.from_arrays(columns, names=[f"s{i}" for i in range(len(columns))])
+
+
 def _renumbered(expression: Expression, new_indexes: dict[int, int]) -> Expression:
     def change(node: Expression) -> Expression:
         return replace(node, index=new_indexes[node.index]) if isinstance(node, Column) else node
@@ -117,19 +128,16 @@ def _renumbered(expression: Expression, new_indexes: dict[int, int]) -> Expressi
 class _OverFrames:
     """An aggregate over `width` columns in window order."""
 
-    def __init__(self, call: AggregateCall, width: int) -> None:
+    def __init__(self, call: AggregateCall, width: int, has_states: bool = False) -> None:
         self._call = call
         self._width = width
         self._rows = row_arguments(call)
         self._arguments = [compile_expression(item) for item in self._rows.expressions]
         self._states = states_of(call)
-        is_plain = (
-            not call.distinct
-            and not call.order
-            and not self._rows.has_flag
-            and len(self._arguments) <= 1
-        )
-        self._is_direct = is_plain and all(type(state) in RANGE_STATES for state in self._states)
+        is_plain = not call.distinct and not call.order and not self._rows.has_flag
+        self._is_direct = is_plain and all(map(has_rule, self._states))
+        self._has_states = has_states
+        assert self._is_direct or not has_states
 
     def values(
         self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext
@@ -150,12 +158,12 @@ class _OverFrames:
         arguments = [
             evaluate(item, EvaluationInput(columns, count, evaluation)) for item in self._arguments
         ]
-        states = [
-            made
-            for state in self._states
-            for made in RANGE_STATES[type(state)](state, arguments, frames.ranges)
-        ]
-        return function_of(self._call).finish(states, self._call, evaluation)
+        columns = [over_ranges(state, arguments, frames.ranges) for state in self._states]
+        if self._has_states:
+            exported = map(AggregateState.export, self._states, columns)
+            return state_rows([column for item in exported for column in item])
+        flat = [column for item in columns for column in item]
+        return function_of(self._call).finish(flat, self._call, evaluation)
 
     def _without_distinct(
         self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext

@@ -3,7 +3,7 @@ one call after another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -32,16 +32,19 @@ Arrangement = tuple[tuple[Expression, ...], tuple[SortKey, ...]]
 
 
 class CompiledCall:
-    """One window call, compiled; shared by executions."""
+    """One window call, compiled; shared by executions.
 
-    def __init__(self, call: WindowCall) -> None:
+    has_states: whether its values are rows of the columns of an aggregate's states.
+    """
+
+    def __init__(self, call: WindowCall, has_states: bool = False) -> None:
         self._call = call
         function = call.call.function
         is_user_function = call.call.python is not None
         is_window_function = not is_user_function and (
             function in WINDOW_FUNCTIONS or not is_aggregate(function)
         )
-        self._aggregate = None if is_window_function else WindowAggregate(call.call)
+        self._aggregate = None if is_window_function else WindowAggregate(call.call, has_states)
         self._arguments = (
             []
             if self._aggregate is not None
@@ -107,11 +110,17 @@ CallsByArrangement = tuple[tuple[Arrangement, tuple[tuple[int, CompiledCall], ..
 """Pairs of the index of a call's result and the call, grouped by arrangement."""
 
 
-def by_arrangement(calls: Iterable[tuple[int, WindowCall]]) -> CallsByArrangement:
-    """Compile calls and group them by arrangement; each call comes with its result's index."""
+def by_arrangement(
+    calls: Iterable[tuple[int, WindowCall]], with_states: Container[int] = ()
+) -> CallsByArrangement:
+    """Compile calls and group them by arrangement; each call comes with its result's index.
+
+    with_states: the indexes of the calls whose values are rows of the columns of their states.
+    """
     found: dict[Arrangement, list[tuple[int, CompiledCall]]] = {}
     for index, call in calls:
-        found.setdefault((call.partition, call.order), []).append((index, CompiledCall(call)))
+        compiled = CompiledCall(call, index in with_states)
+        found.setdefault((call.partition, call.order), []).append((index, compiled))
     return tuple((arrangement, tuple(compiled)) for arrangement, compiled in found.items())
 
 

@@ -13,14 +13,20 @@ import pyarrow.compute as pc
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Mask, from_flags, from_numbers
 from runnel.errors import DataError
-from runnel.expressions.aggregates.registry import AGGREGATES, aggregate_call
-from runnel.expressions.aggregates.states import filled
+from runnel.expressions.aggregates.registry import (
+    AGGREGATES,
+    aggregate_call,
+    function_of,
+    states_of,
+)
+from runnel.expressions.aggregates.states import Merge, filled
 from runnel.expressions.coercion import cast
 from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import AggregateCall, Call, Column
+from runnel.processors.over.aggregates import state_rows
 from runnel.relation.over import WindowCall
-from runnel.sqltypes import BIGINT, Kind, SqlType, decimal
+from runnel.sqltypes import BIGINT, Kind, SqlType, decimal, from_arrow
 
 Values = Sequence[pa.Array]
 
@@ -34,10 +40,12 @@ class RunningValue:
         state of each row's partition (NULL if there is none), the values of `calls`, a mask of the
         rows whose partition has a state, and the evaluation context. If it returns fewer state
         columns than `calls`, the values of the remaining calls are the state.
+    has_states: whether the values of `calls` are rows of the columns of their states.
     """
 
     calls: tuple[WindowCall, ...]
     combine: Callable[[Values, Values, Mask, EvaluationContext], tuple[pa.Array, Values]]
+    has_states: bool = False
 
 
 _EXTREMES = {
@@ -62,7 +70,9 @@ def running_value(call: WindowCall) -> RunningValue:
         return RunningValue((call,), _first_known if call.ignore_nulls else _first)
     if function == "last_value":
         return RunningValue((call,), _last_known if call.ignore_nulls else _last)
-    return RunningValue((call,), _extreme(_EXTREMES[function], call.call.type))
+    if function in _EXTREMES:
+        return RunningValue((call,), _extreme(_EXTREMES[function], call.call.type))
+    return RunningValue((call,), _merged(call.call), has_states=True)
 
 
 def _row_number(call: WindowCall) -> WindowCall:
@@ -90,8 +100,8 @@ def _added(state: pa.Array, value: pa.Array, call: AggregateCall) -> pa.Array:
     """The sum of two values; if one is NULL, the other value."""
     try:
         if pa.types.is_decimal(value.type):
-            # Two digits more than the type has, so that the sum of two fits.
-            wide = pa.decimal256(value.type.precision + 2, value.type.scale)
+            # Two digits more than the type has, so that the sum of two fits; it has at most 76.
+            wide = pa.decimal256(min(value.type.precision + 2, 75), value.type.scale)
             total = pc.cast(pc.add(pc.cast(state, wide), pc.cast(value, wide)), value.type)
         else:
             total = pc.add_checked(state, value)
@@ -182,3 +192,35 @@ def _extreme(
         return result, (result,)
 
     return combine
+
+
+def _merged(
+    call: AggregateCall,
+) -> Callable[[Values, Values, Mask, EvaluationContext], tuple[pa.Array, Values]]:
+    """The combination of an aggregate whose states each have a `merge`; its only state column is a
+    row of their columns.
+    """
+    states, finish = states_of(call), function_of(call).finish
+    extremes = {
+        state: _extreme(_GREATEST_OR_LEAST[state.merge], from_arrow(state.types[0]))
+        for state in states
+        if state.merge in _GREATEST_OR_LEAST
+    }
+
+    def combine(
+        before: Values, values: Values, known: Mask, context: EvaluationContext
+    ) -> tuple[pa.Array, Values]:
+        columns: list[pa.Array] = []
+        for state, old, new in zip(states, before[0].flatten(), values[0].flatten(), strict=True):
+            extreme = extremes.get(state)
+            columns.append(
+                _added(old, new, call)
+                if extreme is None
+                else extreme([old], [new], known, context)[0]
+            )
+        return finish(columns, call, context), (state_rows(columns),)
+
+    return combine
+
+
+_GREATEST_OR_LEAST = {Merge.MAX: "greatest", Merge.MIN: "least"}

@@ -25,6 +25,7 @@ from runnel.columns.batches import (
     numbers,
     validity,
 )
+from runnel.expressions.aggregates.mapped import Mapped
 from runnel.expressions.aggregates.states import (
     AggregateState,
     Count,
@@ -255,9 +256,7 @@ def _variance(
     ]
 
 
-RANGE_STATES: dict[
-    type[AggregateState], Callable[[Any, Sequence[pa.Array], Ranges], list[pa.Array]]
-] = {
+_RULES: dict[type[AggregateState], Callable[[Any, Sequence[pa.Array], Ranges], list[pa.Array]]] = {
     Count: _count,
     SumInteger: _sum_integer,
     SumDecimal: _sum_decimal,
@@ -268,3 +267,21 @@ RANGE_STATES: dict[
 }
 """For each class of state that can be computed over ranges, a function that returns its columns,
 one row per range."""
+
+
+def has_rule(state: AggregateState) -> bool:
+    """Whether a state can be computed over ranges. Otherwise frames are expanded to their rows and
+    grouped, which is quadratic in the length of a frame.
+    """
+    return type(state.combined) in _RULES
+
+
+def over_ranges(
+    state: AggregateState, arguments: Sequence[pa.Array], ranges: Ranges
+) -> list[pa.Array]:
+    """The columns of a state that has a rule, one row per range."""
+    if not isinstance(state, Mapped):
+        return _RULES[type(state)](state, arguments, ranges)
+    if state.invalid is not None and _totals(state.invalid(arguments), ranges).any():
+        raise state.error()
+    return over_ranges(state.state, [state.values(arguments)], ranges)

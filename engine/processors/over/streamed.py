@@ -87,8 +87,12 @@ class OrderedPlan:
             for index in range(len(calls))
             if index not in framed
         ]
+        running = [
+            (call, item.has_states) for _, item in self.running_values for call in item.calls
+        ]
         self.running: CallsByArrangement = by_arrangement(
-            enumerate(call for _, item in self.running_values for call in item.calls)
+            enumerate(call for call, _ in running),
+            {index for index, (_, has_states) in enumerate(running) if has_states},
         )
 
 

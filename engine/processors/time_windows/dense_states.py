@@ -90,6 +90,7 @@ class DenseState:
 
 def dense_state(state: AggregateState) -> DenseState | None:
     """How a state is kept as numbers; None if it can't be."""
+    state = state.combined
     if isinstance(state, Count):
         return DenseState(pa.int64(), np.int64, np.add, 0, deducts=True, nullable=False)
     if isinstance(state, SumInteger):

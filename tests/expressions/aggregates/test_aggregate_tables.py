@@ -12,13 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from runnel.expressions.aggregates import hyperloglog, moments, rows, states
 from runnel.expressions.aggregates.registry import AGGREGATES, SPREADS, WITHIN_GROUP
-from runnel.planner.event_time import ordered_windows
-from runnel.planner.pushdown import memory_need, partial_aggregation
+from runnel.planner.pushdown import partial_aggregation
 from runnel.planner.rules.decorrelation import correlation
-from runnel.processors.over import running_values
-from runnel.processors.time_windows import dense_states
 from runnel.rendering.duckdb import aggregates as duckdb
 from runnel.rendering.spark import aggregates as spark
 from runnel.rendering.spark import windows as spark_windows
@@ -83,23 +79,6 @@ TABLES = [
         },
     ),
     Table(
-        "running OVER on streams",
-        (ordered_windows.RUNNING_AGGREGATES,),
-        {
-            "a stream refuses it OVER a frame that grows": {
-                "product",
-                "any_value",
-                *SPREADS,
-                *BITS,
-                *MOMENTS,
-                *QUANTILES,
-                *CHOICES,
-                *LISTS,
-                *ESTIMATES,
-            }
-        },
-    ),
-    Table(
         "aggregates over parts of the rows",
         (partial_aggregation._AS_THEY_ARE, partial_aggregation._split),
         {
@@ -124,14 +103,6 @@ TABLES = [
                 *(CHOICES & {"mode"}),
             },
             SLOWER: {"any_value", *ESTIMATES, *(CHOICES - {"mode"})},
-        },
-    ),
-    Table(
-        "aggregates with a state of a few numbers",
-        (memory_need._SMALL_STATES,),
-        {
-            "DuckDB doesn't run it": {*MOMENTS, *QUANTILES, *CHOICES, *ESTIMATES},
-            "it keeps all its arguments": LISTS,
         },
     ),
     Table(
@@ -236,50 +207,13 @@ def test_every_table_of_aggregates_is_listed() -> None:
     )
 
 
-def test_extremes_go_on() -> None:
-    """Each running aggregate that isn't a count, a sum or an average has its function of two."""
-    others = ordered_windows.RUNNING_AGGREGATES - COUNTS - SUMS
-    assert running_values._EXTREMES.keys() == others, (
-        "running aggregates of planner/event_time/ordered_windows.py go on by `going` in "
-        "engine/processors/over/running_values.py"
-    )
-
-
-NUMERIC_STATES = {
-    states.Count,
-    states.SumInteger,
-    states.SumDecimal,
-    states.SumDouble,
-    states.Extreme,
-}
-GENERAL_STATES = {
-    states.First,
-    states.VarianceState,
-    states.Items,
-    rows.RowListState,
-    rows.Best,
-    moments.Comoments,
-    moments.HigherMoments,
-    moments.Folded,
-    hyperloglog.Sketch,
-}
-
-
-def test_states_of_numeric_panes() -> None:
-    """How a state is added to and deducted from, for windows that overlap."""
-    kinds = {
-        kind for kind in states.AggregateState.__subclasses__() if "runnel." in kind.__module__
-    }
-    assert kinds == NUMERIC_STATES | GENERAL_STATES, (
-        "a new state needs a rule in dense_state of engine/processors/time_windows/"
-        "dense_states.py, or its class in GENERAL_STATES here: then windows use general states"
-    )
-    source = inspect.getsource(dense_states.dense_state)
-    assert all(f"{kind.__name__})" in source for kind in NUMERIC_STATES)
-
-
 def test_identities_of_aggregates_are_pinned() -> None:
     pinned = (FOLDER / "functions.txt").read_text("utf-8")
     names = AGGREGATES.keys() - {"count_star"}
     missing = [name for name in sorted(names) if f"{name.upper()}(" not in pinned]
-    assert not missing, f"add the lines of {missing} to tests/snapshots/stored_names/functions.txt"
+    lines = [f"{name.upper()}(c0, c1)" for name in missing]
+    assert not missing, (
+        f"add the lines {lines} to tests/snapshots/stored_names/functions.txt, in the order of the "
+        "alphabet; the arguments are c0, c1, … whatever their number: a stored job finds its state "
+        "by this text"
+    )
