@@ -49,7 +49,8 @@ class EmittingProcessor(Processor, Stateful):
         self._late = late
         self._account = account
         self._output = 0 if late is not None and late.are_emitted else -1
-        self._waiting: deque[tuple[Item, int]] = deque()
+        self._waiting: deque[Item] = deque()
+        self._side: deque[tuple[pa.RecordBatch, int]] = deque()
         self._making: Iterator[pa.RecordBatch] | None = None
         self._saving: Iterator[pa.RecordBatch] | None = None
         self._refused: pa.RecordBatch | None = None
@@ -63,21 +64,21 @@ class EmittingProcessor(Processor, Stateful):
         """Process one batch of input, and pass the results to `emit` or `emit_all`."""
         raise NotImplementedError(f"{type(self).__name__}.take")
 
-    def emit(self, batch: pa.RecordBatch, ordinal: int | None = None) -> None:
-        """Add a batch to the results that wait.
-
-        ordinal: the output; None: the output of results.
-        """
-        output = self._output if ordinal is None else ordinal
+    def emit(self, batch: pa.RecordBatch) -> None:
+        """Add a batch to the results that wait."""
         rows = batch.num_rows
         if rows > MAX_ROWS:
-            self._waiting.extend((part, output) for part in slices(batch))
+            self._waiting.extend(slices(batch))
         elif rows:
-            self._waiting.append((batch, output))
+            self._waiting.append(batch)
 
     def emit_item(self, item: Item) -> None:
         """Add an item that is no batch to the results that wait."""
-        self._waiting.append((item, self._output))
+        self._waiting.append(item)
+
+    def emit_aside(self, batch: pa.RecordBatch, ordinal: int) -> None:
+        """Add a batch for a side output. It is offered before the results that wait."""
+        self._side.append((batch, ordinal))
 
     def emit_all(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Emit the batches of an iterator, which is advanced one batch at a time.
@@ -98,7 +99,7 @@ class EmittingProcessor(Processor, Stateful):
         Returns false if some still wait, because the outbox is full or the cooperative call should
         end.
         """
-        if not self._offer_waiting():
+        if (self._waiting or self._side) and not self._offer_waiting():
             return False
         if self._making is None:
             return True
@@ -117,8 +118,12 @@ class EmittingProcessor(Processor, Stateful):
         return False
 
     def _offer_waiting(self) -> bool:
+        while self._side:
+            if not self.outbox.offer(*self._side[0]):
+                return False
+            self._side.popleft()
         while self._waiting:
-            if not self.outbox.offer(*self._waiting[0]):
+            if not self.outbox.offer(self._waiting[0], self._output):
                 return False
             self._waiting.popleft()
         return True
@@ -186,6 +191,7 @@ class EmittingProcessor(Processor, Stateful):
 
     def close(self) -> None:
         self._waiting.clear()
+        self._side.clear()
         self._making = self._saving = self._refused = None
         if self._account is not None:
             self._account.close()

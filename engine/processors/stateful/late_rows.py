@@ -24,8 +24,8 @@ class Emitter(Protocol):
 
     context: ProcessorContext
 
-    def emit(self, batch: pa.RecordBatch, ordinal: int | None = None) -> None:
-        """Add a batch to the results that wait, for an output."""
+    def emit_aside(self, batch: pa.RecordBatch, ordinal: int) -> None:
+        """Add a batch for a side output."""
 
 
 class LateRows:
@@ -78,7 +78,7 @@ class LateRows:
     def emit(self, rows: pa.RecordBatch, ordinal: int = LATE) -> None:
         """Emit late rows on an output, or drop them if they aren't requested."""
         if self.are_emitted:
-            self._processor.emit(rows, ordinal)
+            self._processor.emit_aside(rows, ordinal)
 
     def log(self) -> None:
         """Log the late rows that weren't logged yet."""

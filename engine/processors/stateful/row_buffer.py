@@ -74,9 +74,9 @@ class Late:
 
 
 class CompiledBuffering:
-    """A compiled Holding, shared by executions.
+    """A compiled Buffering, shared by executions.
 
-    lead: as in Holding.
+    lead: as in Buffering.
     unit: the unit of event times: "µs", or "" for integers.
     watermarks: the numbers of the watermarks, ascending.
     """
