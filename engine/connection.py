@@ -230,7 +230,7 @@ class Connection:
         self._database.check_open()
         options = FunctionOptions(scalar, nulls, deterministic, replace)
         try:
-            create_function(self._database, name, function, parameter_types, return_type, options)
+            create_function(self._session, name, function, parameter_types, return_type, options)
         except BaseException as error:
             fail(error, None)
 
@@ -260,7 +260,7 @@ class Connection:
         self._database.check_open()
         options = FunctionOptions(scalar, nulls, True, replace, is_aggregate=True)
         try:
-            create_function(self._database, name, function, parameter_types, return_type, options)
+            create_function(self._session, name, function, parameter_types, return_type, options)
         except BaseException as error:
             fail(error, None)
 
@@ -270,7 +270,7 @@ class Connection:
         from runnel.session.functions import drop_function
 
         self._database.check_open()
-        drop_function(self._database, name)
+        drop_function(self._session, name)
 
     def submit(self, dag: DAG, *, name: str = "") -> Job:
         """Starts a hand-built DAG as a light job on the worker threads; the same DAG may be
@@ -282,7 +282,7 @@ class Connection:
         try:
             return database.jobs.start(
                 dag,
-                evaluation=EvaluationContext(zone=database.settings.time_zone),
+                evaluation=EvaluationContext(zone=self._session.settings.time_zone),
                 options=JobOptions(name=name, is_hand_built=True),
             )
         except BaseException as error:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from runnel.base.forks import closed_error, here, watch
@@ -22,17 +21,14 @@ from runnel.catalog import (
 )
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import ConnectorRegistry
-from runnel.deadline import DeadlineLock, RunningStatements, current
+from runnel.deadline import DeadlineLock, RunningStatements
 from runnel.errors import InterfaceError
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.environment import Environment, PlanSettings, Pushdown
 from runnel.planner.planner import plan as make_plan
-from runnel.planner.planner import plan_job
 from runnel.planner.plans import Plan
 from runnel.runtime.light_job import CLOSING, Jobs
-from runnel.runtime.tasklets.failures import timed_out
-from runnel.settings import Settings, Value
-from runnel.sqltypes import SqlType
+from runnel.settings import DatabaseSettings, SessionSettings, Setting, Value, read_settings
 from runnel.storage.memory_budget import Memory
 
 if TYPE_CHECKING:
@@ -42,7 +38,6 @@ if TYPE_CHECKING:
     from runnel.named_jobs.record.record import JobRecord
     from runnel.named_jobs.registry import NamedJobs
     from runnel.named_jobs.run import PreparedJob
-    from runnel.planner.plans import WritePlan
     from runnel.session.directory import Directory
     from runnel.session.writers import WriterNumbers
 
@@ -86,7 +81,10 @@ class Database:
         self.access = access
         self._bounds = bounds or access
         self._prepare_job = prepare_job
-        self.settings = Settings(given)
+        values = read_settings(given)
+        self.settings = DatabaseSettings(values)
+        self.owner_settings = SessionSettings(self.settings, values)
+        """The settings of the owner's session, by which the named jobs run as well."""
         self.catalog = Catalog()
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
         self.memory = Memory(is_shared=lambda: self._kernel is not None and self._kernel.is_open)
@@ -133,28 +131,12 @@ class Database:
 
         `check` raises when planning should stop.
         """
-        environment = replace(self._environment(key.settings), is_confined=key.is_confined)
+        environment = replace(self.environment(key.settings), is_confined=key.is_confined)
         if check is not None:
             environment = replace(environment, check=check)
         plan = make_plan(key.sql, snapshot, key.types, environment)
         self.plans.put(key, plan, snapshot)
         return plan
-
-    def plan_job(
-        self, query: str, types: tuple[SqlType, ...], zone: str, *, is_confined: bool
-    ) -> WritePlan:
-        """The plan of a named job's query with the current catalog. `is_confined`: the files that
-        it names have bounds. If this thread runs a statement, its timeout applies: some statements
-        plan the job again."""
-
-        environment = replace(
-            self.planning_environment(zone), check=statement_check(), is_confined=is_confined
-        )
-        return plan_job(query, self.catalog.snapshot, types, environment)
-
-    def planning_environment(self, zone: str) -> Environment:
-        """The planner's view of the database, for a statement with that time zone."""
-        return self._environment(self.settings.of_plans._replace(zone=zone))
 
     @property
     def named_jobs(self) -> NamedJobs:
@@ -267,7 +249,7 @@ class Database:
         """Applies the settings to the memory budget."""
         memory = self.memory
         memory.limit = self.settings.integer("memory_limit")
-        directory = str(self.settings.get("temp_directory"))
+        directory = self.settings.text("temp_directory")
         memory.owned = not directory and self.directory is not None
         memory.directory = directory or (
             None if self.directory is None else str(self.directory.path / "temp")
@@ -275,13 +257,13 @@ class Database:
         if self._kernel is not None:
             self._kernel.configure(_share_of_duckdb(memory.limit), memory.directory)
 
-    def set(self, name: str, value: Value | None) -> None:
-        """Changes a setting, None to its default, and applies it."""
-        name = self.settings.set(name, value)
-        if name in ("memory_limit", "temp_directory"):
+    def set(self, setting: Setting, value: Value | None) -> None:
+        """Changes a setting of the database, None to its default, and applies it."""
+        self.settings.set(setting, value)
+        if setting.name in ("memory_limit", "temp_directory"):
             self._set_memory()
-        if name == "plan_cache_size":
-            self.plans.resize(self.settings.integer(name))
+        if setting.name == "plan_cache_size":
+            self.plans.resize(self.settings.integer(setting.name))
 
     def check_open(self) -> None:
         """InterfaceError if the connection is closed."""
@@ -338,7 +320,8 @@ class Database:
             if self.directory is not None:
                 self.directory.close()
 
-    def _environment(self, settings: PlanSettings) -> Environment:
+    def environment(self, settings: PlanSettings) -> Environment:
+        """The planner's view of the database, for a statement with these settings."""
         pushdown = None
         if settings.pushdown:
             rows = settings.fragment_rows
@@ -420,17 +403,3 @@ def _directory(path: object) -> Directory:
             hint="leave it out to work in memory",
         )
     return Directory(Path(path))
-
-
-def statement_check() -> Callable[[], None]:
-    """A function that raises when this thread's statement has timed out or was cancelled."""
-    patience = current()
-
-    def check() -> None:
-        patience.check()
-        if patience.timeout is None:
-            patience.check_time()
-        elif patience.deadline is not None and monotonic_ns() >= patience.deadline:
-            raise timed_out(round(patience.timeout * 1e9))
-
-    return check

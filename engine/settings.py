@@ -1,7 +1,8 @@
-"""The settings of a connection: their declarations, parsing, and current values.
+"""The settings: their declarations, parsing, and current values.
 
 A setting is passed to `connect(path, name=value)` or changed by `SET name = value`; `SHOW ALL`
-lists all settings. Some can only be set in `connect`.
+lists all settings. Some can only be set in `connect`. Each has a scope: `DatabaseSettings` has the
+values that the sessions of a database share, `SessionSettings` the values of one session.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -22,23 +24,37 @@ from runnel.storage.memory_budget import default_limit
 Value = str | int | bool | float
 
 
+class Scope(Enum):
+    """The extent of a setting.
+
+    DATABASE: SET changes a component that all sessions share, such as the threads or the memory.
+    SESSION: SET changes the later statements of its own session. Named jobs, which belong to no
+        session, run by the values of the owner's session.
+    """
+
+    DATABASE = "database"
+    SESSION = "session"
+
+
 @frozen
 class Setting:
     """The declaration of a setting.
 
     name: lower-case name.
+    scope: whether a value is of one session or of the database.
     default: value if it is not set.
     read: converts the user's value, or raises ValueError.
     allowed: the accepted values, in words.
-    meaning: description for SHOW ALL.
+    description: description for SHOW ALL.
     at_start: it cannot be changed after `connect`.
     """
 
     name: str
+    scope: Scope
     default: Value
     read: Callable[[Value], Value]
     allowed: str
-    meaning: str
+    description: str
     at_start: bool = False
 
 
@@ -143,6 +159,7 @@ def _switch(value: Value) -> Value:
 SETTINGS = (
     Setting(
         "cooperative_threads",
+        Scope.DATABASE,
         os.cpu_count() or 1,
         _integer(1),
         "a whole number of at least 1",
@@ -151,6 +168,7 @@ SETTINGS = (
     ),
     Setting(
         "fragment_rows",
+        Scope.SESSION,
         300_000,
         _integer(0),
         "a whole number of at least 0",
@@ -159,6 +177,7 @@ SETTINGS = (
     ),
     Setting(
         "latency_target",
+        Scope.SESSION,
         "0 ms",
         _duration,
         "a time of at most a minute, such as '20 ms'",
@@ -167,6 +186,7 @@ SETTINGS = (
     ),
     Setting(
         "max_processor_accumulated_records",
+        Scope.SESSION,
         0,
         _integer(0),
         "a whole number of at least 0",
@@ -175,6 +195,7 @@ SETTINGS = (
     ),
     Setting(
         "memory_limit",
+        Scope.DATABASE,
         default_limit(),
         _memory,
         "a number of bytes of at least 1 MB, or one with a unit, such as '512MB' or '4GiB'",
@@ -184,6 +205,7 @@ SETTINGS = (
     ),
     Setting(
         "plan_cache_size",
+        Scope.DATABASE,
         1000,
         _integer(0),
         "a whole number of at least 0",
@@ -191,6 +213,7 @@ SETTINGS = (
     ),
     Setting(
         "pushdown",
+        Scope.SESSION,
         True,
         _switch,
         "on or off",
@@ -199,6 +222,7 @@ SETTINGS = (
     ),
     Setting(
         "query_parallelism",
+        Scope.SESSION,
         0,
         _integer(0, MOST_PROCESSORS),
         f"a whole number from 0 to {MOST_PROCESSORS}",
@@ -207,6 +231,7 @@ SETTINGS = (
     ),
     Setting(
         "spark_job_rows",
+        Scope.SESSION,
         30_000,
         _integer(0),
         "a whole number of at least 0",
@@ -215,6 +240,7 @@ SETTINGS = (
     ),
     Setting(
         "temp_directory",
+        Scope.DATABASE,
         "",
         _directory,
         "the path of a folder that exists and may be written to",
@@ -223,6 +249,7 @@ SETTINGS = (
     ),
     Setting(
         "time_zone",
+        Scope.SESSION,
         "UTC",
         _time_zone,
         "the name of a time zone, such as 'Europe/Vienna'",
@@ -237,67 +264,130 @@ _ELSEWHERE = {
     "search_path": 'there is one schema, "public"',
     "timezone": "the setting is time_zone",
     **dict.fromkeys(
-        ("threads", "worker_threads"), "give it at the start: runnel.connect(cooperative_threads=…)"
+        ("threads", "worker_threads"), "pass it at the start: runnel.connect(cooperative_threads=…)"
     ),
     **dict.fromkeys(("max_memory", "work_mem"), "the setting is memory_limit"),
 }
 """Hints for settings of other engines."""
 
 
-class Settings:
-    """The values of one connection. Thread-safe."""
+Values = Mapping[str, Value]
+"""Values by the declared name of the setting."""
 
-    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self._lock = Lock()
-        self._values: dict[str, Value] = {setting.name: setting.default for setting in SETTINGS}
-        for name, value in (values or {}).items():
-            setting = find(name)
-            self._values[setting.name] = _read(setting, value)
-        self.of_plans = self._of_plans()
-        """The settings that change plans."""
 
-    def set(self, name: str, value: Value | None) -> str:
-        """Changes a setting, None to its default; returns its declared name. ProgrammingError for
-        an unknown name, a value that isn't allowed, or a setting that is fixed at the start."""
+def read_settings(written: Mapping[str, Any]) -> dict[str, Value]:
+    """The values that a user has passed, by declared name. ProgrammingError for an unknown name, or
+    a value that isn't allowed."""
+    found = {}
+    for name, value in written.items():
         setting = find(name)
+        found[setting.name] = _read(setting, value)
+    return found
+
+
+class DatabaseSettings:
+    """The values of the settings of a database, which its sessions share. Thread-safe."""
+
+    def __init__(self, values: Values) -> None:
+        """`values` of other settings are ignored; a setting without a value has its default."""
+        self._lock = Lock()
+        self.values: Values = _initial(Scope.DATABASE, values)
+        """Replaced as a whole when a value changes."""
+
+    def set(self, setting: Setting, value: Value | None) -> None:
+        """Changes a setting, None to its default. ProgrammingError for a value that isn't allowed,
+        or a setting that is fixed at the start."""
         if setting.at_start:
             raise ProgrammingError(
                 f'setting "{setting.name}" can\'t be changed on a connection that is open',
-                hint=f"give it at the start: runnel.connect({setting.name}=…)",
+                hint=f"pass it at the start: runnel.connect({setting.name}=…)",
             )
         new = setting.default if value is None else _read(setting, value)
         with self._lock:
-            self._values = {**self._values, setting.name: new}
-            self.of_plans = self._of_plans()
-        return setting.name
+            self.values = {**self.values, setting.name: new}
+
+    def integer(self, name: str) -> int:
+        """The value of an integer setting, by its declared name."""
+        return _as_integer(self.values[name])
+
+    def text(self, name: str) -> str:
+        """The value of a setting as text, by its declared name."""
+        return str(self.values[name])
+
+
+class SessionSettings:
+    """The values of all settings as one session has them. Thread-safe.
+
+    database: the values that it shares with other sessions.
+    """
+
+    def __init__(self, database: DatabaseSettings, values: Values) -> None:
+        """`values` of other settings are ignored; a setting without a value has its default."""
+        self.database = database
+        self._lock = Lock()
+        self._own: Values = _initial(Scope.SESSION, values)
+        self._planned: tuple[Values, Values, PlanSettings] | None = None
+
+    def copy(self) -> SessionSettings:
+        """The settings of another session of the database, which begins with these values."""
+        return SessionSettings(self.database, self._own)
+
+    def set(self, setting: Setting, value: Value | None) -> None:
+        """Changes a setting of the session, None to its default. ProgrammingError for a value that
+        isn't allowed."""
+        assert setting.scope is Scope.SESSION
+        new = setting.default if value is None else _read(setting, value)
+        with self._lock:
+            self._own = {**self._own, setting.name: new}
 
     def get(self, name: str) -> Value:
         """The value of a setting; ProgrammingError with the nearest known name for an unknown
         one."""
-        return self._values[find(name).name]
+        return self._value(find(name).name)
 
     def integer(self, name: str) -> int:
         """The value of an integer setting, by its declared name."""
-        value = self._values[name]
-        assert isinstance(value, int)
-        return value
+        return _as_integer(self._value(name))
 
-    def _of_plans(self) -> PlanSettings:
-        return PlanSettings(
-            self.time_zone,
-            bool(self._values["pushdown"]),
-            self.integer("fragment_rows"),
-            self.integer("memory_limit"),
-        )
+    @property
+    def of_plans(self) -> PlanSettings:
+        """The settings that change plans."""
+        own, shared, planned = self._own, self.database.values, self._planned
+        if planned is None or planned[0] is not own or planned[1] is not shared:
+            found = PlanSettings(
+                str(own["time_zone"]),
+                bool(own["pushdown"]),
+                _as_integer(own["fragment_rows"]),
+                _as_integer(shared["memory_limit"]),
+            )
+            self._planned = planned = own, shared, found
+        return planned[2]
 
     @property
     def latency_target(self) -> int:
         """In nanoseconds."""
-        return nanoseconds(str(self._values["latency_target"]))
+        return nanoseconds(str(self._own["latency_target"]))
 
     @property
     def time_zone(self) -> str:
-        return str(self._values["time_zone"])
+        return str(self._own["time_zone"])
+
+    def _value(self, name: str) -> Value:
+        own = self._own
+        return own[name] if name in own else self.database.values[name]
+
+
+def _initial(scope: Scope, values: Values) -> Values:
+    return {
+        setting.name: values.get(setting.name, setting.default)
+        for setting in SETTINGS
+        if setting.scope is scope
+    }
+
+
+def _as_integer(value: Value) -> int:
+    assert isinstance(value, int)
+    return value
 
 
 def find(name: str) -> Setting:
@@ -320,5 +410,6 @@ def _read(setting: Setting, value: Any) -> Value:
     except (ValueError, TypeError) as error:
         shown = f"'{value}'" if isinstance(value, str) else value
         raise ProgrammingError(
-            f'wrong value {shown} for setting "{setting.name}"', hint=f"it takes {setting.allowed}"
+            f'wrong value {shown} for setting "{setting.name}"',
+            hint=f"it accepts {setting.allowed}",
         ) from error

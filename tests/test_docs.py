@@ -105,7 +105,7 @@ def test_the_settings_are_those_of_the_code() -> None:
         allowed, default, meaning = shown[setting.name]
         assert (allowed, meaning.removesuffix("; only at the start")) == (
             setting.allowed,
-            setting.meaning,
+            setting.description,
         )
         assert meaning.endswith("; only at the start") is setting.at_start
         if setting.name not in ("cooperative_threads", "memory_limit"):

@@ -409,6 +409,18 @@ MOST_MODULES = 151
 """How many of our modules, packages not counted, a first query may load: slightly more than now."""
 
 
+def test_handlers_use_the_session_and_not_the_database() -> None:
+    """What a handler may use is declared in `Session`, and shared or of one client there."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / "engine" / "statements").rglob("*.py"))
+        for node in ast.walk(parsed(path))
+        if (isinstance(node, ast.Attribute) and node.attr in ("database", "_database"))
+        or (isinstance(node, ast.ImportFrom) and node.module == "runnel.database")
+    ]
+    assert not found
+
+
 def test_a_first_query_loads_only_what_it_needs() -> None:
     done = subprocess.run(
         [sys.executable, "-c", START], capture_output=True, text=True, timeout=60, check=True

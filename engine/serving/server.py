@@ -335,8 +335,9 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         return self._executor(caller).run_many(sql, rows, timeout, statement.watch)
 
     def _executor(self, caller: Caller) -> SessionExecutor:
-        """Runs the statements of a client."""
-        return SessionExecutor(Session(self._database, caller))
+        """Runs the statements of a client. All clients share the settings of the server."""
+        database = self._database
+        return SessionExecutor(Session(database, caller, database.owner_settings))
 
     def _register(self, name: str, table: pa.Table, caller: Caller) -> None:
         # Loaded on first use: few clients register anything.

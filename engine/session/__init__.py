@@ -1,12 +1,12 @@
 """A session and the state of its connection: directory, user functions, and opened tables.
 
 Imports the engine's basics, `catalog`, `connector`, `columns`, `expressions`, `snapshots`,
-`storage`, `connectors/registry.py` and `connectors/arrow`, `types` of `planner/parse`, and
-`planner/cache.py`; `engine/database.py` and `named_jobs` for type checkers only.
+`storage`, `connectors/registry.py` and `connectors/arrow`, `types` of `planner/parse`, the cache
+and the entry point of `planner`; `engine/database.py` and `named_jobs` for type checkers only.
 
-Begin with `session.Session`: one client with its rights and settings, which statement handlers
-get. `directory.Directory` is the lock and the saved catalog of a durable connection;
-`table_options` opens a mapping's table with its watermark; `unavailable` stands in for a saved
-mapping that can't be opened; `functions` registers Python functions; `state_tables` reads
-JOB_STATE; `writers` has the numbers of outside writers' batches.
+Begin with `session.Session`: one client with its rights and settings, and all that a statement
+handler may use of the database. `directory.Directory` is the lock and the saved catalog of a
+durable connection; `table_options` opens a mapping's table with its watermark; `unavailable`
+stands in for a saved mapping that can't be opened; `functions` registers Python functions;
+`state_tables` reads JOB_STATE; `writers` has the numbers of outside writers' batches.
 """

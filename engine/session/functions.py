@@ -18,7 +18,7 @@ from runnel.planner.parse.types import parse_type
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARBINARY, VARCHAR, Kind, SqlType, from_arrow
 
 if TYPE_CHECKING:
-    from runnel.database import Database
+    from runnel.session.session import Session
 
 _PYTHON_TYPES: dict[object, SqlType] = {
     int: BIGINT,
@@ -56,7 +56,7 @@ class FunctionOptions:
 
 
 def create_function(
-    database: Database,
+    session: Session,
     name: str,
     function: Callable[..., Any],
     parameter_types: Sequence[Any],
@@ -96,12 +96,12 @@ def create_function(
         is_deterministic=bool(options.deterministic),
         is_aggregate=options.is_aggregate,
     )
-    with database.definitions:
-        if name.lower() in database.catalog.snapshot.functions and not options.replace:
+    with session.definitions:
+        if name.lower() in session.catalog.functions and not options.replace:
             raise ProgrammingError(
-                f'function "{name}" exists already', hint="give replace=True, or drop it first"
+                f'function "{name}" exists already', hint="pass replace=True, or drop it first"
             )
-        database.catalog.put_function(made)
+        session.put_function(made)
 
 
 def _check_free(name: str) -> None:
@@ -110,10 +110,10 @@ def _check_free(name: str) -> None:
         raise ProgrammingError(f'"{name}" is a built-in function', hint="take another name")
 
 
-def drop_function(database: Database, name: str) -> None:
+def drop_function(session: Session, name: str) -> None:
     """Removes a function from the catalog. ProgrammingError if there is none of that name."""
-    with database.definitions:
-        known = database.catalog.snapshot.functions
+    with session.definitions:
+        known = session.catalog.functions
         if not isinstance(name, str) or name.lower() not in known:
             raise ProgrammingError(
                 f'function "{name}" not found',
@@ -124,7 +124,7 @@ def drop_function(database: Database, name: str) -> None:
                     "only functions of your own can be dropped",
                 ),
             )
-        database.catalog.remove_function(name)
+        session.remove_function(name)
 
 
 def sql_type(given: Any) -> SqlType:

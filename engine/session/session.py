@@ -1,19 +1,30 @@
-"""One client of a database, with its rights and settings."""
+"""One client of a database: its rights, its settings, and all that its statements use of the
+database."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
+from runnel.deadline import current
 from runnel.errors import ErrorCode, ProgrammingError
 from runnel.planner.cache import PlanKey
+from runnel.planner.planner import plan_job
+from runnel.runtime.tasklets.failures import timed_out
+from runnel.settings import Scope, find
 
 if TYPE_CHECKING:
     from runnel.access import Access
+    from runnel.catalog import Snapshot
     from runnel.database import Database
-    from runnel.planner.plans import Plan
-    from runnel.settings import Settings
+    from runnel.named_jobs.registry import NamedJobs
+    from runnel.planner.environment import Environment
+    from runnel.planner.plans import Plan, WritePlan
+    from runnel.session.writers import WriterNumbers
+    from runnel.settings import SessionSettings, Value
     from runnel.sqltypes import SqlType
 
 SEARCH_PATH = ("public",)
@@ -23,8 +34,8 @@ SEARCH_PATH = ("public",)
 class Caller:
     """On whose behalf a statement runs.
 
-    is_owner: whether it may change settings, and what others have defined.
-    access: its bounds; None where it has none.
+    is_owner: whether it may change settings and the objects of other callers.
+    access: its bounds; None: none.
     """
 
     is_owner: bool = True
@@ -35,7 +46,7 @@ class Caller:
         return self.access is not None
 
     def require_owner(self, what: str, hint: str | None = None) -> None:
-        """ProgrammingError where it isn't the owner: `what` (a plural) is the owner's."""
+        """ProgrammingError if it isn't the owner: `what` (a plural) are the owner's."""
         if not self.is_owner:
             raise ProgrammingError(
                 f"{what} are the owner's",
@@ -44,7 +55,7 @@ class Caller:
             )
 
     def require_no_bounds(self, what: str) -> None:
-        """ProgrammingError where it has bounds: `what` (a plural) can't be kept within any."""
+        """ProgrammingError if it has bounds, which `what` (a plural) cannot observe."""
         if self.is_confined:
             raise ProgrammingError(
                 f"{what} are for callers without bounds",
@@ -56,7 +67,7 @@ class Caller:
             )
 
     def require_own(self, what: str, *, is_confined: bool) -> None:
-        """ProgrammingError where `what` was made by a caller without bounds, and this one isn't the
+        """ProgrammingError if a caller without bounds has defined `what`, and this one isn't the
         owner."""
         if not self.is_owner and not is_confined:
             raise ProgrammingError(
@@ -70,28 +81,100 @@ OWNER = Caller()
 
 
 class Session:
-    """One client of a database. A local connection is one session, and so is a client of a server.
+    """One client of a database. A local connection is one session; the clients of a server share
+    the settings of the server's connection.
 
-    database: the catalog, the connectors, the jobs and the cached plans, which sessions share.
-    caller: the rights of the session's statements, to files among others.
+    The handlers of statements use the attributes and methods below and not `database`, which is for
+    connections and servers. Each statement is a transaction by itself, and a TEMPORARY view is one
+    of the database, so a session has no state besides its settings.
+
+    caller: the rights of its statements, to files among others.
+    settings: the values of all settings as its statements see them.
+    connectors: the connectors by the name of their type.
+    definitions: the lock of the catalog. A statement that changes the catalog holds it from its
+        first look at the catalog to `change_catalog`.
+    light_jobs: starts statements as jobs, and lists the running ones; it also has the clock and the
+        number of workers.
+    plans: the cached plans.
+    statements: the running statements, which closing the database cancels.
+    origin: the process that has opened the database.
+    check_open: InterfaceError if the database is closed.
+    check_directory: OperationalError if the directory of a durable database was removed.
     """
 
-    __slots__ = ("caller", "database")
+    __slots__ = (
+        "caller",
+        "change_catalog",
+        "check_directory",
+        "check_open",
+        "connectors",
+        "database",
+        "definitions",
+        "light_jobs",
+        "origin",
+        "plans",
+        "settings",
+        "statements",
+    )
 
-    def __init__(self, database: Database, caller: Caller) -> None:
+    def __init__(self, database: Database, caller: Caller, settings: SessionSettings) -> None:
         self.database = database
         self.caller = caller
+        self.settings = settings
+        self.connectors = database.connectors
+        self.definitions = database.definitions
+        self.light_jobs = database.jobs
+        self.plans = database.plans
+        self.statements = database.statements
+        self.change_catalog = database.change
+        self.origin = database.origin
+        self.check_open = database.check_open
+        self.check_directory = database.check_directory
 
     @classmethod
     def of_owner(cls, database: Database) -> Session:
         """The session of the database's owner, with the bounds of the connection."""
         access = database.access
-        return cls(database, OWNER if access is None else Caller(True, access))
+        caller = OWNER if access is None else Caller(True, access)
+        return cls(database, caller, database.owner_settings)
 
     @property
-    def settings(self) -> Settings:
-        """The settings of the session's statements. All sessions of a database share them."""
-        return self.database.settings
+    def is_closed(self) -> bool:
+        return self.database.is_closed
+
+    @property
+    def catalog(self) -> Snapshot:
+        """The catalog as it is now."""
+        return self.database.catalog.snapshot
+
+    @property
+    def bounds(self) -> Access:
+        """The bounds of objects that were defined within bounds."""
+        return self.database.bounds
+
+    @property
+    def named_jobs(self) -> NamedJobs:
+        """The named jobs, and the snapshots that users have named."""
+        return self.database.named_jobs
+
+    @property
+    def has_named_jobs(self) -> bool:
+        """Whether there may be named jobs. Does not load their modules."""
+        return self.database.has_named_jobs
+
+    @property
+    def writer_numbers(self) -> WriterNumbers:
+        """The numbers of the batches that external writers have committed."""
+        return self.database.writer_numbers
+
+    def set(self, name: str, value: Value | None) -> None:
+        """Changes a setting, None to its default: of this session, or of the database, by the scope
+        of the setting."""
+        setting = find(name)
+        if setting.scope is Scope.SESSION:
+            self.settings.set(setting, value)
+        else:
+            self.database.set(setting, value)
 
     def plan_key(self, sql: str, types: tuple[SqlType, ...]) -> PlanKey:
         """The key of a statement's plan for arguments of these types."""
@@ -104,6 +187,50 @@ class Session:
 
         `check` raises when planning should end.
         """
-        database, key = self.database, self.plan_key(sql, types)
-        snapshot = database.catalog.snapshot
-        return database.plans.get(key, snapshot) or database.new_plan(key, snapshot, check)
+        key, snapshot = self.plan_key(sql, types), self.catalog
+        return self.plans.get(key, snapshot) or self.new_plan(key, snapshot, check)
+
+    def new_plan(
+        self, key: PlanKey, snapshot: Snapshot, check: Callable[[], None] | None = None
+    ) -> Plan:
+        """A new plan of a statement, which is added to the cache."""
+        return self.database.new_plan(key, snapshot, check)
+
+    def planning_environment(self, zone: str) -> Environment:
+        """The planner's view of the database, for a plan with that time zone."""
+        return self.database.environment(self.settings.of_plans._replace(zone=zone))
+
+    def plan_job(
+        self, query: str, types: tuple[SqlType, ...], zone: str, *, is_confined: bool
+    ) -> WritePlan:
+        """The plan of a named job's query with the current catalog. If this thread runs a
+        statement, its timeout applies: some statements plan the job again.
+
+        is_confined: the files that the query names have bounds.
+        """
+        environment = replace(
+            self.planning_environment(zone), check=statement_check(), is_confined=is_confined
+        )
+        return plan_job(query, self.catalog, types, environment)
+
+    def put_function(self, function: Any) -> None:
+        """Adds a function to the catalog. Called under `definitions`."""
+        self.database.catalog.put_function(function)
+
+    def remove_function(self, name: str) -> None:
+        """Removes a function from the catalog. Called under `definitions`."""
+        self.database.catalog.remove_function(name)
+
+
+def statement_check() -> Callable[[], None]:
+    """A function that raises when this thread's statement has timed out or was cancelled."""
+    deadline = current()
+
+    def check() -> None:
+        deadline.check()
+        if deadline.timeout is None:
+            deadline.check_time()
+        elif deadline.deadline is not None and monotonic_ns() >= deadline.deadline:
+            raise timed_out(round(deadline.timeout * 1e9))
+
+    return check

@@ -64,7 +64,7 @@ def _timeout(text: str) -> int:
     if number is None:
         raise ProgrammingError(
             f"option '{IDLE_TIMEOUT}' can't be '{text}'",
-            hint="it takes a whole number of milliseconds; with 0 an input is never idle",
+            hint="it accepts a whole number of milliseconds; with 0 an input is never idle",
         )
     return number
 
@@ -81,7 +81,7 @@ def _refresh(text: str, table: Table) -> int:
         raise ProgrammingError(
             f"option '{REFRESH}' can't be '{text}'",
             hint=(
-                "it takes a whole number of milliseconds, at least 1; "
+                "it accepts a whole number of milliseconds, at least 1; "
                 "without it a join reads the table once"
             ),
         )

@@ -75,7 +75,7 @@ class StatementCall:
             linger=session.settings.latency_target // 2 if is_unbounded else 0,
             is_confined=session.caller.is_confined,
         )
-        return session.database.jobs.start(
+        return session.light_jobs.start(
             dag,
             evaluation=evaluation or self.evaluation(session, plan),
             query=self.sql,

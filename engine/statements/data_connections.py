@@ -24,9 +24,9 @@ def create_data_connection(
 ) -> int:
     """Names options, once the connector has found them sound. Mappings over a connection that is
     replaced are opened anew, all or none."""
-    with session.database.definitions:
+    with session.definitions:
         session.caller.require_no_bounds("data connections")
-        known = session.database.catalog.snapshot.connections.get(plan.name.lower())
+        known = session.catalog.connections.get(plan.name.lower())
         if known is not None and not plan.or_replace:
             if plan.if_not_exists:
                 return NO_COUNT
@@ -34,18 +34,18 @@ def create_data_connection(
                 f'data connection "{known.name}" exists already',
                 hint="use CREATE OR REPLACE DATA CONNECTION, IF NOT EXISTS, or another name",
             )
-        connector = data_connector(session.database.connectors, plan.connector)
+        connector = data_connector(session.connectors, plan.connector)
         _check_names(connector, plan)
         connector.check_connection(plan.options)
         connection = DataConnection(plan.name, connector.name, plan.options, plan.is_shared)
-        session.database.change(put_connection=connection, put=_reopened(session, connection))
+        session.change_catalog(put_connection=connection, put=_reopened(session, connection))
     return NO_COUNT
 
 
 def _reopened(session: Session, connection: DataConnection) -> tuple[Mapping, ...]:
     """The mappings over the connection that it replaces, with its options."""
     anew = []
-    for mapping in session.database.catalog.snapshot.mappings_of(connection.name):
+    for mapping in session.catalog.mappings_of(connection.name):
         columns = mapping.table.columns
         definition = MappingDefinition(
             mapping.name,
@@ -56,9 +56,9 @@ def _reopened(session: Session, connection: DataConnection) -> tuple[Mapping, ..
             mapping.external_name,
             mapping.object_type,
             mapping.watermark,
-            session.database.bounds if mapping.is_confined else None,
+            session.bounds if mapping.is_confined else None,
         )
-        connector = session.database.connectors.get(connection.connector)
+        connector = session.connectors.get(connection.connector)
         table = open_table(connector, merged(connection, definition))
         anew.append(
             Mapping(
@@ -79,7 +79,7 @@ def _reopened(session: Session, connection: DataConnection) -> tuple[Mapping, ..
 def drop_data_connection(session: Session, plan: DropPlan, call: StatementCall) -> None:
     """Takes a data connection out of the catalog, unless a mapping uses it."""
     session.caller.require_no_bounds("data connections")
-    snapshot = session.database.catalog.snapshot
+    snapshot = session.catalog
     found = snapshot.connections.get(plan.name.lower())
     if found is None:
         if plan.if_exists:
@@ -99,7 +99,7 @@ def drop_data_connection(session: Session, plan: DropPlan, call: StatementCall) 
             ),
             hint="drop these first, or use CREATE OR REPLACE DATA CONNECTION",
         )
-    session.database.change(drop_connection=found)
+    session.change_catalog(drop_connection=found)
 
 
 def data_connector(registry: ConnectorRegistry, name: str) -> DataConnector:

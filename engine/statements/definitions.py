@@ -24,7 +24,7 @@ NO_COUNT = -1
 
 def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCall) -> int:
     """Opens the table through its connector, and names it."""
-    with session.database.definitions:
+    with session.definitions:
         if not _is_free(session, plan, "mapping"):
             return NO_COUNT
         definition = MappingDefinition(
@@ -37,8 +37,8 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             session.caller.access,
         )
         connector, whole = connector_and_definition(
-            session.database.connectors,
-            session.database.catalog.snapshot,
+            session.connectors,
+            session.catalog,
             plan.connector,
             plan.data_connection,
             definition,
@@ -54,14 +54,14 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             watermark=plan.watermark,
             is_confined=session.caller.is_confined,
         )
-        session.database.change(put=mapping, drop_indexes=_unfit_indexes(session, mapping))
+        session.change_catalog(put=mapping, drop_indexes=_unfit_indexes(session, mapping))
     return NO_COUNT
 
 
 def _unfit_indexes(session: Session, mapping: Mapping) -> tuple[Index, ...]:
     """The indexes of the mapping that it replaces which it can't have."""
     unfit = []
-    for index in session.database.catalog.snapshot.indexes_on(mapping.name):
+    for index in session.catalog.indexes_on(mapping.name):
         try:
             if isinstance(mapping.table, IndexedTable):
                 mapping.table.validate_index(index)
@@ -74,7 +74,7 @@ def _unfit_indexes(session: Session, mapping: Mapping) -> tuple[Index, ...]:
 
 def create_view(session: Session, plan: CreateViewPlan, call: StatementCall) -> int:
     """Names a query that the planner has found sound, and free of the view itself."""
-    with session.database.definitions:
+    with session.definitions:
         if not _is_free(session, plan, "view"):
             return NO_COUNT
         view = View(
@@ -84,14 +84,14 @@ def create_view(session: Session, plan: CreateViewPlan, call: StatementCall) -> 
             plan.temporary,
             is_confined=session.caller.is_confined,
         )
-        session.database.change(put=view)
+        session.change_catalog(put=view)
     return NO_COUNT
 
 
 def create_index(session: Session, plan: CreateIndexPlan, call: StatementCall) -> int:
     """Declares an index; the map builds it when it is first used."""
-    with session.database.definitions:
-        snapshot = session.database.catalog.snapshot
+    with session.definitions:
+        snapshot = session.catalog
         existing = snapshot.indexes.get(plan.name.lower())
         if existing is not None:
             if plan.if_not_exists:
@@ -112,15 +112,15 @@ def create_index(session: Session, plan: CreateIndexPlan, call: StatementCall) -
         session.caller.require_own(f'mapping "{found.name}"', is_confined=found.is_confined)
         index = Index(plan.name, found.name, plan.columns, plan.kind)
         found.table.validate_index(index)
-        session.database.change(put_index=index)
+        session.change_catalog(put_index=index)
     return NO_COUNT
 
 
 def drop(session: Session, plan: DropPlan, call: StatementCall) -> int:
     """Takes a mapping (with its indexes), a view, an index or a data connection out of the
     catalog."""
-    with session.database.definitions:
-        snapshot = session.database.catalog.snapshot
+    with session.definitions:
+        snapshot = session.catalog
         if plan.kind == "data connection":
             drop_data_connection(session, plan, call)
             return NO_COUNT
@@ -128,7 +128,7 @@ def drop(session: Session, plan: DropPlan, call: StatementCall) -> int:
             index = snapshot.indexes.get(plan.name.lower())
             if index is not None:
                 _check_own(session, snapshot.find(index.table_name))
-                session.database.change(drop_indexes=(index,))
+                session.change_catalog(drop_indexes=(index,))
             elif not plan.if_exists:
                 raise _missing(plan, [item.name for item in snapshot.indexes.values()])
             return NO_COUNT
@@ -139,7 +139,7 @@ def drop(session: Session, plan: DropPlan, call: StatementCall) -> int:
             )
         if found is not None:
             _check_own(session, found)
-            session.database.change(drop=found)
+            session.change_catalog(drop=found)
         elif not plan.if_exists:
             raise _missing(plan, [item.name for item in snapshot if _kind(item) == plan.kind])
     return NO_COUNT
@@ -153,7 +153,7 @@ def _check_own(session: Session, found: CatalogObject | None) -> None:
 def _is_free(session: Session, plan: CreateMappingPlan | CreateViewPlan, kind: str) -> bool:
     """Whether the statement is to go on. A ProgrammingError where the name is taken by something it
     doesn't replace."""
-    found = session.database.catalog.snapshot.find(plan.name)
+    found = session.catalog.find(plan.name)
     if found is None or (plan.or_replace and _kind(found) == kind):
         _check_own(session, found)
         return True

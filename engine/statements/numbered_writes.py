@@ -62,9 +62,8 @@ def write_once(
     # passed over.
     writer = write.writer if session.caller.is_owner else f"user\0{write.writer}"
     owner = hashlib.sha256(f"{writer} {plan.table.name}".encode()).hexdigest()
-    database = session.database
-    numbers = database.writer_numbers
-    with RunningStatement(None, on_start, database.statements), numbers.lock_of(owner):
+    numbers = session.writer_numbers
+    with RunningStatement(None, on_start, session.statements), numbers.lock_of(owner):
         sink, before = _recovered(numbers, owner, plan)
         try:
             if before is not None and write.number <= before[0]:

@@ -132,9 +132,9 @@ def parallelism(session: Session, tables: tuple[Table, ...]) -> int:
     for table in tables:
         count = table.row_count()
         if count is None:
-            return session.database.jobs.workers
+            return session.light_jobs.workers
         rows += count
-    return 1 if rows < SMALL_ROWS else session.database.jobs.workers
+    return 1 if rows < SMALL_ROWS else session.light_jobs.workers
 
 
 def _usable(given: int, tables: tuple[Table, ...]) -> int:

@@ -10,10 +10,10 @@ from dataclasses import replace
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
-from runnel.database import statement_check
 from runnel.deadline import RunningStatement, current
 from runnel.errors import InterfaceError, ProgrammingError, internal
 from runnel.planner import plans
+from runnel.session.session import statement_check
 from runnel.statements import queries
 from runnel.statements.arguments import (
     Rows,
@@ -38,12 +38,12 @@ class SessionExecutor:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.origin = session.database.origin
-        self.check_open = session.database.check_open
+        self.origin = session.origin
+        self.check_open = session.check_open
 
     @property
     def is_closed(self) -> bool:
-        return self.session.database.is_closed
+        return self.session.is_closed
 
     def run(
         self, sql: str, args: Sequence[Any], timeout: float | None, on_start: OnStart
@@ -53,18 +53,17 @@ class SessionExecutor:
         `on_start` receives its job.
         """
         session = self.session
-        database = session.database
         timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
         values = checked(args)
         types = argument_types(values)
-        key, snapshot = session.plan_key(sql, types), database.catalog.snapshot
-        plan = database.plans.get(key, snapshot)
+        key, snapshot = session.plan_key(sql, types), session.catalog
+        plan = session.plans.get(key, snapshot)
         if type(plan) is plans.KeyGetPlan:  # the plan is cached, and the statement never waits
             arguments = converted(values, types, plan.parameters, key.settings.zone)
             return run(session, plan, StatementCall(sql, arguments, deadline, on_start, timeout))
-        with RunningStatement(deadline, on_start, database.statements, timeout):
+        with RunningStatement(deadline, on_start, session.statements, timeout):
             if plan is None:
-                plan = database.new_plan(key, snapshot, statement_check())
+                plan = session.new_plan(key, snapshot, statement_check())
             arguments = converted(values, types, plan.parameters, key.settings.zone)
             return run(session, plan, StatementCall(sql, arguments, deadline, on_start, timeout))
 
@@ -87,7 +86,7 @@ class SessionExecutor:
         types = tuple(
             column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1)
         )
-        with RunningStatement(deadline, on_start, session.database.statements, timeout):
+        with RunningStatement(deadline, on_start, session.statements, timeout):
             plan = session.prepare(sql, types, statement_check())
             return run_many(
                 session, plan, StatementCall(sql, (), deadline, on_start, timeout), types, rows

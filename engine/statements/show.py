@@ -53,14 +53,14 @@ def run_set(session: Session, plan: SetPlan, call: StatementCall) -> int:
                 and plan.value
             ):
                 session.caller.access.resolve(str(plan.value))
-            session.database.set(plan.name, plan.value)
+            session.set(plan.name, plan.value)
         except Error as error:
             error.position = error.position or plan.position
             raise
     elif plan.value is None:
         for setting in SETTINGS:
             if not setting.at_start:
-                session.database.set(setting.name, None)
+                session.set(setting.name, None)
     else:
         find(plan.name)
     return -1
@@ -74,16 +74,14 @@ def _mappings(session: Session) -> Result:
             item.external_name,
             ", ".join(f"{c.name} {c.type}" for c in _shown(item)),
         )
-        for item in session.database.catalog.snapshot
+        for item in session.catalog
         if isinstance(item, Mapping)
     ]
     return Result(_texts("name", "type", "external_name", "columns"), rows)
 
 
 def _indexes(session: Session) -> Result:
-    indexes = sorted(
-        session.database.catalog.snapshot.indexes.values(), key=lambda index: index.name.lower()
-    )
+    indexes = sorted(session.catalog.indexes.values(), key=lambda index: index.name.lower())
     rows: list[Row] = [
         (item.name, item.table_name, ", ".join(item.columns), item.kind) for item in indexes
     ]
@@ -96,7 +94,7 @@ def _settings(session: Session) -> Result:
             setting.name,
             str(session.settings.get(setting.name)),
             str(setting.default),
-            setting.meaning,
+            setting.description,
         )
         for setting in SETTINGS
     ]
@@ -121,10 +119,10 @@ def _plans(session: Session) -> Result:
     secrets."""
     rows: list[Row] = [
         ("plan", entry.key.sql, ", ".join(map(str, entry.key.types)), entry.uses)
-        for entry in session.database.plans.entries()
+        for entry in session.plans.entries()
         if session.caller.is_owner or entry.key.is_confined
     ]
-    counts = session.database.plans.statistics()
+    counts = session.plans.statistics()
     rows += [
         (name, None, None, getattr(counts, name))
         for name in ("size", "capacity", "hits", "misses", "evictions", "invalidations")
@@ -141,24 +139,22 @@ def _functions(session: Session) -> Result:
 
     return Result(
         _texts("name", "kind", "arguments", "result", "family"),
-        function_rows(session.database.catalog.snapshot.functions.values()),
+        function_rows(session.catalog.functions.values()),
     )
 
 
 def _data_connections(session: Session) -> Result:
     rows: list[Row] = []
-    for item in sorted(
-        session.database.catalog.snapshot.connections.values(), key=lambda item: item.name.lower()
-    ):
-        connector = session.database.connectors.get(item.connector)
+    for item in sorted(session.catalog.connections.values(), key=lambda item: item.name.lower()):
+        connector = session.connectors.get(item.connector)
         types = connector.resource_types if isinstance(connector, DataConnector) else ()
         rows.append((item.name, item.connector, json.dumps(list(types))))
     return Result((*_texts("name", "connection_type"), Field("resource_types", JSON)), rows)
 
 
 def _resources(session: Session, name: str) -> Result:
-    connection = session.database.catalog.snapshot.get_connection(name)
-    connector = data_connector(session.database.connectors, connection.connector)
+    connection = session.catalog.get_connection(name)
+    connector = data_connector(session.connectors, connection.connector)
     return Result(_texts("name", "type"), list(connector.resources(connection.options)))
 
 

@@ -37,7 +37,7 @@ def run_write(session: Session, plan: WritePlan, call: StatementCall) -> int:
                 job.cancel()
                 job.wait()
 
-    session.database.check_directory()
+    session.check_directory()
     with plan.table.exclusive():
         return with_room(session, plan, run)
 
@@ -61,7 +61,7 @@ def _count(job: Job) -> int:
 
 def run_key_put(session: Session, plan: KeyPutPlan, call: StatementCall) -> int:
     """Writes literals and arguments, by key."""
-    session.database.check_directory()
+    session.check_directory()
     table = plan.table
     if plan.mode is WriteMode.UPDATE:
         return _update(session, plan, call)
@@ -106,7 +106,7 @@ def _update(session: Session, plan: KeyPutPlan, call: StatementCall) -> int:
 
 def run_clear(session: Session, plan: ClearPlan, call: StatementCall) -> int:
     """Empties a table."""
-    session.database.check_directory()
+    session.check_directory()
     with plan.table.exclusive():
         return plan.table.clear()
 

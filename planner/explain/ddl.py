@@ -130,7 +130,7 @@ def get_ddl(
     if not isinstance(kind, Literal) or str(kind.value).lower() not in KINDS:
         raise ProgrammingError(
             "the first argument of GET_DDL is the kind of the object",
-            hint="it takes 'relation' or 'dataconnection'",
+            hint="it accepts 'relation' or 'dataconnection'",
             position=kind.position or position,
         )
     texts = _texts(snapshot, str(kind.value).lower(), hides_secrets)

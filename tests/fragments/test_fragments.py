@@ -145,7 +145,7 @@ def test_pushdown_off_and_on_again(forced: runnel.Connection) -> None:
         forced.execute(f"SET pushdown = {value}")
         assert ("Fragment" in plan(forced, sql)) is has_fragment
         assert forced.execute(sql).fetchall() == expected
-    with pytest.raises(runnel.ProgrammingError, match="it takes on or off"):
+    with pytest.raises(runnel.ProgrammingError, match="it accepts on or off"):
         forced.execute("SET pushdown = 'perhaps'")
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import runnel
-from runnel import database
 from runnel.deadline import within_time
 from runnel.expressions.nodes import Literal
 from runnel.planner.bind import bound_tables
@@ -23,6 +22,8 @@ from runnel.planner.rules import RULES, apply
 from runnel.planner.rules.build_side import choose_build_side
 from runnel.relation.nodes import Field, Join, JoinKind, Relation, Values, walk
 from runnel.relation.streams import ImposeOrder
+from runnel.session import session
+from runnel.session.session import Session
 from runnel.sqltypes import BIGINT
 from runnel.statements import run
 
@@ -100,7 +101,7 @@ def test_the_time_out_ends_planning(
         now[0] += 1_000_000_000
         return now[0]
 
-    monkeypatch.setattr(database, "monotonic_ns", passing)
+    monkeypatch.setattr(session, "monotonic_ns", passing)
     monkeypatch.setattr(run, "monotonic_ns", passing)
     with pytest.raises(runnel.OperationalError, match=r"took longer than its time-out of 4 s"):
         con.execute(_doublings(5), timeout=4)
@@ -328,7 +329,7 @@ def test_no_stage_goes_on_for_long_without_a_look_at_the_time(
 ) -> None:
     """Between two looks there is at most a third of the calls."""
     snapshot = con._database.catalog.snapshot
-    environment = replace(con._database.planning_environment("UTC"), check=lambda: None)
+    environment = replace(con._session.planning_environment("UTC"), check=lambda: None)
     tree = parse(_STAGES[shape])
     looked: list[int] = []
     calls = [0]
@@ -412,14 +413,14 @@ def test_the_planning_of_a_job_hears_its_statement(
     )
     con.execute(f"CREATE JOB j AS {_JOB}")
     con.execute("ALTER JOB j SUSPEND")
-    plan_job = con._database.plan_job
+    plan_job = Session.plan_job
     cursor = con.cursor()
 
-    def late(*args: Any, **options: Any) -> Any:
+    def late(session: Session, *args: Any, **options: Any) -> Any:
         cursor.cancel()
-        return plan_job(*args, **options)
+        return plan_job(session, *args, **options)
 
-    monkeypatch.setattr(con._database, "plan_job", late)
+    monkeypatch.setattr(Session, "plan_job", late)
     with pytest.raises(runnel.OperationalError) as caught:
         cursor.execute(sql).fetchall()
     assert caught.value.code is runnel.ErrorCode.CANCELLED

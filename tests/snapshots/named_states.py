@@ -117,7 +117,7 @@ def plan_of(connection: Connection, sql: str) -> Any:
     """The plan of a query, or of a statement that writes as a job runs it."""
     if sql.startswith(("SELECT", "WITH")):
         return connection._session.prepare(sql, ())
-    return connection._database.plan_job(sql, (), "UTC", is_confined=False)
+    return connection._session.plan_job(sql, (), "UTC", is_confined=False)
 
 
 def saved_columns(plan: Any) -> dict[str, list[str]]:

@@ -229,8 +229,8 @@ def changed_options(
             )
             raise ProgrammingError(
                 f"option '{name}' can't be '{text}'",
-                detail=None if guess is None else f"it takes {option.allowed}",
-                hint=guess or f"it takes {option.allowed}",
+                detail=None if guess is None else f"it accepts {option.allowed}",
+                hint=guess or f"it accepts {option.allowed}",
                 position=position,
             ) from None
         options = replace(options, **{option.field: value})

@@ -58,12 +58,10 @@ def planned_job(session: Session, record: JobRecord) -> tuple[WritePlan, Evaluat
         # Loaded on first use: few jobs have any.
         from runnel.statements.jobs.modules import load_modules
 
-        load_modules(session.database, record.modules)
+        load_modules(session, record.modules)
     types = argument_types(record.arguments)
     try:
-        plan = session.database.plan_job(
-            record.query, types, record.zone, is_confined=record.is_confined
-        )
+        plan = session.plan_job(record.query, types, record.zone, is_confined=record.is_confined)
     except Error as error:
         # Its position is in the job's query, not in the statement that starts the job.
         error.sql = record.query
@@ -148,7 +146,7 @@ def job_of(
 ) -> NamedJob:
     """The job that a statement names, and its caller may change or look into."""
     with blamed(plan.position):
-        job = session.database.named_jobs.get(plan.name)
+        job = session.named_jobs.get(plan.name)
         _check_owned(session, job)
         return job
 
@@ -162,14 +160,14 @@ def _check_owned(session: Session, item: NamedJob | NamedSnapshot) -> None:
 
 
 def _check_replaced(session: Session, snapshot: str, call: StatementCall) -> None:
-    found = session.database.named_jobs.snapshots.find(snapshot)
+    found = session.named_jobs.snapshots.find(snapshot)
     if found is not None:
         _check_owned(session, found)
 
 
 def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> int:
     """Makes a job and starts it; doesn't wait for its end."""
-    jobs = session.database.named_jobs
+    jobs = session.named_jobs
     options = read_options(plan.options)
     existing = jobs.find(plan.name)
     if plan.if_not_exists and existing is not None and not existing.is_done:
@@ -197,7 +195,7 @@ def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> in
         query=plan.text,
         text=call.sql,
         options=options,
-        created=session.database.jobs.clock.wall(),
+        created=session.light_jobs.clock.wall(),
         zone=session.settings.time_zone,
         arguments=_storable_arguments(call),
         is_unbounded=plan.write.is_unbounded,
@@ -312,7 +310,7 @@ def _check_own(job: NamedJob) -> None:
 
 def drop_job(session: Session, plan: DropJobPlan, call: StatementCall) -> int:
     """Cancels a job if it hasn't ended, and forgets it with all that is kept for it."""
-    jobs = session.database.named_jobs
+    jobs = session.named_jobs
     job = jobs.find(plan.name)
     if job is None:
         if plan.if_exists:
@@ -333,12 +331,12 @@ def drop_job(session: Session, plan: DropJobPlan, call: StatementCall) -> int:
 def create_snapshot(session: Session, plan: CreateSnapshotPlan, call: StatementCall) -> int:
     """Takes a snapshot of a job and keeps it under a name."""
     with blamed(plan.job_position):
-        job = session.database.named_jobs.get(plan.job)
+        job = session.named_jobs.get(plan.job)
         _check_owned(session, job)
     _check_replaced(session, plan.name, call)
     if not plan.or_replace:
         with blamed(plan.position):
-            session.database.named_jobs.snapshots.check_free(plan.name)
+            session.named_jobs.snapshots.check_free(plan.name)
     job.export_snapshot(plan.name, _left(call))
     return NO_COUNT
 
@@ -347,7 +345,7 @@ def drop_snapshot(session: Session, plan: DropSnapshotPlan, call: StatementCall)
     """Forgets a named snapshot."""
     _check_replaced(session, plan.name, call)
     with blamed(plan.position):
-        session.database.named_jobs.snapshots.drop(plan.name, plan.if_exists)
+        session.named_jobs.snapshots.drop(plan.name, plan.if_exists)
     return NO_COUNT
 
 
@@ -379,7 +377,7 @@ def explain_job(
             True,
         )
     with blamed(plan.position):
-        job = session.database.named_jobs.get(plan.name)
+        job = session.named_jobs.get(plan.name)
     _check_own(job)
     options = changed_options(job.record.options, plan.options)
     lines = _explained(plan.name, options, plan.write)
@@ -391,7 +389,7 @@ def _explained_start(session: Session, options: NamedJobOptions, write: WritePla
     """What becomes of the state that a new job begins with, if it begins with any."""
     if options.initial_snapshot is None:
         return []
-    snapshot = session.database.named_jobs.snapshots.get(options.initial_snapshot)
+    snapshot = session.named_jobs.snapshots.get(options.initial_snapshot)
     snapshot_id = snapshot.store.completed
     assert snapshot_id is not None
     before = signatures_in(snapshot.store, snapshot_id) or snapshot.meanings

@@ -18,7 +18,7 @@ from runnel.session.functions import FunctionOptions, create_function
 
 if TYPE_CHECKING:
     from runnel.access import Access
-    from runnel.database import Database
+    from runnel.session.session import Session
 
 ENTRY = "register"
 
@@ -26,8 +26,8 @@ ENTRY = "register"
 class FunctionRegistrar:
     """The connection as a module sees it: functions that exist already are left as they are."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def create_function(
         self,
@@ -40,7 +40,7 @@ class FunctionRegistrar:
         """As `Connection.create_function`."""
         if not self._has(name):
             made = FunctionOptions(**options)
-            create_function(self._database, name, function, parameter_types, return_type, made)
+            create_function(self._session, name, function, parameter_types, return_type, made)
 
     def create_aggregate(
         self,
@@ -53,11 +53,11 @@ class FunctionRegistrar:
         """As `Connection.create_aggregate`."""
         if not self._has(name):
             made = FunctionOptions(**options, is_aggregate=True)
-            create_function(self._database, name, function, parameter_types, return_type, made)
+            create_function(self._session, name, function, parameter_types, return_type, made)
 
     def _has(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in {
-            key.lower() for key in self._database.catalog.snapshot.functions
+            key.lower() for key in self._session.catalog.functions
         }
 
 
@@ -115,12 +115,12 @@ def _known(name: str, access: Access) -> tuple[str, str]:
     return found.name, found.source
 
 
-def load_modules(database: Database, sources: Mapping[str, str]) -> None:
+def load_modules(session: Session, sources: Mapping[str, str]) -> None:
     """Has modules make their functions."""
     for name, source in sources.items():
         module = _loaded(name, source)
         try:
-            getattr(module, ENTRY)(FunctionRegistrar(database))
+            getattr(module, ENTRY)(FunctionRegistrar(session))
         except Error:
             raise
         except Exception as error:

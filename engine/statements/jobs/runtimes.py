@@ -63,7 +63,7 @@ def foreign_plan(session: Session, write: WritePlan, name: str) -> RuntimePlan:
     that it can't run."""
     runtime = _runtime_of((*write.tables, write.table))
     if runtime is None or runtime.name != name:
-        connector = session.database.connectors.get(name)
+        connector = session.connectors.get(name)
         runtime = connector.job_runtime if isinstance(connector, JobRuntimeConnector) else None
         if runtime is None or not any(map(runtime.takes, write.tables)):
             raise NotSupportedError(

@@ -53,12 +53,10 @@ def show_jobs(session: Session) -> Result:
     """A row for each named job, those that have ended too, and for each light job that runs. Only
     the owner sees the texts of the owner's light jobs: literals in them may be secrets."""
     rows: list[Row] = []
-    if session.database.has_named_jobs:
-        rows += [_named_row(session, job) for job in session.database.named_jobs.all()]
-        rows += [_unreadable_row(item) for item in session.database.named_jobs.records.unreadable]
-    rows += [
-        _light_row(session, job) for job in session.database.jobs.running() if job.kind != "job"
-    ]
+    if session.has_named_jobs:
+        rows += [_named_row(session, job) for job in session.named_jobs.all()]
+        rows += [_unreadable_row(item) for item in session.named_jobs.records.unreadable]
+    rows += [_light_row(session, job) for job in session.light_jobs.running() if job.kind != "job"]
     return Result(tuple(Field(name, kind) for name, kind in _COLUMNS.items()), rows)
 
 
@@ -113,7 +111,7 @@ def _snapshot(session: Session, job: NamedJob) -> Row:
     report = job.last_snapshot
     if report is None:
         found: list[SnapshotManifest] = getattr(job.store, "infos", list)()
-        wall = session.database.jobs.clock.wall()
+        wall = session.light_jobs.clock.wall()
         if not found and job.record.last_batch:
             number, committed = job.record.last_batch
             return number, timedelta(microseconds=max(0, wall - committed)), None, None
@@ -124,7 +122,7 @@ def _snapshot(session: Session, job: NamedJob) -> Row:
         )  # the clock may have gone back
         return found[-1].snapshot_id, age, found[-1].bytes, None
     assert report.size is not None
-    passed = session.database.jobs.clock.monotonic() - report.started - report.duration
+    passed = session.light_jobs.clock.monotonic() - report.started - report.duration
     return (
         report.snapshot_id,
         timedelta(microseconds=passed / 1000),
@@ -164,7 +162,7 @@ def _event_time(session: Session, job: Job | ForeignExecution) -> Row:
         shown = str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time)).removesuffix(
             "+00:00"
         )
-        return shown, timedelta(microseconds=session.database.jobs.clock.wall() - time), held_by
+        return shown, timedelta(microseconds=session.light_jobs.clock.wall() - time), held_by
     except OverflowError:
         return str(time), None, held_by
 
@@ -177,6 +175,6 @@ def show_snapshots(session: Session) -> Result:
     )
     rows: list[Row] = [
         (item.name, item.job, _timestamp(item.created), item.rows, item.bytes, item.query)
-        for item in session.database.named_jobs.snapshots.all()
+        for item in session.named_jobs.snapshots.all()
     ]
     return Result(fields, rows)

@@ -124,10 +124,10 @@ def _between_batches(
     session: Session, job: NamedJob, write: WritePlan, context: JobContext
 ) -> tuple[VerifiedSnapshot, WrittenTable]:
     """Of a job that another engine runs: behind its last batch."""
-    plan = session.database.named_jobs.prepare(job.record).foreign
+    plan = session.named_jobs.prepare(job.record).foreign
     assert plan is not None
     with job.between_batches():
-        found = plan.read_input(session.database.named_jobs.runtime_folder(job.id))
+        found = plan.read_input(session.named_jobs.runtime_folder(job.id))
         if found is None:
             raise OperationalError(
                 f'job "{job.name}" can\'t be verified: it has written no batch yet',

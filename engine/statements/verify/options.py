@@ -100,7 +100,9 @@ def read_sample(given: Iterable[OptionValue]) -> Sample | None:
             found[name] = read(text)
         if name not in found:
             raise ProgrammingError(
-                f"option '{name}' can't be '{text}'", hint=f"it takes {allowed}", position=position
+                f"option '{name}' can't be '{text}'",
+                hint=f"it accepts {allowed}",
+                position=position,
             )
         place = position
     if "sampleBy" in found and "sample" not in found:

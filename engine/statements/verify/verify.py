@@ -77,7 +77,7 @@ def verify_job(session: Session, plan: VerifyJobPlan, call: StatementCall) -> Re
     write, evaluation = planned_job(session, job.record)
     keys = _keys(write)
     _check(job, write, keys)
-    context = JobContext(0, evaluation, session.database.jobs.clock.monotonic)
+    context = JobContext(0, evaluation, session.light_jobs.clock.monotonic)
     moment, written = snapshot_of(session, job, write, context, call)
     try:
         comparison = _Comparison(job, write, moment, written, sample)
@@ -190,7 +190,7 @@ class _Comparison:
         """The plan of the comparison."""
         expected, actual = self._sides()
         parameters = self.write.parameters
-        environment = session.database.planning_environment(evaluation.zone)
+        environment = session.planning_environment(evaluation.zone)
         return plan_comparison(self.compared, expected, actual, environment, parameters)
 
     def _sides(self) -> tuple[Relation, Relation]:

@@ -269,7 +269,8 @@ def test_a_users_numbers_are_not_the_owners(opened: Doors) -> None:
             columns=("__key", "this"),
             rows=("rows",),
         )
-        return write_once(SessionExecutor(Session(database, caller)), write, lambda _: None)
+        session = Session(database, caller, database.owner_settings)
+        return write_once(SessionExecutor(session), write, lambda _: None)
 
     assert put(user, 9) == 1
     assert put(OWNER, 5) == 1

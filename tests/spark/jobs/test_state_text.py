@@ -29,10 +29,8 @@ def plan_of(query: str, one: int, two: int) -> RuntimePlan:
         connection.execute(
             "CREATE MAPPING o (v BIGINT, b BIGINT) TYPE Spark OPTIONS ('path' = 'o.parquet')"
         )
-        write = connection._database.plan_job(
-            f"INSERT INTO o {query}", (), "UTC", is_confined=False
-        )
-        return foreign_plan(connection._database, write, "spark")
+        write = connection._session.plan_job(f"INSERT INTO o {query}", (), "UTC", is_confined=False)
+        return foreign_plan(connection._session, write, "spark")
 
 
 def test_the_order_of_look_ups_is_no_part_of_it() -> None:
@@ -86,8 +84,8 @@ def test_a_query_that_ends_may_always_go_on() -> None:
     with runnel.connect() as connection:
         connection.register("one", pa.table({"a": [1]}))
         connection.execute("CREATE MAPPING o (v BIGINT) TYPE Spark OPTIONS ('path' = 'o.parquet')")
-        write = connection._database.plan_job(
+        write = connection._session.plan_job(
             "INSERT INTO o SELECT a FROM one", (), "UTC", is_confined=False
         )
-        plan = foreign_plan(connection._database, write, "spark")
+        plan = foreign_plan(connection._session, write, "spark")
     assert plan.state_text == "a query that ends", "it is stored with the checkpoints of jobs"
