@@ -10,8 +10,8 @@ from functools import partial
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.connector import END, End, Pause, SinkRequest, Source, SourcePartition, WriteMode
-from runnel.connectors.duckdb.fragments import DuckDBFragment
+from runnel.connector import SinkRequest, Source, SourcePartition, WriteMode
+from runnel.connectors.duckdb.fragments import DuckDBFragment, DuckDBPartition
 from runnel.connectors.duckdb.location import ChangedTable
 from runnel.connectors.duckdb.sink import change_statement
 from runnel.connectors.duckdb.types import quoted
@@ -149,27 +149,18 @@ def in_place(table: ChangedTable, relation: Relation, request: SinkRequest) -> I
     return InPlace(table, tuple(zip(request.columns[1:], values, strict=True)), tuple(tests))
 
 
-class _ChangePartition(SourcePartition):
+class _ChangePartition(DuckDBPartition):
     """One run of the statement. Closing it before its end rolls it back."""
 
     def __init__(
         self, table: ChangedTable, statement: str, place: Callable[[Error], Position | None]
     ) -> None:
         kernel = table.location.kernel
+        super().__init__(_ChangeStream(kernel, kernel.cursor(), statement, place=place))
         self._table = table
-        self._stream = _ChangeStream(kernel, kernel.cursor(), statement, place=place)
-
-    def open(self, wake: Callable[[], None]) -> None:
-        self._stream.start(wake)
-
-    def read(self) -> pa.RecordBatch | Pause | End:
-        batch = self._stream.take()
-        if batch is not None:
-            return batch
-        return END if self._stream.is_ended else Pause()
 
     def close(self) -> None:
-        self._stream.close()
+        super().close()
         # The next change of the table must find this one completed or rolled back.
         self._stream.join()
         self._table.changed()

@@ -226,7 +226,11 @@ class DuckDBFragment(FragmentSource):
             for stream in streams:
                 stream.close()
             raise
-        return [_Partition(self._kernel, cursor, (text, streams), self.relation)]
+        fields, place = self.relation.fields, partial(position_of, self.relation)
+        rows = DuckDBStream(
+            self._kernel, cursor, text, streams, lambda batch: from_duckdb(batch, fields), place
+        )
+        return [DuckDBPartition(rows)]
 
     @property
     def is_own(self) -> bool:
@@ -275,21 +279,11 @@ class DuckDBFragment(FragmentSource):
             raise failure from error
 
 
-class _Partition(SourcePartition):
-    """The rows of one run of a fragment."""
+class DuckDBPartition(SourcePartition):
+    """The rows of one run of a statement."""
 
-    def __init__(
-        self,
-        kernel: DuckDBKernel,
-        cursor: Any,
-        query: tuple[str, list[StoredInput | StreamInput]],
-        relation: Relation,
-    ) -> None:
-        text, streams = query
-        fields, place = relation.fields, partial(position_of, relation)
-        self._stream = DuckDBStream(
-            kernel, cursor, text, streams, lambda batch: from_duckdb(batch, fields), place
-        )
+    def __init__(self, stream: DuckDBStream) -> None:
+        self._stream = stream
 
     def open(self, wake: Callable[[], None]) -> None:
         self._stream.start(wake)

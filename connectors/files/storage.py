@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from runnel.access import LOCAL_SCHEMES, Access, is_name_below, refused
 from runnel.connectors.confined_path import ConfinedPath, confined
+from runnel.connectors.packages import required
 from runnel.errors import OperationalError, ProgrammingError, without_password
 from runnel.storage.durable_files import sync_folder
 
@@ -125,14 +126,7 @@ def _no_options(storage: Mapping[str, str]) -> None:
 
 
 def _remote(text: str, storage: Mapping[str, Any]) -> RemotePath:
-    try:
-        import fsspec
-    except ImportError as error:
-        raise OperationalError(
-            f'path "{without_password(text)}" needs the package fsspec',
-            detail=str(error),
-            hint="pip install 'runnel[fsspec]'",
-        ) from error
+    fsspec = required("fsspec", f'path "{without_password(text)}"', "fsspec")
     try:
         system, inner = fsspec.url_to_fs(text, **storage)
     except ImportError as error:

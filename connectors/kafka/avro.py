@@ -12,6 +12,7 @@ import pyarrow as pa
 from runnel.catalog import TableColumn
 from runnel.connectors.files.columnar.avro_schema import (
     columns_of_schema,
+    fastavro_package,
     record_schema,
     to_record_values,
 )
@@ -27,7 +28,7 @@ from runnel.sqltypes import SqlType, to_arrow
 def parsed_schema(text: str, option: str) -> Any:
     """The schema in an option."""
     try:
-        return _fastavro().parse_schema(json.loads(text))
+        return fastavro_package().parse_schema(json.loads(text))
     except OperationalError:
         raise
     except Exception as error:
@@ -52,7 +53,7 @@ class AvroCodec(PayloadCodec):
 
     def __init__(self, columns: Sequence[TableColumn], schema: Any) -> None:
         super().__init__(columns)
-        fastavro = _fastavro()
+        fastavro = fastavro_package()
         self._schema = (
             fastavro.parse_schema(record_schema(columns)[1]) if schema is None else schema
         )
@@ -76,7 +77,7 @@ class AvroCodec(PayloadCodec):
         return arrays
 
     def _records(self, payloads: Payloads, messages: Messages) -> list[dict[str, Any] | None]:
-        read = _fastavro().schemaless_reader
+        read = fastavro_package().schemaless_reader
         records: list[dict[str, Any] | None] = []
         for index, payload in enumerate(payloads):
             record = None
@@ -120,7 +121,7 @@ class AvroCodec(PayloadCodec):
         return convert(values)
 
     def encode(self, arrays: Sequence[pa.Array]) -> list[bytes | None]:
-        write = _fastavro().schemaless_writer
+        write = fastavro_package().schemaless_writer
         lists = [
             to_record_values(array, column.type)
             for array, column in zip(arrays, self.columns, strict=True)
@@ -141,16 +142,3 @@ class AvroCodec(PayloadCodec):
                 ) from error
             found.append(stream.getvalue())
         return found
-
-
-def _fastavro() -> Any:
-    try:
-        import fastavro
-        import fastavro.schema
-    except ImportError as error:
-        raise OperationalError(
-            "format avro needs the package fastavro",
-            detail=str(error),
-            hint="pip install 'runnel[avro]'",
-        ) from error
-    return fastavro

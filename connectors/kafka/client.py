@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from runnel import deadline as patience
+from runnel.connectors.packages import required
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
 
 LOGGER = logging.getLogger("runnel.connectors.kafka.connector")
@@ -56,15 +57,7 @@ _PRODUCER_NAMES = (
 
 def kafka() -> Any:
     """The package confluent_kafka."""
-    try:
-        import confluent_kafka
-    except ImportError as error:
-        raise OperationalError(
-            "TYPE Kafka needs the package confluent-kafka",
-            detail=str(error),
-            hint="pip install 'runnel[kafka]'",
-        ) from error
-    return confluent_kafka
+    return required("confluent_kafka", "TYPE Kafka", "kafka")
 
 
 def seconds() -> float:

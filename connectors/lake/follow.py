@@ -7,6 +7,7 @@ process can resume from it as long as the table's history contains that version.
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
@@ -30,6 +31,7 @@ from runnel.connectors.lake.table import LakeTable, read_files
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, JobContext
 
+LOGGER = logging.getLogger("runnel.connectors")
 MILLISECOND = 1_000_000
 LOOKING_SHARE = 10
 """The share of the time for looking for versions is at most about 1 / LOOKING_SHARE."""
@@ -41,6 +43,7 @@ class FollowedLakeTable(LakeTable):
     """A table of a table format as an unbounded stream."""
 
     poll_millis: int
+    on_change: str
 
     @property
     def is_unbounded(self) -> bool:
@@ -70,6 +73,26 @@ class FollowedLakeTable(LakeTable):
 
         If the version is not an append, it fails, or logs this and leaves the files out.
         """
+
+    def reads_change(self, what: str, removed: str, unit: str) -> bool:
+        """Whether to read the files that `what` adds, a version that is not an append.
+
+        `removed` names what it deletes or replaces, `unit` the versions of the format in the
+        plural.
+        """
+        if self.on_change == "fail":
+            raise OperationalError(
+                f"{what} isn't an append: {removed} were deleted or replaced",
+                detail="a stream can't retract rows that it has emitted",
+                hint=(
+                    f"'onChange' = 'skip' leaves such {unit} out, 'additions' emits the rows of "
+                    "their new files, some of which may have been emitted before"
+                ),
+            )
+        is_read = self.on_change == "additions"
+        outcome = "its new files are read" if is_read else "left out"
+        LOGGER.warning("%s deletes or replaces %s: %s", what, removed, outcome)
+        return is_read
 
     def scan(self, request: ScanRequest) -> Source:
         return LakeFollowSource(self, request)

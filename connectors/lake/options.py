@@ -22,6 +22,19 @@ CREATE = boolean("create", False)
 PARTITION_BY = text("partitionBy")
 
 
+def is_followed(options: Options) -> bool:
+    """Whether the mapping follows the table; ProgrammingError for an option that needs 'follow'."""
+    if options.require(FOLLOW):
+        return True
+    for option in (POLL_MILLIS, ON_CHANGE):
+        if options.is_given(option):
+            raise ProgrammingError(
+                f'option "{option.name}" is for tables that are followed',
+                hint="add 'follow' = 'true'",
+            )
+    return False
+
+
 def instant(name: str) -> Option[datetime]:
     """A point in time in ISO 8601, in UTC unless it has an offset."""
 

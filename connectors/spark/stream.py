@@ -21,7 +21,6 @@ from runnel.connector import (
     End,
     EventTimeMark,
     Pause,
-    ReadableTable,
     ScanRequest,
     Source,
     SourcePartition,
@@ -29,35 +28,16 @@ from runnel.connector import (
 )
 from runnel.connectors.pushed.table import BUFFERED_ROWS, StreamChannel
 from runnel.connectors.spark.errors import spark_error
-from runnel.connectors.spark.origin import DataFrameOrigin, RegisteredFrame, matched
-from runnel.connectors.spark.session.owner import SessionOwner
+from runnel.connectors.spark.origin import RegisteredFrame, matched
 from runnel.connectors.spark.session.session import Spark
+from runnel.connectors.spark.table import SparkReadableTable
 from runnel.connectors.spark.types import own_batch
-from runnel.errors import Error, InterfaceError, NotSupportedError, internal
+from runnel.errors import Error, InterfaceError, internal
 from runnel.processor import JobContext
 
 
-class SparkStreamTable(ReadableTable):
-    """A streaming DataFrame, or files or a table that a mapping follows.
-
-    `problems` has, by index, the reason why a column cannot be read.
-    """
-
-    connector = "Spark"
-
-    def __init__(
-        self,
-        name: str,
-        columns: Sequence[TableColumn],
-        origin: DataFrameOrigin,
-        owner: SessionOwner,
-        problems: dict[int, str],
-    ) -> None:
-        self.name = name
-        self.columns = tuple(columns)
-        self.owner = owner
-        self._origin = origin
-        self._problems = problems
+class SparkStreamTable(SparkReadableTable):
+    """A streaming DataFrame, or files or a table that a mapping follows."""
 
     def own_frame(self, spark: Spark) -> Any:
         """The stream: columns c0, c1… in Runnel's types."""
@@ -85,16 +65,6 @@ class SparkStreamTable(ReadableTable):
             self.columns,
             self.name,
         )
-
-    def check_readable(self, columns: Sequence[int]) -> None:
-        """NotSupportedError if one of the columns has no type in Runnel."""
-        for index in columns:
-            if index in self._problems:
-                raise NotSupportedError(
-                    f'column "{self.columns[index].name}" of "{self.name}" can\'t be read',
-                    detail=self._problems[index],
-                    hint="name the columns you need, or convert this one in the DataFrame",
-                )
 
     def scan(self, request: ScanRequest) -> Source:
         self.check_readable(request.columns)

@@ -32,8 +32,8 @@ _UNKNOWN_BYTES = 1 << 60
 """The size that Spark reports if the size is unknown."""
 
 
-class SparkTable(ReadableTable):
-    """Data that Spark reads. `problems` has, by index, the reason why a column cannot be read."""
+class SparkReadableTable(ReadableTable):
+    """Data of `origin`. `problems` has, by index, the reason why a column cannot be read."""
 
     connector = "Spark"
 
@@ -50,6 +50,30 @@ class SparkTable(ReadableTable):
         self.owner = owner
         self._origin = origin
         self._problems = problems
+
+    def check_readable(self, columns: Sequence[int]) -> None:
+        """NotSupportedError if one of the columns has no type in Runnel."""
+        for index in columns:
+            if index in self._problems:
+                raise NotSupportedError(
+                    f'column "{self.columns[index].name}" of "{self.name}" can\'t be read',
+                    detail=self._problems[index],
+                    hint="name the columns you need, or convert this one in the DataFrame",
+                )
+
+
+class SparkTable(SparkReadableTable):
+    """Data that Spark reads as a table."""
+
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[TableColumn],
+        origin: DataFrameOrigin,
+        owner: SessionOwner,
+        problems: dict[int, str],
+    ) -> None:
+        super().__init__(name, columns, origin, owner, problems)
         self._lock = Lock()
         self._own_frame: Any = None
         self._view: str | None = None
@@ -77,17 +101,6 @@ class SparkTable(ReadableTable):
             if self._view is None:
                 self._view = spark.view(frame)
             return self._view
-
-    def check_readable(self, columns: Sequence[int]) -> None:
-        """NotSupportedError if one of the columns has no type in Runnel."""
-        for i in columns:
-            problem = self._problems.get(i)
-            if problem is not None:
-                raise NotSupportedError(
-                    f'column "{self.columns[i].name}" of "{self.name}" can\'t be read',
-                    detail=problem,
-                    hint="name the columns you need, or convert this one in the DataFrame",
-                )
 
     def row_count(self) -> int | None:
         spark = self.owner.running

@@ -2,7 +2,7 @@
 
 The families that most statements need are imported with this module. A lazy family is imported when
 one of its functions is first looked up, so that a process that doesn't need it doesn't pay for the
-import. `later.py` lists the functions of the lazy families.
+import. `lazy_families` lists the functions of the lazy families.
 """
 
 from __future__ import annotations

@@ -44,12 +44,11 @@ _MODULES = {
         justify_days justify_hours justify_interval
     """,
     "numbers.exact_decimals": "decimal_key= exact_cast=",
+    "numbers.bits": """
+        bit_and= bit_or= bit_xor=XOR bit_not= bit_shift_left= bit_shift_right= bit_count
+    """,
     "numbers.integers": """
-        bit_and= bit_or= bit_xor=XOR bit_not= bit_shift_left= bit_shift_right= bit_count div
-        factorial width_bucket
-        gcd=GCD,GREATEST_COMMON_DIVISOR lcm=LCM,LEAST_COMMON_MULTIPLE log_base= sinh cosh tanh asinh
-        acosh atanh
-        is_nan=IS_NAN,ISNAN is_inf=IS_INF,ISINF is_finite=IS_FINITE,ISFINITE
+        div gcd=GCD,GREATEST_COMMON_DIVISOR lcm=LCM,LEAST_COMMON_MULTIPLE factorial width_bucket
     """,
     "json.build": """
         json_object= json_array= json_array_of_list= json_object_of_lists=

@@ -231,6 +231,12 @@ DOMAINS = {
     "COT": [0.5, 1.0, -10.0, None],
     "ASIN": [0.0, 1.0, -1.0, 0.3, None],
     "ACOS": [0.0, 1.0, -1.0, 0.3, None],
+    "SINH": [0.0, 1.5, -2.25, 700.0, None],
+    "COSH": [0.0, 1.5, -2.25, 700.0, None],
+    "TANH": [0.0, 1.5, -2.25, 1e10, None],
+    "ASINH": [0.0, 1.5, -2.25, 1e10, None],
+    "ACOSH": [1.0, 1.5, 1e10, None],
+    "ATANH": [0.0, 0.5, -0.99, None],
 }
 
 
@@ -317,7 +323,8 @@ PINNED_ELSEWHERE = {
     "and", "or", "not", "is_true", "is_not_true", "is_false", "is_not_false", "add", "subtract",
     "multiply", "divide", "remainder", "negate", "rand", "pi", "upper", "initcap", "chr",
     "string_to_array", "array_length", "row", "field", "now", "localtimestamp",
-    "current_date", "current_time", "to_timestamp_tz",
+    "current_date", "current_time", "to_timestamp_tz", "log_base", "is_nan", "is_inf",
+    "is_finite",
 }  # fmt: skip
 
 

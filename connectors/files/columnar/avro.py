@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import pyarrow as pa
 
@@ -16,6 +15,7 @@ from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
 from runnel.connectors.files.columnar.avro_schema import (
     columns_of_schema,
+    fastavro_package,
     narrowed,
     record_schema,
     to_record_values,
@@ -43,18 +43,6 @@ BLOCK_BYTES = 256 << 10
 """The size in bytes of a written block, before compression."""
 
 _CODECS = {"auto": "deflate", "gz": "deflate", "bz2": "bzip2", "zst": "zstandard", "none": "null"}
-
-
-def _fastavro() -> Any:
-    try:
-        import fastavro
-    except ImportError as error:
-        raise OperationalError(
-            "format avro needs the package fastavro",
-            detail=str(error),
-            hint="pip install 'runnel[avro]'",
-        ) from error
-    return fastavro
 
 
 @contextmanager
@@ -87,7 +75,7 @@ class AvroFormat(TypedFormat):
             )
 
     def columns_in(self, file: DataFile) -> list[FileColumn]:
-        fastavro = _fastavro()
+        fastavro = fastavro_package()
         with reading_avro(file.path), open_bytes(file.path, "none") as stream:
             schema = fastavro.reader(stream).writer_schema
         return [FileColumn(name, item) for name, item in columns_of_schema(schema, file.path)]
@@ -98,7 +86,7 @@ class AvroFormat(TypedFormat):
                 yield from self._read_file(stream, file, asked)
 
     def _read_file(self, stream: pa.NativeFile, file: DataFile, asked: FileScanRequest) -> Batches:
-        fastavro = _fastavro()
+        fastavro = fastavro_package()
         schema = fastavro.reader(stream).writer_schema
         stream.seek(0)
         found = columns_of_schema(schema, file.path)
@@ -138,7 +126,7 @@ class AvroRows(RowWriter):
     """Writes rows as records in blocks."""
 
     def __init__(self, output: FileOutput, columns: Sequence[TableColumn], codec: str) -> None:
-        fastavro = _fastavro()
+        fastavro = fastavro_package()
         self._columns = columns
         self._names, schema = record_schema(columns)
         try:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connectors.files.format import external_name
+from runnel.connectors.packages import required
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions.kernels.values import python_values
 from runnel.sqltypes import (
@@ -75,6 +76,11 @@ _WRITTEN: Mapping[Kind, Any] = {
     Kind.TIMESTAMP_TZ: {"type": "long", "logicalType": "timestamp-micros"},
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def fastavro_package() -> Any:
+    """The package fastavro."""
+    return required("fastavro.schema", "format avro", "avro")
 
 
 def columns_of_schema(schema: Any, path: str) -> list[tuple[str, SqlType]]:

@@ -5,5 +5,5 @@ Imports `connectors/files` and, through `parsers` only, the record parsers of `c
 Followed files, Kafka payloads and 'onError' depend on this folder.
 
 Begin with `parser.RecordParser`, the interface; `malformed` has the option 'onError' and the
-side output of malformed records; `text_lines` and `lines` are the simplest format.
+side output of malformed records; `lines` and `parsers.TextLines` are the simplest format.
 """

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from runnel.connectors.files.csv.csv_records import CsvRecords
 from runnel.connectors.files.format import Batches, FileFormat, FileScanRequest, FileShare
 from runnel.connectors.files.json.json_lines import JsonLines
+from runnel.connectors.files.records.lines import LineChunk, LinesFormat
 from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.files.records.parser import RecordParser, batches_of_file
-from runnel.connectors.files.records.text_lines import TextLines
+
+
+class TextLines(RecordParser):
+    """Lines of text, of which each is a record."""
+
+    def records(self, data: bytes, line: int) -> pa.RecordBatch:
+        return LinesFormat(self.options).batch([LineChunk(self.path, data, line)], self.asked)
+
 
 _PARSERS: dict[str, type[RecordParser]] = {"csv": CsvRecords, "json": JsonLines, "lines": TextLines}
 

@@ -20,6 +20,7 @@ from runnel.connectors.lake.options import (
     LakeSchema,
     check_storable,
     instant,
+    is_followed,
     names_in,
     new_columns,
 )
@@ -64,17 +65,11 @@ class DeltaConnector(Connector):
         schema = LakeSchema(schema_of(table), f'the Delta table "{path}"')
         columns = schema.columns(definition.columns)
         _check_partitions(options, table.metadata().partition_columns, path)
-        if options.require(FOLLOW):
+        if is_followed(options):
             followed = FollowedDeltaTable(definition.name, path, columns, schema, version)
             followed.poll_millis = options.require(POLL_MILLIS)
             followed.on_change = options.require(ON_CHANGE)
             return followed
-        for option in (POLL_MILLIS, ON_CHANGE):
-            if options.is_given(option):
-                raise ProgrammingError(
-                    f'option "{option.name}" is for tables that are followed',
-                    hint="add 'follow' = 'true'",
-                )
         return DeltaTable(definition.name, path, columns, schema, version)
 
 

@@ -24,6 +24,7 @@ from runnel.connectors.files.conversion import convert_arrow
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.storage import DataFile, like, local
 from runnel.connectors.lake.files import Bounds, FileSet, LakeFile
+from runnel.connectors.packages import required
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError
 from runnel.sqltypes import Kind, from_arrow
 
@@ -43,15 +44,7 @@ _NOISE = re.compile(r"\x1b\[[0-9;]*m|\s0: <unknown>.*", re.DOTALL)
 
 def delta() -> Any:
     """The package deltalake."""
-    try:
-        import deltalake
-    except ImportError as error:
-        raise OperationalError(
-            "TYPE Delta needs the package deltalake",
-            detail=str(error),
-            hint="pip install 'runnel[delta]'",
-        ) from error
-    return deltalake
+    return required("deltalake", "TYPE Delta", "delta")
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,8 +32,6 @@ from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.expressions.kernels.values import array_of
 from runnel.processor import Guarantee
 from runnel.sqltypes import VARCHAR, from_arrow
-
-LOGGER = logging.getLogger("runnel.connectors")
 
 
 class ReadDeltaTable(LakeTable):
@@ -93,13 +90,8 @@ class DeltaTable(ReadDeltaTable, WritableTable):
         return LakeSink(DeltaTarget(self.path, self.columns, self.schema), request)
 
 
-class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
+class FollowedDeltaTable(FollowedLakeTable, ReadDeltaTable):
     """A Delta table as a stream: its rows, then those that each later version adds."""
-
-    on_change: str
-
-    def row_count(self) -> int | None:
-        return None
 
     def first_version(self) -> int:
         return int(load(self.path, self.version).version())
@@ -166,23 +158,7 @@ class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
             f'version {version} of the Delta table "{self.path}" '
             f"({operation or 'of an unknown operation'})"
         )
-        if self.on_change == "fail":
-            raise OperationalError(
-                f"{what} isn't an append: {removed} files were deleted or replaced",
-                detail="a stream can't retract rows that it has emitted",
-                hint=(
-                    "'onChange' = 'skip' leaves such versions out, 'additions' emits the rows of "
-                    "their new files, some of which may have been emitted before"
-                ),
-            )
-        is_read = self.on_change == "additions"
-        LOGGER.warning(
-            "%s deletes or replaces %d files: %s",
-            what,
-            removed,
-            "its new files are read" if is_read else "left out",
-        )
-        return is_read
+        return self.reads_change(what, f"{removed} files", "versions")
 
     def _file(self, action: Mapping[str, Any], partitions: Sequence[str]) -> LakeFile:
         path = file_path(self.path, action["path"])

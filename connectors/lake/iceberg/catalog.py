@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.connectors.files.storage import absolute_path
+from runnel.connectors.packages import required
 from runnel.deadline import DeadlineLock
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, without_password
 
@@ -35,15 +36,7 @@ _CODE = ("py-io-impl", "write.py-location-provider.impl")
 
 def iceberg() -> Any:
     """The package pyiceberg."""
-    try:
-        import pyiceberg.table
-    except ImportError as error:
-        raise OperationalError(
-            "TYPE Iceberg needs the package pyiceberg",
-            detail=str(error),
-            hint="pip install 'runnel[iceberg]'",
-        ) from error
-    return pyiceberg
+    return required("pyiceberg.table", "TYPE Iceberg", "iceberg")
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from runnel.connectors.lake.options import (
     POLL_MILLIS,
     check_storable,
     instant,
+    is_followed,
     names_in,
     new_columns,
 )
@@ -97,19 +98,13 @@ class IcebergConnector(Connector):
             )
         table = self._catalogs.load(location)
         snapshot = _snapshot(options, table, location)
-        if options.require(FOLLOW):
+        if is_followed(options):
             followed = FollowedIcebergTable(
                 definition.name, location, self._catalogs, definition.columns, (table, snapshot)
             )
             followed.poll_millis = options.require(POLL_MILLIS)
             followed.on_change = options.require(ON_CHANGE)
             return followed
-        for option in (POLL_MILLIS, ON_CHANGE):
-            if options.is_given(option):
-                raise ProgrammingError(
-                    f'option "{option.name}" is for tables that are followed',
-                    hint="add 'follow' = 'true'",
-                )
         return IcebergTable(
             definition.name, location, self._catalogs, definition.columns, (table, snapshot)
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,8 +26,6 @@ from runnel.errors import OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression
 from runnel.processor import Guarantee
-
-LOGGER = logging.getLogger("runnel.connectors")
 
 
 class ReadIcebergTable(LakeTable):
@@ -140,13 +137,8 @@ class IcebergTable(ReadIcebergTable, WritableTable):
         return LakeSink(IcebergTarget(self), request)
 
 
-class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
+class FollowedIcebergTable(FollowedLakeTable, ReadIcebergTable):
     """An Iceberg table as a stream: its rows, then those that each later snapshot adds."""
-
-    on_change: str
-
-    def row_count(self) -> int | None:
-        return None
 
     def first_version(self) -> int:
         return self._now(None)[1]
@@ -196,19 +188,7 @@ class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
         """Whether to read the files of a snapshot that also removes rows."""
         name = "of an unknown operation" if operation is None else operation.value
         what = f"snapshot {version} of {self.location.what} ({name})"
-        if self.on_change == "fail":
-            raise OperationalError(
-                f"{what} isn't an append: rows were deleted or replaced",
-                detail="a stream can't retract rows that it has emitted",
-                hint=(
-                    "'onChange' = 'skip' leaves such snapshots out, 'additions' emits the rows of "
-                    "their new files, some of which may have been emitted before"
-                ),
-            )
-        is_read = self.on_change == "additions"
-        outcome = "its new files are read" if is_read else "left out"
-        LOGGER.warning("%s deletes or replaces rows: %s", what, outcome)
-        return is_read
+        return self.reads_change(what, "rows", "snapshots")
 
 
 def _had_rows_before(snapshot: Any) -> bool:

@@ -1,6 +1,4 @@
-"""Integers and their bits, and the rarer functions on numbers: GCD, FACTORIAL, WIDTH_BUCKET,
-hyperbolic functions, tests for NaN and infinities.
-"""
+"""Functions whose result is a whole number: DIV, GCD, LCM, FACTORIAL and WIDTH_BUCKET."""
 
 from __future__ import annotations
 
@@ -18,89 +16,20 @@ from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, convert, operand_types, retype_parameters
 from runnel.expressions.function import (
     Bound,
-    Datum,
-    Function,
     Kernel,
     always_may_fail,
-    never_fails,
     over_arrays,
     over_first,
 )
-from runnel.expressions.kernels.buffers import pack, pack_scalar
+from runnel.expressions.kernels.buffers import pack
 from runnel.expressions.kernels.per_value import per_value
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.numbers.arithmetic import finite
-from runnel.expressions.numbers.mathematics import over_numpy
 from runnel.expressions.signature import named, signature
-from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, INTEGER, Kind, array, common_type, decimal
+from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, Kind, array, common_type, decimal
 
-_SIGNS = {
-    "bit_and": "&",
-    "bit_or": "|",
-    "bit_xor": "XOR",
-    "bit_shift_left": "<<",
-    "bit_shift_right": ">>",
-    "bit_not": "~",
-}
-"""The operators, as errors name them."""
 _INT64 = pa.int64()
 _LEAST = -(2**63)
-
-
-def _bind_bits(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    check_count(name, arguments, 1 if name == "bit_not" else 2, position)
-    operands = retype_parameters(arguments)
-    operands = [convert(item, BIGINT) if item.type.kind is Kind.NULL else item for item in operands]
-    if not all(item.type.is_integer for item in operands):
-        raise ProgrammingError(
-            f"cannot apply '{_SIGNS[name]}' operator to {operand_types(operands)}",
-            hint="CAST to BIGINT",
-            position=position,
-        )
-    if "shift" in name:
-        return (convert(operands[0], BIGINT), convert(operands[1], BIGINT)), BIGINT
-    target = operands[0].type
-    for item in operands[1:]:
-        target = common_type(target, item.type) or target
-    return tuple(convert(item, target) for item in operands), target
-
-
-_ONE, _SIXTY_THREE, _SIXTY_FOUR = (pack_scalar(number, BIGINT) for number in (1, 63, 64))
-
-
-def _shift(kernel: Kernel) -> Kernel:
-    """A shift by at most 63 bits. Bits that leave a BIGINT on the left are lost, as in
-    PostgreSQL.
-    """
-
-    def run(value: Datum, positions: Datum) -> Datum:
-        outside = pc.or_(
-            pc.less(positions, pack_scalar(0, BIGINT)), pc.greater_equal(positions, _SIXTY_FOUR)
-        )
-        if _is_true_of_any(outside):
-            raise DataError("a shift must be by 0 to 63 bits")
-        if _is_true_of_any(pc.equal(positions, _SIXTY_THREE)):
-            # Arrow returns the number unchanged for a shift by 63, so it is done in two steps.
-            half = pc.shift_right(positions, _ONE)
-            return kernel(kernel(value, half), pc.subtract(positions, half))
-        return kernel(value, positions)
-
-    return run
-
-
-def _is_true_of_any(test: Datum) -> bool:
-    return bool(test.as_py() if isinstance(test, pa.Scalar) else pc.any(test).as_py())
-
-
-_BITS: dict[str, tuple[Kernel, bool]] = {
-    "bit_and": (pc.bit_wise_and, False),
-    "bit_or": (pc.bit_wise_or, False),
-    "bit_xor": (pc.bit_wise_xor, False),
-    "bit_not": (pc.bit_wise_not, False),
-    "bit_shift_left": (_shift(pc.shift_left), True),
-    "bit_shift_right": (_shift(pc.shift_right), True),
-}
-"""The kernel of each function, and whether it can fail."""
 
 
 def _bind_quotient(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
@@ -248,78 +177,8 @@ def _compile_width_bucket(call: Call) -> Kernel:
     )
 
 
-def _logarithm(base: Datum, value: Datum) -> Datum:
-    try:
-        return finite(pc.divide_checked(pc.ln_checked(value), pc.ln_checked(base)), value)
-    except pa.ArrowInvalid as error:
-        if "zero" in str(error) and "logarithm" not in str(error):
-            raise
-        raise DataError("logarithm of a number that isn't positive") from None
-
-
-def _finite(operation: Callable[[Any], Any], message: str) -> Kernel:
-    """A kernel for a numpy function that raises DataError with `message` if it returns NaN or an
-    infinity for an argument that is neither.
-    """
-    kernel = over_numpy(operation)
-
-    def run(value: pa.Array) -> pa.Array:
-        result = kernel(value)
-        undefined = pc.and_not(pc.is_nan(result), pc.is_nan(value))
-        if pc.any(pc.or_(undefined, pc.and_not(pc.is_inf(result), pc.is_inf(value)))).as_py():
-            raise DataError(message)
-        return result
-
-    return over_first(run)
-
-
-def _bit_count(array: pa.Array) -> pa.Array:
-    """The number of set bits of each value's eight bytes."""
-    octets = np.ascontiguousarray(numbers(array, np.int64)).view(np.uint8).reshape(-1, 8)
-    counts = np.unpackbits(octets, axis=1).sum(axis=1).astype(np.int32)
-    return from_numbers(counts, pa.int32(), validity(array))
-
-
-def _test(name: str, kernel: Kernel, names: tuple[str, ...]) -> Function:
-    bind = signature(DOUBLE, result=BOOLEAN)
-    return named(name, "x DOUBLE", "BOOLEAN", bind, kernel=kernel, sql_names=names, family="math")
-
-
-def _double(name: str, kernel: Kernel, can_fail: Callable[[Call], bool] = never_fails) -> Function:
-    return named(
-        name,
-        "x DOUBLE",
-        "DOUBLE",
-        signature(DOUBLE, result=DOUBLE),
-        kernel=kernel,
-        can_fail=can_fail,
-        family="math",
-    )
-
-
 _TWO_INTEGERS = signature(BIGINT, BIGINT, result=BIGINT)
 FUNCTIONS = (
-    *(
-        Function(
-            name=name,
-            arguments="x INTEGER" if name == "bit_not" else "x INTEGER, y INTEGER",
-            result="the common type" if "shift" not in name else "BIGINT",
-            bind=_bind_bits,
-            compile=lambda call: _BITS[call.function][0],
-            can_fail=always_may_fail if fails else never_fails,
-            sql_names=("XOR",) if name == "bit_xor" else (),
-            family="math",
-        )
-        for name, (_, fails) in _BITS.items()
-    ),
-    named(
-        "bit_count",
-        "x BIGINT",
-        "INTEGER",
-        signature(BIGINT, result=INTEGER),
-        kernel=over_first(_bit_count),
-        family="math",
-    ),
     named(
         "div",
         "x NUMERIC, y NUMERIC",
@@ -367,24 +226,4 @@ FUNCTIONS = (
         can_fail=always_may_fail,
         family="math",
     ),
-    Function(
-        name="log_base",
-        arguments="base DOUBLE, x DOUBLE",
-        result="DOUBLE",
-        bind=signature(DOUBLE, DOUBLE, result=DOUBLE),
-        compile=lambda call: _logarithm,
-        can_fail=always_may_fail,
-        family="math",
-    ),
-    _double("sinh", _finite(np.sinh, "DOUBLE overflow in SINH"), always_may_fail),
-    _double("cosh", _finite(np.cosh, "DOUBLE overflow in COSH"), always_may_fail),
-    _double("tanh", over_numpy(np.tanh)),
-    _double("asinh", over_numpy(np.arcsinh)),
-    _double("acosh", _finite(np.arccosh, "ACOSH of a number below 1"), always_may_fail),
-    _double(
-        "atanh", _finite(np.arctanh, "ATANH of a number not between -1 and 1"), always_may_fail
-    ),
-    _test("is_nan", pc.is_nan, ("ISNAN",)),
-    _test("is_inf", pc.is_inf, ("ISINF",)),
-    _test("is_finite", pc.is_finite, ("ISFINITE",)),
 )

@@ -19,12 +19,19 @@ from runnel.errors import DataError
 from runnel.expressions.casts import numbers as cast_numbers
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.context import EvaluationContext, EvaluationInput
-from runnel.expressions.function import Datum, Function, Kernel, always_may_fail, over_first
+from runnel.expressions.function import (
+    Datum,
+    Function,
+    Kernel,
+    always_may_fail,
+    never_fails,
+    over_first,
+)
 from runnel.expressions.kernels.buffers import pack_scalar, validity
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.numbers.arithmetic import finite
 from runnel.expressions.signature import NUMERIC, named, signature
-from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType, decimal, to_arrow
+from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, Kind, SqlType, decimal, to_arrow
 
 _PI = pack_scalar(math.pi, DOUBLE)
 _FLOAT = pa.float64()
@@ -82,6 +89,31 @@ def _in_domain(kernel: Kernel, message: str) -> Kernel:
     return run
 
 
+def _log_base(base: Datum, value: Datum) -> Datum:
+    try:
+        return finite(pc.divide_checked(pc.ln_checked(value), pc.ln_checked(base)), value)
+    except pa.ArrowInvalid as error:
+        if "zero" in str(error) and "logarithm" not in str(error):
+            raise
+        raise DataError(_LOGARITHM) from None
+
+
+def _hyperbolic(operation: Callable[[Any], Any], message: str) -> Kernel:
+    """A kernel for a numpy function that raises DataError with `message` if it returns NaN or an
+    infinity for an argument that is neither.
+    """
+    kernel = over_numpy(operation)
+
+    def run(value: pa.Array) -> pa.Array:
+        result = kernel(value)
+        undefined = pc.and_not(pc.is_nan(result), pc.is_nan(value))
+        if any_true(pc.or_(undefined, pc.and_not(pc.is_inf(result), pc.is_inf(value)))):
+            raise DataError(message)
+        return result
+
+    return over_first(run)
+
+
 _LOGARITHM = "logarithm of a number that isn't positive"
 _UNARY: dict[str, Kernel] = {
     "square": _finite(lambda value: pc.multiply(value, value)),
@@ -100,11 +132,22 @@ _UNARY: dict[str, Kernel] = {
     "asin": _in_domain(pc.asin_checked, "arc sine of a number outside -1 to 1"),
     "acos": _in_domain(pc.acos_checked, "arc cosine of a number outside -1 to 1"),
     "atan": pc.atan,
+    "sinh": _hyperbolic(np.sinh, "DOUBLE overflow in SINH"),
+    "cosh": _hyperbolic(np.cosh, "DOUBLE overflow in COSH"),
+    "tanh": over_numpy(np.tanh),
+    "asinh": over_numpy(np.arcsinh),
+    "acosh": _hyperbolic(np.arccosh, "ACOSH of a number below 1"),
+    "atanh": _hyperbolic(np.arctanh, "ATANH of a number not between -1 and 1"),
 }
 """The kernels of functions of one DOUBLE, by function key."""
-_TOTAL = ("cbrt", "radians", "atan")
+_TOTAL = ("cbrt", "radians", "atan", "tanh", "asinh")
 """The functions among these that are defined for all numbers."""
 _ALIASES = {"log10": ("LOG",)}
+_TESTS: dict[str, Kernel] = {
+    "is_nan": pc.is_nan,
+    "is_inf": pc.is_inf,
+    "is_finite": pc.is_finite,
+}
 
 
 def _same_type(arguments: Sequence[Expression]) -> SqlType:
@@ -175,10 +218,31 @@ FUNCTIONS = (
             signature(DOUBLE, result=DOUBLE),
             kernel=kernel,
             sql_names=_ALIASES.get(name, ()),
-            can_fail=(lambda call: False) if name in _TOTAL else always_may_fail,
+            can_fail=never_fails if name in _TOTAL else always_may_fail,
             family="math",
         )
         for name, kernel in _UNARY.items()
+    ),
+    *(
+        named(
+            name,
+            "x DOUBLE",
+            "BOOLEAN",
+            signature(DOUBLE, result=BOOLEAN),
+            kernel=kernel,
+            sql_names=(name.upper().replace("_", ""),),
+            family="math",
+        )
+        for name, kernel in _TESTS.items()
+    ),
+    Function(
+        name="log_base",
+        arguments="base DOUBLE, x DOUBLE",
+        result="DOUBLE",
+        bind=signature(DOUBLE, DOUBLE, result=DOUBLE),
+        compile=lambda call: _log_base,
+        can_fail=always_may_fail,
+        family="math",
     ),
     named(
         "power",

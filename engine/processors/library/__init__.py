@@ -9,25 +9,25 @@ Begin with `steps`: `source_of`, `map_batches`, `filter_rows`, `sink_to_list` an
 
 from __future__ import annotations
 
-from runnel.processors.library.steps import (
+from runnel.processors.library.aggregate_operation import (
     AggregateOperation,
-    accumulate_by_key,
-    aggregate_by_key,
     averaging,
-    combine_by_key,
     counting,
-    filter_rows,
-    flat_map,
-    map_batches,
     maximum,
     minimum,
-    result_sink,
-    sink_to,
-    sink_to_list,
-    source_of,
     summing,
     to_list,
 )
+from runnel.processors.library.by_key import accumulate_by_key, aggregate_by_key, combine_by_key
+from runnel.processors.library.steps import (
+    filter_rows,
+    flat_map,
+    map_batches,
+    sink_to,
+    sink_to_list,
+    source_of,
+)
+from runnel.processors.sinks.result import result_sink
 
 __all__ = [
     "AggregateOperation",

@@ -31,38 +31,7 @@ from runnel.processor import (
     StatelessProcessor,
     Watermark,
 )
-from runnel.processors.library.aggregate_operation import (
-    AggregateOperation,
-    averaging,
-    counting,
-    maximum,
-    minimum,
-    summing,
-    to_list,
-)
-from runnel.processors.library.by_key import accumulate_by_key, aggregate_by_key, combine_by_key
-from runnel.processors.sinks.result import result_sink
 from runnel.processors.stateful.buffered import EmittingProcessor
-
-__all__ = [
-    "AggregateOperation",
-    "accumulate_by_key",
-    "aggregate_by_key",
-    "averaging",
-    "combine_by_key",
-    "counting",
-    "filter_rows",
-    "flat_map",
-    "map_batches",
-    "maximum",
-    "minimum",
-    "result_sink",
-    "sink_to",
-    "sink_to_list",
-    "source_of",
-    "summing",
-    "to_list",
-]
 
 Batches = Iterable[pa.RecordBatch]
 
