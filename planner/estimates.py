@@ -24,9 +24,7 @@ from runnel.relation.nodes import (
     Project,
     Relation,
     Scan,
-    SetOperation,
     Single,
-    Union,
     Values,
 )
 from runnel.relation.streams import AssignWindows, WindowKind
@@ -152,12 +150,6 @@ def _limit(node: Limit, of: Of) -> int | None:
     return count if rows is None else min(rows, count)
 
 
-def _union(node: Union, of: Of) -> int | None:
-    parts = [of(part) for part in node.parts]
-    known = [rows for rows in parts if rows is not None]
-    return sum(known) if len(known) == len(parts) else None
-
-
 def _expand(node: Expand, of: Of) -> int | None:
     rows = of(node.input)
     return None if rows is None else rows * len(node.projections)
@@ -188,8 +180,6 @@ ESTIMATES.add_all(
         Aggregate: _aggregate,
         Join: _join,
         Limit: _limit,
-        Union: _union,
-        SetOperation: lambda node, of: of(node.left),
         Expand: _expand,
         AssignWindows: _assign_windows,
         GroupLimit: _group_limit,

@@ -451,6 +451,8 @@ class Union(Relation):
     parts: the branches, whose fields have the same types.
     """
 
+    family = "set_operations"
+
     parts: tuple[Relation, ...]
 
     @property
@@ -472,6 +474,8 @@ class SetOperation(Pair):
     operation: "intersect" or "except".
     all: whether duplicates are counted (ALL) or removed.
     """
+
+    family = "set_operations"
 
     operation: str
     all: bool

@@ -177,10 +177,6 @@ def _may_become(target: int, renamed: Mapping[int, int], number: int) -> bool:
     )
 
 
-def _union(node: Union) -> Bounds:
-    return union_watermarks(node)[0]
-
-
 def _as_of_join(node: AsOfJoin) -> Bounds:
     """Rows of the right side can have any age, so only the left side's columns are bounded."""
     return time_bounds(node.left)
@@ -200,6 +196,5 @@ BOUNDS.add_all(
         Aggregate: _aggregate,
         Join: _join,
         AsOfJoin: _as_of_join,
-        Union: _union,
     }
 )

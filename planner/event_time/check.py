@@ -11,7 +11,7 @@ from runnel.expressions.nodes import columns_of
 from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.event_time.expressions import bound_of
 from runnel.planner.operators.passes import STREAM_CHECKS
-from runnel.relation.nodes import Aggregate, Join, Relation, SetOperation, Sort, walk
+from runnel.relation.nodes import Aggregate, Join, Relation, Sort, walk
 from runnel.relation.over import Window
 from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 from runnel.relation.subqueries import GroupLimit, Recursion
@@ -104,16 +104,6 @@ def _sort(node: Sort, unbounded_state: bool) -> None:
         )
 
 
-def _set_operation(node: SetOperation, unbounded_state: bool) -> None:
-    if node.never_ends:
-        raise NotSupportedError(
-            f"{node.operation.upper()} is not supported for a streaming query",
-            detail="an input of this query has no end",
-            hint="use UNION ALL, or put a LIMIT into a subquery over the stream",
-            position=node.position,
-        )
-
-
 def _recursion(node: Recursion, unbounded_state: bool) -> None:
     if node.never_ends:
         raise NotSupportedError(
@@ -158,7 +148,6 @@ STREAM_CHECKS.add_all(
         Window: _window,
         Aggregate: _aggregate,
         Sort: _sort,
-        SetOperation: _set_operation,
         AssignWindows: _assign_windows,
         GroupLimit: _group_limit,
         Recursion: _recursion,

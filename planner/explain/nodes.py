@@ -137,14 +137,6 @@ def _spool(node: physical.Spool) -> Description:
     return "Hold", {}
 
 
-def _union(node: logical.Union | physical.PhysicalUnion) -> Description:
-    return "Union all", {}
-
-
-def _set_operation(node: logical.SetOperation | physical.PhysicalSetOperation) -> Description:
-    return node.operation.capitalize() + (" all" if node.all else ""), {}
-
-
 def _expand(node: logical.Expand | physical.PhysicalExpand) -> Description:
     """Of each list only what isn't the same in all of them."""
     differing = [
@@ -269,8 +261,6 @@ EXPLAIN.add_all(
         logical.Limit: _limit,
         physical.Shared: _shared,
         physical.Spool: _spool,
-        logical.Union: _union,
-        logical.SetOperation: _set_operation,
         Recursion: _recursion,
         physical.PhysicalRecursion: _recursion,
         WorkingTable: _working_table,
@@ -288,8 +278,6 @@ EXPLAIN.add_all(
         physical.PhysicalSort: sort,
         physical.TopN: _top,
         physical.PhysicalLimit: _limit,
-        physical.PhysicalUnion: _union,
-        physical.PhysicalSetOperation: _set_operation,
         logical.Expand: _expand,
         physical.PhysicalExpand: _expand,
         Window: window,

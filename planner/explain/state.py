@@ -168,7 +168,6 @@ STATE_TEXTS.add_all(
         physical.PhysicalSort: lambda node: "all rows",
         physical_streams.EventTimeSort: lambda node: "rows until the watermark",
         physical.TopN: lambda node: f"the first {node.count} rows",
-        physical.PhysicalSetOperation: lambda node: "all rows of both inputs",
         physical.PhysicalWindow: lambda node: (
             "all rows of a partition" if node.keys else "all rows"
         ),

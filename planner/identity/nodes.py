@@ -363,10 +363,6 @@ IDENTITY.add_all(
             "Recursion",
             {"rows": "each once" if node.distinct else ""},
         ),
-        physical.PhysicalSetOperation: lambda node: (
-            node.operation.capitalize() + (" all" if node.all else ""),
-            {},
-        ),
         physical.PhysicalSort: lambda node: ("Sort", {"by": outer_texts(node.keys)}),
         physical.TopN: lambda node: (
             "Top",
@@ -376,7 +372,6 @@ IDENTITY.add_all(
                 "by": outer_texts(node.keys),
             },
         ),
-        physical.PhysicalUnion: lambda node: ("Union all", {}),
         physical.PhysicalValues: lambda node: ("Values", {"columns": _names(node.fields)}),
         physical.PhysicalWindow: _window,
         physical_streams.PhysicalAsOfJoin: _as_of_join,

@@ -38,7 +38,6 @@ from runnel.planner.lower.dag_builder import (
     SORT,
     TOP,
     TOP_PER_PROCESSOR,
-    UNION,
     VALUES,
     WINDOW,
     WRITE,
@@ -341,36 +340,6 @@ def _limit(to: Lowering, node: physical.PhysicalLimit) -> VertexOutput:
     return to.follow(rows, LIMIT, limit(node.count, node.offset), 1)
 
 
-def _union(to: Lowering, node: physical.PhysicalUnion) -> VertexOutput:
-    from runnel.processors.union import union
-
-    parts = [to.lower(part) for part in node.parts]
-    names = column_names(node.fields)
-    is_parallel = any(part.is_parallel for part in parts)
-    parallelism = to.parallelism if is_parallel else 1
-    vertex = to.vertex(UNION, union(names), parallelism)
-    for ordinal, part in enumerate(parts):
-        to.connect(
-            part,
-            vertex,
-            parallelism,
-            ordinal,
-            None if node.watermarks is None else node.watermarks[ordinal],
-        )
-    return VertexOutput(vertex, is_parallel, names)
-
-
-def _set_operation(to: Lowering, node: physical.PhysicalSetOperation) -> VertexOutput:
-    from runnel.processors.grouping.set_operation import set_operation
-
-    inputs = (to.lower(node.left), to.lower(node.right))
-    names = column_names(node.fields)
-    vertex = to.vertex(node.operation, set_operation(node.operation, node.all), 1)
-    for ordinal, rows in enumerate(inputs):
-        to.connect(rows, vertex, 1, ordinal)
-    return VertexOutput(vertex, False, names)
-
-
 def _expand(to: Lowering, node: physical.PhysicalExpand) -> VertexOutput:
     from runnel.processors.expand import expand
 
@@ -462,8 +431,6 @@ LOWERING.add_all(
         physical_streams.LateFilter: _late_filter,
         physical.TopN: _top,
         physical.PhysicalLimit: _limit,
-        physical.PhysicalUnion: _union,
-        physical.PhysicalSetOperation: _set_operation,
         physical.PhysicalExpand: _expand,
         physical.PhysicalWindow: _window,
         physical_streams.EventTimeWindow: _event_time_window,

@@ -408,29 +408,6 @@ def _order_column(
     return IndexOrderColumn(scan.columns[expression.index], key.descending)
 
 
-def _union(node: logical.Union, snapshot: Snapshot) -> Physical:
-    branches = tuple(choose(branch, snapshot) for branch in node.parts)
-    watermarks = None
-    if node.is_unbounded:
-        from runnel.planner.event_time.bounds import union_watermarks
-
-        watermarks = union_watermarks(node)[1]
-    return physical.PhysicalUnion(
-        fields=node.fields, rows=estimate(node), parts=branches, watermarks=watermarks
-    )
-
-
-def _set_operation(node: logical.SetOperation, snapshot: Snapshot) -> Physical:
-    return physical.PhysicalSetOperation(
-        fields=node.fields,
-        rows=estimate(node),
-        operation=node.operation,
-        all=node.all,
-        left=choose(node.left, snapshot),
-        right=choose(node.right, snapshot),
-    )
-
-
 def _expand(node: logical.Expand, snapshot: Snapshot) -> Physical:
     fields, rows, below = node.fields, estimate(node), choose(node.input, snapshot)
     return physical.PhysicalExpand(
@@ -521,8 +498,6 @@ CHOICES.add_all(
         AsOfJoin: _as_of_join,
         logical.Sort: _sort,
         logical.Limit: _limit,
-        logical.Union: _union,
-        logical.SetOperation: _set_operation,
         logical.Expand: _expand,
         Window: _window,
         Recursion: _recursion,

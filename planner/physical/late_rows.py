@@ -97,12 +97,6 @@ def _session_rows(node: physical_streams.SessionRows) -> Physical:
     return node if node.bound is None else replace(node, passes_late=True)
 
 
-def _union(node: physical.PhysicalUnion) -> Physical:
-    branches = tuple(map(passing_late, node.parts))
-    is_same = all(new is old for new, old in zip(branches, node.parts, strict=True))
-    return node if is_same else replace(node, parts=branches)
-
-
 def _hash_join(node: physical.HashJoin) -> Physical:
     probe = passing_late(node.probe)
     return node if probe is node.probe else replace(node, probe=probe)
@@ -117,7 +111,6 @@ def of_input(node: physical.SingleInput) -> Physical:
 LATE_ROWS.add_all(
     {
         physical_streams.SessionRows: _session_rows,
-        physical.PhysicalUnion: _union,
         physical.HashJoin: _hash_join,
         physical.Calc: of_input,
         physical.PhysicalExpand: of_input,

@@ -267,6 +267,8 @@ class PhysicalUnion(Physical):
         none.
     """
 
+    family = "set_operations"
+
     parts: tuple[Physical, ...]
     watermarks: tuple[Mapping[int, int], ...] | None = None
 
@@ -278,6 +280,8 @@ class PhysicalUnion(Physical):
 @frozen(kw_only=True)
 class PhysicalSetOperation(TwoInputs):
     """INTERSECT or EXCEPT, with ALL or without."""
+
+    family = "set_operations"
 
     operation: str
     all: bool

@@ -86,19 +86,19 @@ class _Filters:
         probe_keys = tuple(join.probe_keys[number] for number in numbers)
         build_keys = tuple(join.build_keys[number] for number in numbers)
         if join.kind in _NARROWS_PROBE and self._can_feed(join.build, build_keys):
-            feed = _SmallSide(join.build, build_keys, self._next)
-            probe = _narrowed(join.probe, probe_keys, feed)
+            feed = SmallSide(join.build, build_keys, self._next)
+            probe = narrow(join.probe, probe_keys, feed)
             if probe is not None:
                 self._next += 1
                 return replace(join, probe=probe, build=feed.shared())
         if join.kind in _NARROWS_BUILD and self._can_feed(join.probe, probe_keys):
             rows = join.probe.rows
-            feed = _SmallSide(join.probe, probe_keys, self._next)
+            feed = SmallSide(join.probe, probe_keys, self._next)
             held = Spool(fields=join.probe.fields, rows=rows, input=feed.shared())
             build = (
                 None
                 if rows is None or rows > MOST_BUFFERED
-                else _narrowed(join.build, build_keys, feed)
+                else narrow(join.build, build_keys, feed)
             )
             if build is not None:
                 self._next += 1
@@ -116,7 +116,7 @@ class _Filters:
         return not any(isinstance(item, Shared) and item.number < self._first for item in below)
 
 
-class _SmallSide:
+class SmallSide:
     """The small side of a join: its rows for the join, and their keys for fragments."""
 
     def __init__(self, node: Physical, keys: Keys, number: int) -> None:
@@ -150,7 +150,7 @@ def _all(node: Physical) -> list[Physical]:
     return [node, *(below for item in node.inputs for below in _all(item))]
 
 
-def _narrowed(node: Physical, keys: Keys, feed: _SmallSide) -> Physical | None:
+def narrow(node: Physical, keys: Keys, feed: SmallSide) -> Physical | None:
     """The node over narrowed fragments; None where there are none that its `keys` can be followed
     to."""
     rule = DYNAMIC_FILTERS.find(node)
@@ -161,7 +161,7 @@ def _narrowed(node: Physical, keys: Keys, feed: _SmallSide) -> Physical | None:
     )
 
 
-def _fragment(node: physical.PhysicalFragment, keys: Keys, feed: _SmallSide) -> Physical | None:
+def _fragment(node: physical.PhysicalFragment, keys: Keys, feed: SmallSide) -> Physical | None:
     is_small = node.rows is not None and node.rows < max(FEWEST_ROWS, feed.rows or 0)
     if is_small or not node.source.can_narrow(keys):
         return None
@@ -179,7 +179,7 @@ def _fragment(node: physical.PhysicalFragment, keys: Keys, feed: _SmallSide) -> 
     )
 
 
-def _scan(node: physical.SourceScan, keys: Keys, feed: _SmallSide) -> Physical | None:
+def _scan(node: physical.SourceScan, keys: Keys, feed: SmallSide) -> Physical | None:
     """A table whose rows come whole, or are filtered by what its engine can't: the scan itself as a
     fragment."""
     engine = engine_of(node.table)
@@ -195,7 +195,7 @@ def _scan(node: physical.SourceScan, keys: Keys, feed: _SmallSide) -> Physical |
     except Unrenderable:
         return None
     whole = physical.PhysicalFragment(fields=scan.fields, rows=node.rows, source=source)
-    narrowed = _narrowed(whole, keys, feed)
+    narrowed = narrow(whole, keys, feed)
     if narrowed is None or (node.condition is None and node.projections is None):
         return narrowed
     return physical.Calc(
@@ -207,55 +207,44 @@ def _scan(node: physical.SourceScan, keys: Keys, feed: _SmallSide) -> Physical |
     )
 
 
-def _calc(node: physical.Calc, keys: Keys, feed: _SmallSide) -> Physical | None:
+def _calc(node: physical.Calc, keys: Keys, feed: SmallSide) -> Physical | None:
     if node.projections is not None:
         keys = tuple(substitute(key, node.projections) for key in keys)
-    return _over(node, _narrowed(node.input, keys, feed))
+    return _over(node, narrow(node.input, keys, feed))
 
 
 def _over(node: physical.SingleInput, below: Physical | None) -> Physical | None:
     return None if below is None else replace(node, input=below)
 
 
-def _same(node: physical.SingleInput, keys: Keys, feed: _SmallSide) -> Physical | None:
-    return _over(node, _narrowed(node.input, keys, feed))
+def _same(node: physical.SingleInput, keys: Keys, feed: SmallSide) -> Physical | None:
+    return _over(node, narrow(node.input, keys, feed))
 
 
-def _aggregate(node: physical.HashAggregate, keys: Keys, feed: _SmallSide) -> Physical | None:
+def _aggregate(node: physical.HashAggregate, keys: Keys, feed: SmallSide) -> Physical | None:
     if not _read(keys) <= set(range(len(node.keys))):
         return None
-    return _over(
-        node, _narrowed(node.input, tuple(substitute(key, node.keys) for key in keys), feed)
-    )
+    return _over(node, narrow(node.input, tuple(substitute(key, node.keys) for key in keys), feed))
 
 
-def _window(node: physical.PhysicalWindow, keys: Keys, feed: _SmallSide) -> Physical | None:
+def _window(node: physical.PhysicalWindow, keys: Keys, feed: SmallSide) -> Physical | None:
     if not _read(keys) <= {key.index for key in node.keys if key.index < node.width}:
         return None
     return _same(node, keys, feed)
 
 
-def _union(node: physical.PhysicalUnion, keys: Keys, feed: _SmallSide) -> Physical | None:
-    parts = [_narrowed(part, keys, feed) for part in node.parts]
-    if not any(parts):
-        return None
-    return replace(
-        node, parts=tuple(new or old for new, old in zip(parts, node.parts, strict=True))
-    )
-
-
-def _join(node: physical.HashJoin, keys: Keys, feed: _SmallSide) -> Physical | None:
+def _join(node: physical.HashJoin, keys: Keys, feed: SmallSide) -> Physical | None:
     if node.refresh is not None:
         return None
     if node.columns is not None:
         keys = tuple(renumber(key, dict(enumerate(node.columns))) for key in keys)
     read, width = _read(keys), len(node.probe.fields)
     if node.kind in _PASSES_PROBE and read <= set(range(width)):
-        probe = _narrowed(node.probe, keys, feed)
+        probe = narrow(node.probe, keys, feed)
         return None if probe is None else replace(node, probe=probe)
     if node.kind in _PASSES_BUILD and all(index >= width for index in read):
         places = {index: index - width for index in read}
-        build = _narrowed(node.build, tuple(renumber(key, places) for key in keys), feed)
+        build = narrow(node.build, tuple(renumber(key, places) for key in keys), feed)
         return None if build is None else replace(node, build=build)
     return None
 
@@ -274,7 +263,6 @@ DYNAMIC_FILTERS.add_all(
         physical.PhysicalSort: _same,
         physical.HashAggregate: _aggregate,
         physical.PhysicalWindow: _window,
-        physical.PhysicalUnion: _union,
         physical.HashJoin: _join,
     }
 )

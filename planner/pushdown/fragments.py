@@ -28,9 +28,7 @@ from runnel.relation.nodes import (
     Project,
     Relation,
     Scan,
-    SetOperation,
     Sort,
-    Union,
     walk,
 )
 from runnel.relation.over import Window
@@ -40,17 +38,7 @@ if TYPE_CHECKING:
     from runnel.planner.environment import Pushdown
 
 FRAGMENT_INPUTS.add_classes(
-    Aggregate,
-    Expand,
-    Filter,
-    GroupLimit,
-    Join,
-    Limit,
-    Project,
-    SetOperation,
-    Sort,
-    Union,
-    Window,
+    Aggregate, Expand, Filter, GroupLimit, Join, Limit, Project, Sort, Window
 )
 
 

@@ -23,10 +23,8 @@ from runnel.relation.nodes import (
     Project,
     Relation,
     Scan,
-    SetOperation,
     Single,
     Sort,
-    Union,
     walk,
 )
 from runnel.relation.over import Window
@@ -123,7 +121,6 @@ BLOCKING.add_all(
         Aggregate: _group,
         GroupLimit: lambda node: "sort in groups",
         Join: lambda node: "join",
-        SetOperation: lambda node: "compare",
         Sort: lambda node: "sort",
         Window: lambda node: "sort for OVER",
     }
@@ -160,12 +157,6 @@ def _limit(node: Limit) -> int | None:
     return count if rows is None else rows if count is None else min(rows, count)
 
 
-def of_all_inputs(node: Relation) -> int | None:
-    """The most rows of a node that returns rows of all its inputs."""
-    known = [rows for rows in map(most_rows, node.inputs) if rows is not None]
-    return sum(known) if known else None
-
-
 def _expand(node: Expand) -> int | None:
     rows = most_rows(node.input)
     return None if rows is None else rows * len(node.projections)
@@ -196,8 +187,6 @@ MOST_ROWS.add_all(
         Aggregate: _aggregate,
         Limit: _limit,
         Join: _pairs,
-        Union: of_all_inputs,
-        SetOperation: of_all_inputs,
         Expand: _expand,
         Filter: of_input,
         GroupLimit: of_input,

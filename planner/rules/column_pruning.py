@@ -11,7 +11,7 @@ the positions {0: 0, 2: 1}.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from runnel.deadline import check_time
@@ -30,9 +30,7 @@ from runnel.relation.nodes import (
     Project,
     Relation,
     Scan,
-    SetOperation,
     Sort,
-    Union,
     Values,
 )
 from runnel.relation.over import Window
@@ -45,7 +43,7 @@ from runnel.relation.subqueries import (
 )
 
 Positions = dict[int, int]
-_Pruned = tuple[Relation, Positions]
+Pruned = tuple[Relation, Positions]
 
 
 def prune_columns(relation: Relation) -> Relation:
@@ -53,9 +51,9 @@ def prune_columns(relation: Relation) -> Relation:
     return exactly(relation, range(len(relation.fields)))
 
 
-def prune(node: Relation, needed: set[int]) -> _Pruned:
+def prune(node: Relation, needed: set[int]) -> Pruned:
     check_time()
-    pruned: _Pruned = PRUNING.rule(node)(node, needed)
+    pruned: Pruned = PRUNING.rule(node)(node, needed)
     return pruned
 
 
@@ -66,7 +64,7 @@ def exactly(node: Relation, needed: Iterable[int]) -> Relation:
     return project_columns(pruned, [positions[i] for i in requested])
 
 
-def narrow(node: Relation, needed: Iterable[int]) -> _Pruned:
+def narrow(node: Relation, needed: Iterable[int]) -> Pruned:
     """Like `prune`, but without any other columns, because the node above stores whole rows."""
     requested = sorted(needed)
     return exactly(node, requested), {index: at for at, index in enumerate(requested)}
@@ -84,7 +82,7 @@ def unchanged(count: int) -> Positions:
     return {i: i for i in range(count)}
 
 
-def _scan(node: Scan, needed: set[int]) -> _Pruned:
+def _scan(node: Scan, needed: set[int]) -> Pruned:
     kept = sorted(needed)
     places = {index: place for place, index in enumerate(kept)}
     if len(kept) == len(node.columns):
@@ -92,7 +90,7 @@ def _scan(node: Scan, needed: set[int]) -> _Pruned:
     return replace(node, columns=tuple(node.columns[i] for i in kept)), places
 
 
-def _values(node: Values, needed: set[int]) -> _Pruned:
+def _values(node: Values, needed: set[int]) -> Pruned:
     kept = sorted(needed)
     if len(kept) == len(node.columns):
         return node, unchanged(len(kept))
@@ -103,11 +101,11 @@ def _values(node: Values, needed: set[int]) -> _Pruned:
     }
 
 
-def _generate(node: Generate, needed: set[int]) -> _Pruned:
+def _generate(node: Generate, needed: set[int]) -> Pruned:
     return node, unchanged(len(node.fields))
 
 
-def _project(node: Project, needed: set[int]) -> _Pruned:
+def _project(node: Project, needed: set[int]) -> Pruned:
     kept = sorted(needed)
     expressions = [node.expressions[i] for i in kept]
     below, places = prune(node.input, columns_read(expressions))
@@ -120,22 +118,22 @@ def _project(node: Project, needed: set[int]) -> _Pruned:
     return project, {index: place for place, index in enumerate(kept)}
 
 
-def _filter(node: Filter, needed: set[int]) -> _Pruned:
+def _filter(node: Filter, needed: set[int]) -> Pruned:
     below, places = prune(node.input, needed | columns_of(node.condition))
     return replace(node, input=below, condition=renumber(node.condition, places)), places
 
 
-def _limit(node: Limit, needed: set[int]) -> _Pruned:
+def _limit(node: Limit, needed: set[int]) -> Pruned:
     below, places = prune(node.input, needed)
     return replace(node, input=below), places
 
 
-def _sort(node: Sort, needed: set[int]) -> _Pruned:
+def _sort(node: Sort, needed: set[int]) -> Pruned:
     below, places = narrow(node.input, needed | columns_read(node.own_expressions))
     return node.map_expressions(moved(places)).with_inputs((below,)), places
 
 
-def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
+def _aggregate(node: Aggregate, needed: set[int]) -> Pruned:
     count = len(node.keys)
     kept = [i for i in range(len(node.aggregates)) if count + i in needed]
     if not kept and not count and node.aggregates:
@@ -156,7 +154,7 @@ def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
     return aggregate, unchanged(count) | {count + i: count + place for place, i in enumerate(kept)}
 
 
-def _join(node: Join, needed: set[int]) -> _Pruned:
+def _join(node: Join, needed: set[int]) -> Pruned:
     width, total = len(node.left.fields), len(node.left.fields) + len(node.right.fields)
     has_mark = node.kind in MARKS
     below = needed - ({width} if has_mark else set())
@@ -192,7 +190,7 @@ def _late_sides(node: Join | AsOfJoin) -> tuple[tuple[Expression, ...], tuple[Ex
     return ((), ()) if node.late is None else (node.late.left, node.late.right)
 
 
-def _as_of_join(node: AsOfJoin, needed: set[int]) -> _Pruned:
+def _as_of_join(node: AsOfJoin, needed: set[int]) -> Pruned:
     width = len(node.left.fields)
     late_left, late_right = _late_sides(node)
     read_left, read_right = (
@@ -221,34 +219,22 @@ def _as_of_join(node: AsOfJoin, needed: set[int]) -> _Pruned:
     }
 
 
-def _union(node: Union, needed: set[int]) -> _Pruned:
-    kept = sorted(needed)
-    parts = tuple(exactly(part, kept) for part in node.parts)
-    return replace(node, parts=parts), {index: place for place, index in enumerate(kept)}
-
-
-def _set_operation(node: SetOperation, needed: set[int]) -> _Pruned:
-    everything: Sequence[int] = range(len(node.fields))
-    left, right = exactly(node.left, everything), exactly(node.right, everything)
-    return replace(node, left=left, right=right), unchanged(len(node.fields))
-
-
-def _recursion(node: Recursion, needed: set[int]) -> _Pruned:
+def _recursion(node: Recursion, needed: set[int]) -> Pruned:
     everything = range(len(node.fields))
     anchor, step = exactly(node.anchor, everything), exactly(node.step, everything)
     return replace(node, anchor=anchor, step=step), unchanged(len(everything))
 
 
-def _leaf(node: WorkingTable | CommonRows, needed: set[int]) -> _Pruned:
+def _leaf(node: WorkingTable | CommonRows, needed: set[int]) -> Pruned:
     return node, unchanged(len(node.fields))
 
 
-def _impose_order(node: ImposeOrder, needed: set[int]) -> _Pruned:
+def _impose_order(node: ImposeOrder, needed: set[int]) -> Pruned:
     below, places = prune(node.input, needed | {node.time})
     return replace(node, input=below, time=places[node.time]), places
 
 
-def _assign_windows(node: AssignWindows, needed: set[int]) -> _Pruned:
+def _assign_windows(node: AssignWindows, needed: set[int]) -> Pruned:
     width = len(node.input.fields)
     below = {i for i in needed if i < width}
     if len(below) == len(needed) and node.shape.kind in (WindowKind.TUMBLE, WindowKind.SESSION):
@@ -259,12 +245,12 @@ def _assign_windows(node: AssignWindows, needed: set[int]) -> _Pruned:
     return windows, places | {width + i: len(pruned.fields) + i for i in range(len(WINDOW_COLUMNS))}
 
 
-def _group_limit(node: GroupLimit, needed: set[int]) -> _Pruned:
+def _group_limit(node: GroupLimit, needed: set[int]) -> Pruned:
     below, places = narrow(node.input, needed | columns_read(node.own_expressions))
     return node.map_expressions(moved(places)).with_inputs((below,)), places
 
 
-def _expand(node: Expand, needed: set[int]) -> _Pruned:
+def _expand(node: Expand, needed: set[int]) -> Pruned:
     kept = sorted(needed)
     projections = [[expressions[i] for i in kept] for expressions in node.projections]
     below, places = narrow(
@@ -279,7 +265,7 @@ def _expand(node: Expand, needed: set[int]) -> _Pruned:
     return expanded, {index: place for place, index in enumerate(kept)}
 
 
-def _window(node: Window, needed: set[int]) -> _Pruned:
+def _window(node: Window, needed: set[int]) -> Pruned:
     width = len(node.input.fields)
     kept = [i for i in range(len(node.calls)) if width + i in needed]
     if not kept:
@@ -308,8 +294,6 @@ PRUNING.add_all(
         Aggregate: _aggregate,
         Join: _join,
         AsOfJoin: _as_of_join,
-        Union: _union,
-        SetOperation: _set_operation,
         Recursion: _recursion,
         WorkingTable: _leaf,
         CommonRows: _leaf,

@@ -7,8 +7,6 @@ side.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from runnel.expressions.nodes import Literal
 from runnel.planner.operators.passes import EMPTY
 from runnel.relation.nodes import (
@@ -22,7 +20,6 @@ from runnel.relation.nodes import (
     Relation,
     Single,
     Sort,
-    Union,
     Values,
     references,
     transform,
@@ -101,23 +98,6 @@ def _recursion(node: Recursion) -> Relation:
     )
 
 
-def _union(node: Union) -> Relation:
-    branches = tuple(item for item in node.parts if not is_empty(item))
-    if not branches:
-        return emptied(node)
-    if len(branches) == len(node.parts):
-        return node
-    fields = node.fields
-    if len(branches) > 1 and branches[0].fields == fields:
-        return replace(node, parts=branches)
-    rest = branches[0] if len(branches) == 1 else replace(node, parts=branches)
-    if rest.fields == fields:
-        return rest
-    return Project(
-        input=rest, expressions=references(rest.fields), names=tuple(item.name for item in fields)
-    )
-
-
 EMPTY.add_all(
     {
         Filter: _filter,
@@ -132,6 +112,5 @@ EMPTY.add_all(
         Limit: _limit,
         Aggregate: _aggregate,
         Join: _join,
-        Union: _union,
     }
 )

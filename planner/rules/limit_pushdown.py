@@ -12,7 +12,7 @@ from dataclasses import replace
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.estimates import literal_count
 from runnel.planner.operators.passes import LIMITS
-from runnel.relation.nodes import MARKS, Join, JoinKind, Limit, Project, Relation, Scan, Union
+from runnel.relation.nodes import MARKS, Join, JoinKind, Limit, Project, Relation, Scan
 
 _KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, *MARKS)
 
@@ -36,15 +36,6 @@ def _project(node: Project, limit: Limit) -> Relation:
     return replace(node, input=replace(limit, input=node.input))
 
 
-def _union(node: Union, limit: Limit) -> Relation:
-    rows = rows_needed(limit)
-    if rows is None:
-        return limit
-    return replace(
-        limit, input=replace(node, parts=tuple(limited(item, rows) for item in node.parts))
-    )
-
-
 def _join(node: Join, limit: Limit) -> Relation:
     rows = rows_needed(limit)
     if rows is None or node.kind not in _KEEPS_EVERY_LEFT_ROW:
@@ -58,7 +49,7 @@ def _scan(node: Scan, limit: Limit) -> Relation:
     return limit if found is node else replace(limit, input=found)
 
 
-LIMITS.add_all({Project: _project, Union: _union, Join: _join, Scan: _scan})
+LIMITS.add_all({Project: _project, Join: _join, Scan: _scan})
 
 
 def _with_limit(scan: Scan, rows: Expression) -> Scan:

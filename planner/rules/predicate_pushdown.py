@@ -37,10 +37,8 @@ from runnel.relation.nodes import (
     JoinKind,
     Project,
     Relation,
-    SetOperation,
     Single,
     Sort,
-    Union,
 )
 from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows, WindowKind
@@ -108,18 +106,6 @@ def _aggregate(node: Aggregate, parts: Conjuncts) -> Relation:
     moving, staying = divide(parts, lambda part: bool(count) and reads_only(part, 0, count), True)
     below = push(node.input, [substitute(part, node.keys) for part in moving])
     return retained(node if below is node.input else replace(node, input=below), staying)
-
-
-def _union(node: Union, parts: Conjuncts) -> Relation:
-    moving, staying = divide(parts, lambda part: True, True)
-    return retained(replace(node, parts=tuple(push(item, moving) for item in node.parts)), staying)
-
-
-def _set_operation(node: SetOperation, parts: Conjuncts) -> Relation:
-    moving, staying = divide(parts, lambda part: True, False)
-    return retained(
-        replace(node, left=push(node.left, moving), right=push(node.right, moving)), staying
-    )
 
 
 def _assign_windows(node: AssignWindows, parts: Conjuncts) -> Relation:
@@ -230,8 +216,6 @@ PREDICATES.add_all(
         Project: _project,
         Sort: _sort,
         Aggregate: _aggregate,
-        Union: _union,
-        SetOperation: _set_operation,
         GroupLimit: _group_limit,
         Window: _window,
         AssignWindows: _assign_windows,

@@ -24,7 +24,6 @@ from runnel.relation.nodes import (
     Project,
     Relation,
     Scan,
-    Union,
     Values,
     references,
     walk,
@@ -151,19 +150,13 @@ FINAL_ROWS.add_all(
     {
         AssignWindows: lambda node: node.shape.kind is not WindowKind.SESSION,
         Join: _join,
-        **dict.fromkeys(
-            (
-                Scan,
-                Filter,
-                Project,
-                Union,
-                Values,
-                Generate,
-                Expand,
-                ImposeOrder,
-            ),
-            lambda node: True,
-        ),
+        Scan: lambda node: True,
+        Filter: lambda node: True,
+        Project: lambda node: True,
+        Values: lambda node: True,
+        Generate: lambda node: True,
+        Expand: lambda node: True,
+        ImposeOrder: lambda node: True,
     }
 )
 

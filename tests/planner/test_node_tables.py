@@ -42,6 +42,7 @@ from runnel.planner.operators.passes import (
     STREAM_CHECKS,
     STREAM_SHARING,
     TABLE_SHARING,
+    Pass,
 )
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import recursion, stream_nodes
@@ -679,6 +680,8 @@ def test_a_rule_names_every_node(rule: Rule) -> None:
             f"entry in {where}; if there is nothing to do for it, add it to `untouched` of "
             f'Rule("{rule.purpose}") in tests/planner/test_node_tables.py, under the reason'
         )
+    if any(isinstance(site, Pass) for site in rule.sites):
+        return
     both = sorted(node.__qualname__ for node in named & untouched)
     assert not both, f"{rule.purpose}: {both} have entries in {where}: take them out of `untouched`"
 

@@ -36,8 +36,6 @@ TABLE_SHARING.add_classes(
     physical.PhysicalSort,
     physical.TopN,
     physical.PhysicalLimit,
-    physical.PhysicalUnion,
-    physical.PhysicalSetOperation,
     physical.PhysicalWindow,
     physical.PhysicalExpand,
     physical.PhysicalGroupLimit,
@@ -47,7 +45,6 @@ WORTH_SHARING.add_classes(
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
     physical.HashJoin,
-    physical.PhysicalSetOperation,
     physical.PhysicalWindow,
     physical.TopN,
 )

@@ -22,7 +22,6 @@ default NULL for outer rows without a group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from runnel.deadline import check_time
@@ -47,10 +46,8 @@ from runnel.planner.rules.decorrelation.pulled import (
     fails,
     is_outer,
     outer_indexes,
-    outer_sides,
     pair_of,
     provided,
-    same_as,
     with_inner,
     with_outer,
 )
@@ -63,7 +60,6 @@ from runnel.relation.nodes import (
     Limit,
     Project,
     Relation,
-    SetOperation,
     Sort,
     Union,
     Values,
@@ -282,45 +278,6 @@ def _varies(item: Expression) -> bool:
     return bool(columns_of(item)) or any(isinstance(leaf, OuterColumn) for leaf in walk(item))
 
 
-def _branches(
-    to: Anchoring, nodes: Iterable[Relation]
-) -> tuple[list[Relation], int, tuple[Expression, ...]]:
-    """The branches of a set operation with the outer values as further columns, the number of
-    columns before, and the conditions."""
-    pulled = [to.rows(node) for node in nodes]
-    indexes = set().union(*(outer_indexes((*item.parts, *item.columns)) for item in pulled))
-    relations: list[Relation] = []
-    outer: dict[int, OuterColumn] = {}
-    count = 0
-    for item in pulled:
-        reached = any(map(fails, item.columns))
-        anchored = to.anchor(item, indexes, reached=reached, plain=True)
-        outer |= {column.index: column for part in anchored.parts for column in outer_sides(part)}
-        values = provided(anchored.parts)
-        columns = [with_outer(column, values) for column in anchored.columns]
-        count = len(columns)
-        names = (*(f"$value{i}" for i in range(count)), *(f"$outer{i}" for i in sorted(indexes)))
-        expressions = (*columns, *(values[i] for i in sorted(indexes)))
-        relations.append(Project(input=anchored.relation, expressions=expressions, names=names))
-    columns_of_outer = references(relations[0].fields)[count:]
-    parts = tuple(
-        same_as(outer[i], at) for i, at in zip(sorted(indexes), columns_of_outer, strict=True)
-    )
-    return relations, count, parts
-
-
-def _union(to: Anchoring, node: Union) -> Pulled:
-    relations, count, parts = _branches(to, node.parts)
-    relation = replace(node, parts=tuple(relations))
-    return Pulled(relation, references(relation.fields)[:count], parts)
-
-
-def _set_operation(to: Anchoring, node: SetOperation) -> Pulled:
-    (left, right), count, parts = _branches(to, node.inputs)
-    relation = replace(node, left=left, right=right)
-    return Pulled(relation, references(relation.fields)[:count], parts)
-
-
 def _values(to: Anchoring, node: Values) -> Pulled:
     if len(node.rows) == 1:
         return Pulled(ONE_ROW, node.rows[0])
@@ -387,8 +344,6 @@ CORRELATION.add_all(
         GroupLimit: _group_limit,
         Aggregate: _aggregate,
         Join: pull_join,
-        Union: _union,
-        SetOperation: _set_operation,
         Values: _values,
         Generate: _generate,
         Window: _window,
