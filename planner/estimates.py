@@ -15,7 +15,6 @@ from runnel.planner.operators.passes import ESTIMATES
 from runnel.relation.nodes import (
     LEFT_ONLY,
     Aggregate,
-    Expand,
     Filter,
     Generate,
     Join,
@@ -83,14 +82,14 @@ def literal_count(expression: Expression | None) -> int | None:
     return None
 
 
-def _filtered(rows: int | None, condition: Expression | None) -> int | None:
+def filtered_rows(rows: int | None, condition: Expression | None) -> int | None:
     if rows is None:
         return None
     return max(1, round(rows * selectivity(condition))) if rows else 0
 
 
 def _scan(node: Scan, of: Of) -> int | None:
-    rows = None if node.is_unbounded else _filtered(node.table.row_count(), node.predicate)
+    rows = None if node.is_unbounded else filtered_rows(node.table.row_count(), node.predicate)
     if rows is not None and _finds_one_row(node):
         rows = min(rows, 1)
     if node.limit is not None:
@@ -150,11 +149,6 @@ def _limit(node: Limit, of: Of) -> int | None:
     return count if rows is None else min(rows, count)
 
 
-def _expand(node: Expand, of: Of) -> int | None:
-    rows = of(node.input)
-    return None if rows is None else rows * len(node.projections)
-
-
 def _group_limit(node: GroupLimit, of: Of) -> int | None:
     rows = of(node.input)
     return None if rows is None else max(1, rows // 4)
@@ -176,11 +170,9 @@ ESTIMATES.add_all(
         Scan: _scan,
         Values: lambda node, of: len(node.rows),
         Generate: _generate,
-        Filter: lambda node, of: _filtered(of(node.input), node.condition),
         Aggregate: _aggregate,
         Join: _join,
         Limit: _limit,
-        Expand: _expand,
         AssignWindows: _assign_windows,
         GroupLimit: _group_limit,
     }

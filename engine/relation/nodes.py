@@ -247,6 +247,8 @@ class Generate(Relation):
 class Filter(Single):
     """The rows for which `condition` (BOOLEAN) is true."""
 
+    family = "calculations"
+
     condition: Expression
 
     @property
@@ -264,6 +266,8 @@ class Project(Single):
     expressions: over the columns of the input.
     names: the names of the columns.
     """
+
+    family = "calculations"
 
     expressions: tuple[Expression, ...]
     names: tuple[str, ...]
@@ -496,6 +500,8 @@ class Expand(Single):
     names: the names of the columns.
     of_sets: whether the last column is the number of a grouping set.
     """
+
+    family = "calculations"
 
     projections: tuple[tuple[Expression, ...], ...]
     names: tuple[str, ...]

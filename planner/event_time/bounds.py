@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runnel.planner.event_time.expressions import Bounds, bound_of, least_bound
+from runnel.planner.event_time.expressions import Bounds, bound_of
 from runnel.planner.operators.passes import BOUNDS
 from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
     Aggregate,
-    Expand,
     Filter,
     Join,
     JoinKind,
     Limit,
-    Project,
     Relation,
     Scan,
     Sort,
@@ -70,23 +68,6 @@ def _window(node: Window) -> Bounds:
     from runnel.planner.event_time.over_streams import bounds_above
 
     return bounds_above(node, time_bounds(node.input))
-
-
-def _expand(node: Expand) -> Bounds:
-    """A column is bounded if it is bounded in all the rows that are made from one."""
-    below = time_bounds(node.input)
-    bounds: dict[int, TimeBound] = {}
-    for index, items in enumerate(zip(*node.projections, strict=True)):
-        found = least_bound(bound_of(item, below) for item in items)
-        if found is not None:
-            bounds[index] = found
-    return bounds
-
-
-def _project(node: Project) -> Bounds:
-    below = time_bounds(node.input)
-    found = ((index, bound_of(item, below)) for index, item in enumerate(node.expressions))
-    return {index: bound for index, bound in found if bound is not None}
 
 
 def _assign_windows(node: AssignWindows) -> Bounds:
@@ -186,12 +167,9 @@ BOUNDS.add_all(
     {
         ImposeOrder: _impose_order,
         Scan: _scan,
-        Filter: _same,
         Limit: _same,
         Window: _window,
         Sort: _sort,
-        Project: _project,
-        Expand: _expand,
         AssignWindows: _assign_windows,
         Aggregate: _aggregate,
         Join: _join,

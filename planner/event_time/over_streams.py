@@ -18,10 +18,8 @@ from runnel.planner.operators.passes import ORIGINS
 from runnel.planner.rewriting import column
 from runnel.relation.nodes import (
     Aggregate,
-    Filter,
     Join,
     Limit,
-    Project,
     Relation,
     Single,
     Sort,
@@ -204,10 +202,6 @@ def _below(node: Relation, index: int) -> tuple[Relation, Expression] | None:
     return None if rule is None else rule(node, index)
 
 
-def _project(node: Project, index: int) -> tuple[Relation, Expression]:
-    return node.input, node.expressions[index]
-
-
 def _aggregate(node: Aggregate, index: int) -> tuple[Relation, Expression] | None:
     return (node.input, node.keys[index]) if index < len(node.keys) else None
 
@@ -230,11 +224,9 @@ def from_input(node: Single, index: int) -> tuple[Relation, Expression] | None:
 
 ORIGINS.add_all(
     {
-        Project: _project,
         Aggregate: _aggregate,
         Join: _join,
         AssignWindows: _assign_windows,
-        Filter: from_input,
         Limit: from_input,
         Sort: from_input,
         Window: from_input,

@@ -90,14 +90,6 @@ def _generate(node: logical.Generate | physical.PhysicalGenerate) -> Description
     return node.function.capitalize(), {"arguments": listed(node.arguments)}
 
 
-def _filter(node: logical.Filter) -> Description:
-    return "Filter", {"where": plain(node.condition)}
-
-
-def _project(node: logical.Project) -> Description:
-    return "Project", {"columns": named(node.expressions, node.names)}
-
-
 def _join(node: logical.Join) -> Description:
     return join_title(node.kind), {
         "on": pairs(node.left_keys, node.right_keys, node.null_safe),
@@ -135,16 +127,6 @@ def _shared(node: physical.Shared) -> Description:
 
 def _spool(node: physical.Spool) -> Description:
     return "Hold", {}
-
-
-def _expand(node: logical.Expand | physical.PhysicalExpand) -> Description:
-    """Of each list only what isn't the same in all of them."""
-    differing = [
-        i for i, items in enumerate(zip(*node.projections, strict=True)) if len(set(items)) > 1
-    ]
-    lists = "; ".join(", ".join(str(items[i]) for i in differing) for items in node.projections)
-    columns = ", ".join(node.fields[i].name for i in differing)
-    return f"Expand, {len(node.projections)} times", {"columns": columns, "lists": lists}
 
 
 def _recursion(node: Recursion | physical.PhysicalRecursion) -> Description:
@@ -226,15 +208,6 @@ def _physical_values(node: physical.PhysicalValues) -> Description:
     return "Values", {"columns": ", ".join(field_names(node.fields))}
 
 
-def _calc(node: physical.Calc) -> Description:
-    columns = (
-        ""
-        if node.projections is None
-        else named(node.projections, field_names(node.fields)) or "none"
-    )
-    return "Calc", {"where": optional(node.condition), "columns": columns}
-
-
 def _top(node: physical.TopN) -> Description:
     return "Top", {
         "count": plain(node.count),
@@ -253,8 +226,6 @@ EXPLAIN.add_all(
         logical.Scan: _scan,
         logical.Values: _values,
         logical.Generate: _generate,
-        logical.Filter: _filter,
-        logical.Project: _project,
         logical.Aggregate: aggregate,
         logical.Join: _join,
         logical.Sort: sort,
@@ -272,14 +243,11 @@ EXPLAIN.add_all(
         physical.NarrowedFragment: _narrowed,
         physical.PhysicalValues: _physical_values,
         physical.PhysicalGenerate: _generate,
-        physical.Calc: _calc,
         physical.HashAggregate: aggregate,
         physical.HashJoin: _hash_join,
         physical.PhysicalSort: sort,
         physical.TopN: _top,
         physical.PhysicalLimit: _limit,
-        logical.Expand: _expand,
-        physical.PhysicalExpand: _expand,
         Window: window,
         physical.PhysicalWindow: window,
         physical.PhysicalGroupLimit: _group_limit,

@@ -17,7 +17,6 @@ from runnel.errors import internal
 from runnel.expressions.nodes import Expression
 from runnel.planner.explain import state as _state  # noqa: F401
 from runnel.planner.identity.expressions import (
-    named_texts,
     outer_text,
     outer_texts,
     span_text,
@@ -95,17 +94,17 @@ def types_text(fields: Iterable[Field]) -> str:
     return ", ".join(type_spelling(field.type) for field in fields)
 
 
-def _optional(item: Expression | None) -> str:
+def optional_text(item: Expression | None) -> str:
     return "" if item is None else outer_text(item)
 
 
-def _names(fields: Iterable[Field]) -> str:
+def names_text(fields: Iterable[Field]) -> str:
     return ", ".join(field.name for field in fields)
 
 
 def _chosen(node: Any) -> str:
     """The columns of a node that may leave some out."""
-    return "" if node.columns is None else _names(node.fields) or "none"
+    return "" if node.columns is None else names_text(node.fields) or "none"
 
 
 def _pairs(
@@ -217,7 +216,7 @@ def _stream_join(node: physical_streams.IntervalJoin | physical_streams.WindowJo
     return f"{_JOINS[node.kind]} of streams{complete}", {
         "on": _pairs(node.left_keys, node.right_keys, node.null_safe),
         "times": "" if link is None else _link(link, node.left.fields, node.right.fields),
-        "where": _optional(node.condition),
+        "where": optional_text(node.condition),
         "columns": _chosen(node),
     } | _late(*node.late)
 
@@ -252,7 +251,7 @@ def _hash_join(node: physical.HashJoin) -> Identity:
     divided = ", divided by key" if node.is_partitioned else _refreshed(node.refresh)
     return f"{_JOINS[node.kind]}{how}", {
         "on": _pairs(node.probe_keys, node.build_keys, node.null_safe),
-        "where": _optional(node.condition),
+        "where": optional_text(node.condition),
         "build": f"second input{divided}",
         "columns": _chosen(node),
     }
@@ -290,25 +289,6 @@ def _late_filter(node: physical_streams.LateFilter) -> Identity:
     } | _late(node.late)
 
 
-def _calc(node: physical.Calc) -> Identity:
-    names = [field.name for field in node.fields]
-    columns = "" if node.projections is None else named_texts(node.projections, names) or "none"
-    return "Calc", {"where": _optional(node.condition), "columns": columns}
-
-
-def _expand(node: physical.PhysicalExpand) -> Identity:
-    differing = [
-        place
-        for place, items in enumerate(zip(*node.projections, strict=True))
-        if len(set(items)) > 1
-    ]
-    lists = "; ".join(
-        ", ".join(text(items[place]) for place in differing) for items in node.projections
-    )
-    columns = _names(node.fields[place] for place in differing)
-    return f"Expand, {len(node.projections)} times", {"columns": columns, "lists": lists}
-
-
 def _fragment(node: physical.PhysicalFragment) -> Identity:
     source = node.source
     told = {"chosen for": source.reason, "differs": source.differs, "stopped by": node.stopped}
@@ -335,8 +315,6 @@ def _yes(value: bool) -> str:
 
 IDENTITY.add_all(
     {
-        physical.Calc: _calc,
-        physical.PhysicalExpand: _expand,
         physical.PhysicalFragment: _fragment,
         physical.PhysicalGenerate: lambda node: (
             node.function.capitalize(),
@@ -347,8 +325,8 @@ IDENTITY.add_all(
             {
                 "of": outer_texts(node.keys),
                 "by": outer_texts(node.order),
-                "count": _optional(node.count),
-                "offset": _optional(node.offset),
+                "count": optional_text(node.count),
+                "offset": optional_text(node.offset),
             },
         ),
         physical.HashAggregate: _aggregate,
@@ -356,7 +334,7 @@ IDENTITY.add_all(
         physical.Spool: lambda node: ("Hold", {}),
         physical.PhysicalLimit: lambda node: (
             "Limit",
-            {"count": _optional(node.count), "offset": _optional(node.offset)},
+            {"count": optional_text(node.count), "offset": optional_text(node.offset)},
         ),
         physical.NarrowedFragment: _narrowed,
         physical.PhysicalRecursion: lambda node: (
@@ -368,11 +346,11 @@ IDENTITY.add_all(
             "Top",
             {
                 "count": outer_text(node.count),
-                "offset": _optional(node.offset),
+                "offset": optional_text(node.offset),
                 "by": outer_texts(node.keys),
             },
         ),
-        physical.PhysicalValues: lambda node: ("Values", {"columns": _names(node.fields)}),
+        physical.PhysicalValues: lambda node: ("Values", {"columns": names_text(node.fields)}),
         physical.PhysicalWindow: _window,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
         physical_streams.PhysicalAssignWindows: _assign_windows,

@@ -8,7 +8,6 @@ too.
 from __future__ import annotations
 
 from runnel.columns.type_records import type_spelling
-from runnel.expressions.nodes import Column
 from runnel.planner.operators.passes import STATE_COLUMNS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
@@ -56,13 +55,6 @@ def of_input(node: physical.SingleInput, index: int) -> Side:
     return "", node.input, index
 
 
-def _calc(node: physical.Calc, index: int) -> Side | None:
-    if node.projections is None:
-        return "", node.input, index
-    item = node.projections[index]
-    return ("", node.input, item.index) if isinstance(item, Column) else None
-
-
 def _shared(node: physical.Shared, index: int) -> Side:
     return "", node.shared, index
 
@@ -100,7 +92,6 @@ STATE_COLUMNS.add_all(
         physical_streams.PhysicalImposeOrder: of_input,
         physical_streams.EventTimeSort: of_input,
         physical.Spool: of_input,
-        physical.Calc: _calc,
         physical.Shared: _shared,
         physical_streams.IntervalJoin: _of_streams,
         physical_streams.WindowJoin: _of_streams,

@@ -22,9 +22,7 @@ from runnel.dag import DAG, between
 from runnel.planner.lower.dag_builder import (
     ACCUMULATE,
     AGGREGATE,
-    CALC,
     COMBINE,
-    EXPAND,
     FRAGMENT,
     HOLD,
     IMPOSE_ORDER,
@@ -172,15 +170,6 @@ def _generate(to: Lowering, node: physical.PhysicalGenerate) -> VertexOutput:
 
     names = column_names(node.fields)
     return to.source(node.function, generate(node.function, node.arguments, names), names)
-
-
-def _calc(to: Lowering, node: physical.Calc) -> VertexOutput:
-    from runnel.processors.calc import calc
-
-    rows = to.lower(node.input)
-    names = column_names(node.fields)
-    supplier = calc(node.condition, node.projections, names)
-    return to.follow(rows, CALC, supplier, to.beside(rows), names)
 
 
 def _aggregate(to: Lowering, node: physical.HashAggregate) -> VertexOutput:
@@ -340,14 +329,6 @@ def _limit(to: Lowering, node: physical.PhysicalLimit) -> VertexOutput:
     return to.follow(rows, LIMIT, limit(node.count, node.offset), 1)
 
 
-def _expand(to: Lowering, node: physical.PhysicalExpand) -> VertexOutput:
-    from runnel.processors.expand import expand
-
-    rows = to.lower(node.input)
-    names = column_names(node.fields)
-    return to.follow(rows, EXPAND, expand(node.projections, names), to.beside(rows), names)
-
-
 def _window(to: Lowering, node: physical.PhysicalWindow) -> VertexOutput:
     from runnel.processors.over.window import window
 
@@ -416,7 +397,6 @@ LOWERING.add_all(
         physical_streams.SessionRows: _session_rows,
         physical.PhysicalValues: _values,
         physical.PhysicalGenerate: _generate,
-        physical.Calc: _calc,
         physical.HashAggregate: _aggregate,
         physical_streams.EventTimeAggregate: _stream_aggregate,
         physical_streams.FramedAggregate: _stream_aggregate,
@@ -431,7 +411,6 @@ LOWERING.add_all(
         physical_streams.LateFilter: _late_filter,
         physical.TopN: _top,
         physical.PhysicalLimit: _limit,
-        physical.PhysicalExpand: _expand,
         physical.PhysicalWindow: _window,
         physical_streams.EventTimeWindow: _event_time_window,
         physical.PhysicalRecursion: _recursion,

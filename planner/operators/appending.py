@@ -121,3 +121,10 @@ def origin_in_input(node: Single, index: int) -> tuple[Relation, Expression] | N
     """For origins of columns: the columns of the input come first."""
     fields = node.input.fields
     return (node.input, column(fields, index)) if index < len(fields) else None
+
+
+def most_rows_of_input(node: Single) -> int | None:
+    """For the most rows of a node: no more than its input has."""
+    from runnel.planner.pushdown.memory_need import most_rows
+
+    return most_rows(node.input)

@@ -9,12 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from runnel.planner.operators.passes import (
-    DYNAMIC_FILTERS,
     LATE_ROWS,
     LOWERING,
     READS_ALL,
     STAGES,
-    STATE_COLUMNS,
     STATE_FORMS,
     STATE_TEXTS,
     STREAM_SHARING,
@@ -60,10 +58,8 @@ def row_by_row(
         node_class,
         STATE_TEXTS,
         STATE_FORMS,
-        STATE_COLUMNS,
         WORTH_SHARING,
         READS_ALL,
-        DYNAMIC_FILTERS,
     )
 
 

@@ -11,10 +11,13 @@ from runnel.planner.estimates import estimate
 from runnel.planner.operators.appending import appends_columns
 from runnel.planner.operators.passes import (
     CHOICES,
+    DYNAMIC_FILTERS,
     ESTIMATES,
     EXPLAIN,
     IDENTITY,
     NARROWABLE,
+    STATE_COLUMNS,
+    by_default,
 )
 from runnel.planner.operators.row_by_row import row_by_row
 from runnel.planner.physical.choose import choose
@@ -151,3 +154,4 @@ def _series(node: PhysicalSeries) -> ProcessorFactory:
 
 row_by_row(PhysicalUnnest, "unnest", _unnest)
 row_by_row(PhysicalSeries, "series", _series)
+by_default((PhysicalUnnest, PhysicalSeries), DYNAMIC_FILTERS, STATE_COLUMNS)

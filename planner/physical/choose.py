@@ -135,25 +135,7 @@ def _advice(predicate: Expression | None) -> Expression | None:
     )
 
 
-def _calc(node: Relation, snapshot: Snapshot) -> Physical:
-    projections = None
-    below = node
-    if isinstance(below, logical.Project):
-        projections = below.expressions
-        below = below.input
-    parts: list[Expression] = []
-    while isinstance(below, logical.Filter):
-        parts = conjuncts(below.condition) + parts
-        below = below.input
-    chosen = choose(below, snapshot)
-    if isinstance(below, Window) and isinstance(chosen, physical.PhysicalWindow) and parts:
-        from runnel.planner.physical.rank_limits import most_rows
-
-        chosen = replace(chosen, most=most_rows(parts, below))
-    return _fused(chosen, conjunction(parts), projections, node)
-
-
-def _fused(
+def fuse(
     below: Physical,
     condition: Expression | None,
     projections: tuple[Expression, ...] | None,
@@ -395,7 +377,7 @@ def _ordered(node: logical.Sort, snapshot: Snapshot) -> physical.SourceScan | No
     lookup = choose_index(below, snapshot, requested) if len(requested) == len(order) else None
     if lookup is None or not lookup.ordered:
         return None
-    fused = _fused(_source(below, lookup), conjunction(parts), projections, node.input)
+    fused = fuse(_source(below, lookup), conjunction(parts), projections, node.input)
     return fused if isinstance(fused, physical.SourceScan) else None
 
 
@@ -406,13 +388,6 @@ def _order_column(
     if not isinstance(expression, Column) or key.nulls_first is key.descending:
         return None
     return IndexOrderColumn(scan.columns[expression.index], key.descending)
-
-
-def _expand(node: logical.Expand, snapshot: Snapshot) -> Physical:
-    fields, rows, below = node.fields, estimate(node), choose(node.input, snapshot)
-    return physical.PhysicalExpand(
-        fields=fields, rows=rows, input=below, projections=node.projections, of_sets=node.of_sets
-    )
 
 
 def _window(node: Window, snapshot: Snapshot) -> Physical:
@@ -443,7 +418,7 @@ def _one_window(
             input=below, expressions=(*logical.references(below.fields), shared[0]), names=names
         )
         if chosen is not None:
-            chosen = _fused(chosen, None, below.expressions, below)
+            chosen = fuse(chosen, None, below.expressions, below)
         keys = (Column(index=width, name="$partition", type=shared[0].type),)
         calls = tuple(_partitioned(call, shared[0], keys[0]) for call in calls)
     chosen = choose(below, snapshot) if chosen is None else chosen
@@ -489,8 +464,6 @@ CHOICES.add_all(
     {
         Fragment: _fragment,
         logical.Scan: _scan,
-        logical.Filter: _calc,
-        logical.Project: _calc,
         logical.Values: _values,
         logical.Generate: _generate,
         logical.Aggregate: _aggregate,
@@ -498,7 +471,6 @@ CHOICES.add_all(
         AsOfJoin: _as_of_join,
         logical.Sort: _sort,
         logical.Limit: _limit,
-        logical.Expand: _expand,
         Window: _window,
         Recursion: _recursion,
         WorkingTable: lambda node, _: physical.PhysicalWorkingTable(

@@ -112,8 +112,6 @@ LATE_ROWS.add_all(
     {
         physical_streams.SessionRows: _session_rows,
         physical.HashJoin: _hash_join,
-        physical.Calc: of_input,
-        physical.PhysicalExpand: of_input,
         physical_streams.LookupJoin: of_input,
     }
 )

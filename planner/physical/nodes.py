@@ -186,6 +186,8 @@ class PhysicalGenerate(Physical):
 class Calc(SingleInput):
     """The rows for which `condition` is true (None: all), as `projections` (None: as they are)."""
 
+    family = "calculations"
+
     condition: Expression | None = None
     projections: tuple[Expression, ...] | None = None
 
@@ -290,6 +292,8 @@ class PhysicalSetOperation(TwoInputs):
 @frozen(kw_only=True)
 class PhysicalExpand(SingleInput):
     """Each row, repeated for each list of `projections`; `of_sets` is as in the relational node."""
+
+    family = "calculations"
 
     projections: tuple[tuple[Expression, ...], ...]
     of_sets: bool = False

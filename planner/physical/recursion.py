@@ -89,12 +89,6 @@ def schema_of(node: physical.PhysicalRecursion) -> pa.Schema:
     )
 
 
-def _calc(node: physical.Calc) -> StageDefinition:
-    from runnel.processors.calc import calc
-
-    return StageDefinition(calc(node.condition, node.projections, column_names(node.fields)))
-
-
 def _join(node: physical.HashJoin) -> StageDefinition:
     from runnel.processors.joins.join import JoinShape, join
 
@@ -108,12 +102,6 @@ def _join(node: physical.HashJoin) -> StageDefinition:
     )
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
     return StageDefinition(join(shape, keys, fields, column_names(node.fields)))
-
-
-def _expand(node: physical.PhysicalExpand) -> StageDefinition:
-    from runnel.processors.expand import expand
-
-    return StageDefinition(expand(node.projections, column_names(node.fields)))
 
 
 def _distinct(node: physical.HashAggregate) -> StageDefinition:
@@ -180,9 +168,7 @@ def _window(node: physical.PhysicalWindow) -> StageDefinition:
 
 STAGES.add_all(
     {
-        physical.Calc: _calc,
         physical.HashJoin: _join,
-        physical.PhysicalExpand: _expand,
         physical.HashAggregate: _distinct,
         physical.PhysicalSort: _sort,
         physical.TopN: _top,

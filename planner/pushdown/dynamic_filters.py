@@ -207,24 +207,20 @@ def _scan(node: physical.SourceScan, keys: Keys, feed: SmallSide) -> Physical | 
     )
 
 
-def _calc(node: physical.Calc, keys: Keys, feed: SmallSide) -> Physical | None:
-    if node.projections is not None:
-        keys = tuple(substitute(key, node.projections) for key in keys)
-    return _over(node, narrow(node.input, keys, feed))
-
-
-def _over(node: physical.SingleInput, below: Physical | None) -> Physical | None:
+def over_input(node: physical.SingleInput, below: Physical | None) -> Physical | None:
     return None if below is None else replace(node, input=below)
 
 
 def _same(node: physical.SingleInput, keys: Keys, feed: SmallSide) -> Physical | None:
-    return _over(node, narrow(node.input, keys, feed))
+    return over_input(node, narrow(node.input, keys, feed))
 
 
 def _aggregate(node: physical.HashAggregate, keys: Keys, feed: SmallSide) -> Physical | None:
     if not _read(keys) <= set(range(len(node.keys))):
         return None
-    return _over(node, narrow(node.input, tuple(substitute(key, node.keys) for key in keys), feed))
+    return over_input(
+        node, narrow(node.input, tuple(substitute(key, node.keys) for key in keys), feed)
+    )
 
 
 def _window(node: physical.PhysicalWindow, keys: Keys, feed: SmallSide) -> Physical | None:
@@ -259,7 +255,6 @@ DYNAMIC_FILTERS.add_all(
         physical.PhysicalFragment: _fragment,
         physical.NarrowedFragment: _fragment,
         physical.SourceScan: _scan,
-        physical.Calc: _calc,
         physical.PhysicalSort: _same,
         physical.HashAggregate: _aggregate,
         physical.PhysicalWindow: _window,

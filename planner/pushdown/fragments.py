@@ -21,7 +21,6 @@ from runnel.planner.pushdown.memory_need import too_large
 from runnel.planner.rules.group_reduction import reduce_groups
 from runnel.relation.nodes import (
     Aggregate,
-    Expand,
     Filter,
     Join,
     Limit,
@@ -37,9 +36,7 @@ from runnel.relation.subqueries import GroupLimit
 if TYPE_CHECKING:
     from runnel.planner.environment import Pushdown
 
-FRAGMENT_INPUTS.add_classes(
-    Aggregate, Expand, Filter, GroupLimit, Join, Limit, Project, Sort, Window
-)
+FRAGMENT_INPUTS.add_classes(Aggregate, GroupLimit, Join, Limit, Sort, Window)
 
 
 def with_fragments(

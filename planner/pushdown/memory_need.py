@@ -15,7 +15,6 @@ from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
     Aggregate,
-    Expand,
     Filter,
     Join,
     JoinKind,
@@ -157,11 +156,6 @@ def _limit(node: Limit) -> int | None:
     return count if rows is None else rows if count is None else min(rows, count)
 
 
-def _expand(node: Expand) -> int | None:
-    rows = most_rows(node.input)
-    return None if rows is None else rows * len(node.projections)
-
-
 def of_input(node: Single) -> int | None:
     """The most rows of a node that has no more rows than its input."""
     return most_rows(node.input)
@@ -187,10 +181,7 @@ MOST_ROWS.add_all(
         Aggregate: _aggregate,
         Limit: _limit,
         Join: _pairs,
-        Expand: _expand,
-        Filter: of_input,
         GroupLimit: of_input,
-        Project: of_input,
         Sort: of_input,
         Window: of_input,
     }

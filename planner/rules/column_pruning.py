@@ -22,12 +22,9 @@ from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
     Aggregate,
-    Expand,
-    Filter,
     Generate,
     Join,
     Limit,
-    Project,
     Relation,
     Scan,
     Sort,
@@ -103,24 +100,6 @@ def _values(node: Values, needed: set[int]) -> Pruned:
 
 def _generate(node: Generate, needed: set[int]) -> Pruned:
     return node, unchanged(len(node.fields))
-
-
-def _project(node: Project, needed: set[int]) -> Pruned:
-    kept = sorted(needed)
-    expressions = [node.expressions[i] for i in kept]
-    below, places = prune(node.input, columns_read(expressions))
-    project = replace(
-        node,
-        input=below,
-        expressions=tuple(map(moved(places), expressions)),
-        names=tuple(node.names[i] for i in kept),
-    )
-    return project, {index: place for place, index in enumerate(kept)}
-
-
-def _filter(node: Filter, needed: set[int]) -> Pruned:
-    below, places = prune(node.input, needed | columns_of(node.condition))
-    return replace(node, input=below, condition=renumber(node.condition, places)), places
 
 
 def _limit(node: Limit, needed: set[int]) -> Pruned:
@@ -250,21 +229,6 @@ def _group_limit(node: GroupLimit, needed: set[int]) -> Pruned:
     return node.map_expressions(moved(places)).with_inputs((below,)), places
 
 
-def _expand(node: Expand, needed: set[int]) -> Pruned:
-    kept = sorted(needed)
-    projections = [[expressions[i] for i in kept] for expressions in node.projections]
-    below, places = narrow(
-        node.input, columns_read(item for expressions in projections for item in expressions)
-    )
-    expanded = replace(
-        node,
-        input=below,
-        projections=tuple(tuple(map(moved(places), expressions)) for expressions in projections),
-        names=tuple(node.names[i] for i in kept),
-    )
-    return expanded, {index: place for place, index in enumerate(kept)}
-
-
 def _window(node: Window, needed: set[int]) -> Pruned:
     width = len(node.input.fields)
     kept = [i for i in range(len(node.calls)) if width + i in needed]
@@ -287,8 +251,6 @@ PRUNING.add_all(
         Scan: _scan,
         Values: _values,
         Generate: _generate,
-        Project: _project,
-        Filter: _filter,
         Limit: _limit,
         Sort: _sort,
         Aggregate: _aggregate,
@@ -300,7 +262,6 @@ PRUNING.add_all(
         GroupLimit: _group_limit,
         ImposeOrder: _impose_order,
         AssignWindows: _assign_windows,
-        Expand: _expand,
         Window: _window,
     }
 )

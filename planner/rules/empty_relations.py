@@ -11,12 +11,9 @@ from runnel.expressions.nodes import Literal
 from runnel.planner.operators.passes import EMPTY
 from runnel.relation.nodes import (
     Aggregate,
-    Expand,
-    Filter,
     Join,
     JoinKind,
     Limit,
-    Project,
     Relation,
     Single,
     Sort,
@@ -48,11 +45,6 @@ def emptied(node: Relation) -> Relation:
 def _prune(node: Relation) -> Relation:
     rule = EMPTY.find(node)
     return node if rule is None else rule(node)
-
-
-def _filter(node: Filter) -> Relation:
-    is_false = isinstance(node.condition, Literal) and node.condition.value is not True
-    return emptied(node) if is_false or is_empty(node.input) else node
 
 
 def empty_if_input_is(node: Single) -> Relation:
@@ -100,10 +92,7 @@ def _recursion(node: Recursion) -> Relation:
 
 EMPTY.add_all(
     {
-        Filter: _filter,
-        Project: empty_if_input_is,
         Sort: empty_if_input_is,
-        Expand: empty_if_input_is,
         Window: empty_if_input_is,
         AssignWindows: empty_if_input_is,
         ImposeOrder: empty_if_input_is,

@@ -32,10 +32,6 @@ def _push(node: Limit) -> Relation:
     return node if rule is None else rule(node.input, node)
 
 
-def _project(node: Project, limit: Limit) -> Relation:
-    return replace(node, input=replace(limit, input=node.input))
-
-
 def _join(node: Join, limit: Limit) -> Relation:
     rows = rows_needed(limit)
     if rows is None or node.kind not in _KEEPS_EVERY_LEFT_ROW:
@@ -49,7 +45,7 @@ def _scan(node: Scan, limit: Limit) -> Relation:
     return limit if found is node else replace(limit, input=found)
 
 
-LIMITS.add_all({Project: _project, Join: _join, Scan: _scan})
+LIMITS.add_all({Join: _join, Scan: _scan})
 
 
 def _with_limit(scan: Scan, rows: Expression) -> Scan:

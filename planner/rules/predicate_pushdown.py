@@ -35,7 +35,6 @@ from runnel.relation.nodes import (
     Filter,
     Join,
     JoinKind,
-    Project,
     Relation,
     Single,
     Sort,
@@ -82,17 +81,6 @@ def retained(node: Relation, parts: Sequence[Expression]) -> Relation:
 def pushed(node: Single, moving: Conjuncts, staying: Conjuncts) -> Relation:
     """A node with one input, with the moving conjuncts in its input and the staying ones above."""
     below = push(node.input, moving)
-    return retained(node if below is node.input else replace(node, input=below), staying)
-
-
-def _filter(node: Filter, parts: Conjuncts) -> Relation:
-    return push(node.input, conjuncts(node.condition) + parts)
-
-
-def _project(node: Project, parts: Conjuncts) -> Relation:
-    volatile = {i for i, item in enumerate(node.expressions) if is_volatile(item)}
-    moving, staying = divide(parts, lambda part: not columns_of(part) & volatile, True)
-    below = push(node.input, [substitute(part, node.expressions) for part in moving])
     return retained(node if below is node.input else replace(node, input=below), staying)
 
 
@@ -212,8 +200,6 @@ def _is_right(part: Expression, width: int) -> bool:
 
 PREDICATES.add_all(
     {
-        Filter: _filter,
-        Project: _project,
         Sort: _sort,
         Aggregate: _aggregate,
         GroupLimit: _group_limit,

@@ -15,7 +15,6 @@ from runnel.planner.operators.passes import FINAL_ROWS
 from runnel.relation.nodes import (
     LEFT_ONLY,
     Aggregate,
-    Expand,
     Filter,
     Generate,
     Join,
@@ -151,11 +150,8 @@ FINAL_ROWS.add_all(
         AssignWindows: lambda node: node.shape.kind is not WindowKind.SESSION,
         Join: _join,
         Scan: lambda node: True,
-        Filter: lambda node: True,
-        Project: lambda node: True,
         Values: lambda node: True,
         Generate: lambda node: True,
-        Expand: lambda node: True,
         ImposeOrder: lambda node: True,
     }
 )

@@ -29,7 +29,6 @@ from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation.streams import TimeBound
 
 STREAM_SHARING.add_classes(
-    physical.Calc,
     physical_streams.PhysicalImposeOrder,
     physical_streams.PhysicalAssignWindows,
     physical_streams.SessionRows,
@@ -37,7 +36,6 @@ STREAM_SHARING.add_classes(
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
     physical_streams.EventTimeWindow,
-    physical.PhysicalExpand,
 )
 
 

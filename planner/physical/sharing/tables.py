@@ -27,7 +27,6 @@ TABLE_SHARING.add_classes(
     physical.IndexScan,
     physical.PhysicalValues,
     physical.PhysicalGenerate,
-    physical.Calc,
     physical_streams.PhysicalAssignWindows,
     physical.HashAggregate,
     physical_streams.FramedAggregate,
@@ -37,7 +36,6 @@ TABLE_SHARING.add_classes(
     physical.TopN,
     physical.PhysicalLimit,
     physical.PhysicalWindow,
-    physical.PhysicalExpand,
     physical.PhysicalGroupLimit,
 )
 WORTH_SHARING.add_classes(

@@ -33,19 +33,16 @@ from runnel.expressions.nodes import (
     Literal,
     SortKey,
     columns_of,
-    conjuncts,
     walk,
 )
 from runnel.planner.operators.passes import CORRELATION
-from runnel.planner.rewriting import conjunction, is_trivial, substitute
+from runnel.planner.rewriting import is_trivial, substitute
 from runnel.planner.rules.decorrelation.anchoring import Anchoring
 from runnel.planner.rules.decorrelation.correlated_joins import pull_join
 from runnel.planner.rules.decorrelation.pulled import (
     Pulled,
     as_it_is,
-    fails,
     is_outer,
-    outer_indexes,
     pair_of,
     provided,
     with_inner,
@@ -53,8 +50,6 @@ from runnel.planner.rules.decorrelation.pulled import (
 )
 from runnel.relation.nodes import (
     Aggregate,
-    Expand,
-    Filter,
     Generate,
     Join,
     Limit,
@@ -121,31 +116,7 @@ def _refused(node: Relation) -> NotSupportedError:
     )
 
 
-def _filter(to: Anchoring, node: Filter) -> Pulled:
-    """A conjunct that can fail after a correlated one moves up with it."""
-    below = to.rows(node.input)
-    parts, staying = list(below.parts), []
-    for part in conjuncts(node.condition):
-        moved = substitute(part, below.columns)
-        if outer_indexes([moved]) or (parts and not below.is_reached and fails(moved)):
-            parts.append(moved)
-        else:
-            staying.append(moved)
-    condition = conjunction(staying)
-    relation = (
-        below.relation
-        if condition is None
-        else replace(node, input=below.relation, condition=condition)
-    )
-    is_reached = below.is_reached and len(parts) == len(below.parts)
-    return Pulled(relation, below.columns, tuple(parts), None, is_reached)
-
-
-def _project(to: Anchoring, node: Project) -> Pulled:
-    return _projected(to, to.pull(node.input), node)
-
-
-def _projected(to: Anchoring, below: Pulled, node: Project) -> Pulled:
+def project_pulled(to: Anchoring, below: Pulled, node: Project) -> Pulled:
     uses = [
         leaf.index for item in node.expressions for leaf in walk(item) if isinstance(leaf, Column)
     ]
@@ -180,7 +151,7 @@ def _limit(to: Anchoring, node: Limit) -> Pulled:
     if pulled.defaults is None or not keeps_a_row(node):
         pulled = _limited(to, to.complete(pulled), node, order)
     for projection in reversed(projections):
-        pulled = _projected(to, pulled, projection)
+        pulled = project_pulled(to, pulled, projection)
     return pulled
 
 
@@ -321,24 +292,8 @@ def _assign_windows(to: Anchoring, node: AssignWindows) -> Pulled:
     return replace(below, relation=windows, columns=(*below.columns, *added))
 
 
-def _expand(to: Anchoring, node: Expand) -> Pulled:
-    below, moved = to.input_of(node)
-    count = len(node.names)
-    passed = [pair[1] for pair in map(pair_of, below.parts) if pair is not None]
-    projections = tuple((*(moved(item) for item in listed), *passed) for listed in node.projections)
-    names = (*node.names, *(f"$outer{i}" for i in range(len(passed))))
-    relation = replace(node, input=below.relation, projections=projections, names=names)
-    positions = iter(references(relation.fields)[count:])
-    parts = tuple(
-        part if pair_of(part) is None else with_inner(part, next(positions)) for part in below.parts
-    )
-    return Pulled(relation, references(relation.fields)[:count], parts, None, below.is_reached)
-
-
 CORRELATION.add_all(
     {
-        Filter: _filter,
-        Project: _project,
         Sort: _sort,
         Limit: _limit,
         GroupLimit: _group_limit,
@@ -348,6 +303,5 @@ CORRELATION.add_all(
         Generate: _generate,
         Window: _window,
         AssignWindows: _assign_windows,
-        Expand: _expand,
     }
 )

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from runnel.expressions.nodes import Column, Expression, Literal, conjuncts
 from runnel.planner.operators.passes import GRAFTING
-from runnel.planner.rewriting import conjunction, is_trivial, substitute
+from runnel.planner.rewriting import conjunction, substitute
 from runnel.planner.rules.decorrelation.correlation import Unnesting, is_correlated
 from runnel.planner.rules.decorrelation.pulled import (
     joined,
@@ -23,7 +23,6 @@ from runnel.planner.rules.decorrelation.pulled import (
 )
 from runnel.relation.nodes import (
     Expand,
-    Field,
     Filter,
     Generate,
     Join,
@@ -153,23 +152,6 @@ def _generate(node: Generate, left: Relation) -> Grafted | None:
     return moved, [references(moved.fields)[-1]]
 
 
-def _project(node: Project, left: Relation) -> Grafted | None:
-    below = grafted(left, node.input)
-    if below is None:
-        return None
-    relation, columns = _settled(*below)
-    return relation, [over_left(item, left, columns) for item in node.expressions]
-
-
-def _filter(node: Filter, left: Relation) -> Grafted | None:
-    below = grafted(left, node.input)
-    if below is None:
-        return None
-    relation, columns = below
-    condition = over_left(node.condition, left, columns)
-    return Filter(input=relation, condition=condition, position=node.position), columns
-
-
 def _values(node: Values, left: Relation) -> Grafted | None:
     """Each left row, repeated for each of the literal rows."""
     rows = [[over_left(item, left, ()) for item in row] for row in node.rows]
@@ -184,17 +166,6 @@ def _values(node: Values, left: Relation) -> Grafted | None:
         position=node.position,
     )
     return expanded, list(references(expanded.fields)[len(columns) :])
-
-
-def _settled(relation: Relation, columns: list[Expression]) -> Grafted:
-    """The same with all columns computed in the relation, so that each can be used more than
-    once."""
-    if all(map(is_trivial, columns)):
-        return relation, columns
-    fields: tuple[Field, ...] = relation.fields
-    names = (*(item.name for item in fields), *(f"$value{i}" for i in range(len(columns))))
-    project = Project(input=relation, expressions=(*references(fields), *columns), names=names)
-    return project, list(references(project.fields)[len(fields) :])
 
 
 def over_left(expression: Expression, left: Relation, columns: Sequence[Expression]) -> Expression:
@@ -227,11 +198,4 @@ def _grafted_outer(left: Relation, node: Relation) -> Grafted | None:
     return replace(found[0], outer=True), found[1]
 
 
-GRAFTING.add_all(
-    {
-        Values: _values,
-        Generate: _generate,
-        Project: _project,
-        Filter: _filter,
-    }
-)
+GRAFTING.add_all({Values: _values, Generate: _generate})

@@ -69,11 +69,7 @@ def _unsupported(node: Relation) -> NotSupportedError:
     )
 
 
-def _filter(node: Filter, rewrite: Rewrite) -> Relation:
-    return _filtered(node.input, conjuncts(node.condition), len(node.fields), rewrite)
-
-
-def _filtered(
+def filter_with_subqueries(
     relation: Relation, parts: list[Expression], width: int, rewrite: Rewrite
 ) -> Relation:
     """The rows for which all predicates are true, some of which contain subqueries; the result has
@@ -124,7 +120,7 @@ def _as_join(relation: Relation, part: Expression, rewrite: Rewrite) -> Relation
     return None
 
 
-def _project(node: Project, rewrite: Rewrite) -> Relation:
+def project_with_subqueries(node: Project, rewrite: Rewrite) -> Relation:
     hoisting = Hoisting(node.input, rewrite)
     expressions = tuple(hoisting.rewrite(item) for item in node.expressions)
     return replace(node, input=hoisting.relation, expressions=expressions)
@@ -152,7 +148,7 @@ def _values(node: Values, rewrite: Rewrite) -> Relation:
         one: Relation = Values(rows=((),), columns=(), position=node.position)
         names = tuple(item.name for item in node.columns)
         project = Project(input=one, expressions=row, names=names, position=node.position)
-        parts.append(_project(project, rewrite))
+        parts.append(project_with_subqueries(project, rewrite))
     return parts[0] if len(parts) == 1 else Union(parts=tuple(parts), position=node.position)
 
 
@@ -164,7 +160,7 @@ def _join(node: Join, rewrite: Rewrite) -> Relation:
     parts = conjuncts(node.condition)
     first = next(i for i, part in enumerate(parts) if has_subquery(part))
     below = replace(node, condition=conjunction(parts[:first]))
-    return _filtered(below, parts[first:], len(node.fields), rewrite)
+    return filter_with_subqueries(below, parts[first:], len(node.fields), rewrite)
 
 
 def _dependent(node: DependentJoin) -> Relation:
@@ -173,8 +169,6 @@ def _dependent(node: DependentJoin) -> Relation:
 
 HOISTING.add_all(
     {
-        Filter: _filter,
-        Project: _project,
         Aggregate: _aggregate,
         Sort: _sort,
         Window: hoist_below,
