@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runnel.deadline import check_time
-from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
+from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, conjuncts
 from runnel.foreign.fragment import Fragment
 from runnel.planner.operators.passes import ESTIMATES
 from runnel.relation.nodes import (
     LEFT_ONLY,
     Aggregate,
     Filter,
-    Generate,
     Join,
     JoinKind,
     Limit,
@@ -24,7 +23,6 @@ from runnel.relation.nodes import (
     Relation,
     Scan,
     Single,
-    Values,
 )
 from runnel.relation.streams import AssignWindows, WindowKind
 from runnel.relation.subqueries import CommonRows, GroupLimit
@@ -88,36 +86,6 @@ def filtered_rows(rows: int | None, condition: Expression | None) -> int | None:
     return max(1, round(rows * selectivity(condition))) if rows else 0
 
 
-def _scan(node: Scan, of: Of) -> int | None:
-    rows = None if node.is_unbounded else filtered_rows(node.table.row_count(), node.predicate)
-    if rows is not None and _finds_one_row(node):
-        rows = min(rows, 1)
-    if node.limit is not None:
-        return node.limit if rows is None else min(rows, node.limit)
-    return rows
-
-
-def _finds_one_row(node: Scan) -> bool:
-    """Whether the predicate equates every key column with a constant."""
-    fixed = {
-        side.index
-        for part in conjuncts(node.predicate)
-        if isinstance(part, Call) and part.function == "eq"
-        for side, other in (part.arguments, part.arguments[::-1])
-        if isinstance(side, Column) and isinstance(other, Literal | Parameter)
-    }
-    return bool(node.table.key_columns) and fixed.issuperset(node.table.key_columns)
-
-
-def _generate(node: Generate, of: Of) -> int | None:
-    bounds = [literal_count(item) for item in node.arguments]
-    if node.unbounded or any(bound is None for bound in bounds) or len(bounds) < 2:
-        return None
-    start, stop, *step = (bound for bound in bounds if bound is not None)
-    stride = step[0] if step else 1
-    return max(0, (stop - start) // stride + 1) if stride else None
-
-
 def _aggregate(node: Aggregate, of: Of) -> int | None:
     if not node.keys:
         return 1
@@ -167,9 +135,6 @@ ESTIMATES.add_all(
     {
         Fragment: lambda node, of: of(node.relation),
         CommonRows: lambda node, of: node.rows,
-        Scan: _scan,
-        Values: lambda node, of: len(node.rows),
-        Generate: _generate,
         Aggregate: _aggregate,
         Join: _join,
         Limit: _limit,

@@ -164,6 +164,8 @@ class Scan(Relation):
     divert: the output for malformed records; None: such a record is an error.
     """
 
+    family = "sources"
+
     table: Table
     columns: tuple[int, ...]
     predicate: Expression | None = None
@@ -196,6 +198,8 @@ class Values(Relation):
     columns: the fields of the result.
     """
 
+    family = "sources"
+
     rows: tuple[tuple[Expression, ...], ...]
     columns: tuple[Field, ...]
 
@@ -221,6 +225,8 @@ class Generate(Relation):
     columns: the fields of the result.
     unbounded: whether the rows have no end.
     """
+
+    family = "sources"
 
     function: str
     arguments: tuple[Expression, ...]

@@ -19,7 +19,6 @@ from runnel.relation.nodes import (
     JoinKind,
     Limit,
     Relation,
-    Scan,
     Sort,
     Union,
 )
@@ -40,10 +39,6 @@ def side_bounds(join: Join) -> tuple[Bounds, Bounds]:
 
 def _impose_order(node: ImposeOrder) -> Bounds:
     return {node.time: TimeBound(node.watermark)}
-
-
-def _scan(node: Scan) -> Bounds:
-    return {}
 
 
 def _same(node: Filter | Limit) -> Bounds:
@@ -166,7 +161,6 @@ def _as_of_join(node: AsOfJoin) -> Bounds:
 BOUNDS.add_all(
     {
         ImposeOrder: _impose_order,
-        Scan: _scan,
         Limit: _same,
         Window: _window,
         Sort: _sort,

@@ -6,8 +6,6 @@ One function per node. A property is a short name and a text; the order is that 
 from __future__ import annotations
 
 from runnel.base.frozen import frozen
-from runnel.catalog import Table
-from runnel.connector import IndexLookup
 from runnel.planner.explain import streams as _streams  # noqa: F401
 from runnel.planner.explain.parts import (
     Description,
@@ -16,13 +14,11 @@ from runnel.planner.explain.parts import (
     field_names,
     join_title,
     listed,
-    named,
     optional,
     pairs,
     plain,
     sort,
     sort_keys,
-    watermark_of,
     window,
 )
 from runnel.planner.operators.passes import EXPLAIN
@@ -68,26 +64,6 @@ def _described(plan: Relation | Physical, written: set[int]) -> Node:
     known = {name: text for name, text in properties.items() if text}
     rows = plan.rows if isinstance(plan, Physical) else None
     return Node(title, known, rows, tuple(_described(item, written) for item in plan.inputs))
-
-
-def _scan(node: logical.Scan) -> Description:
-    return f"Scan {node.table.name}", {
-        "columns": ", ".join(field_names(node.fields)) or "none",
-        "where": optional(node.predicate),
-        "limit": "" if node.limit is None else str(node.limit),
-    }
-
-
-def _rows_text(count: int) -> str:
-    return f"{count} row" if count == 1 else f"{count} rows"
-
-
-def _values(node: logical.Values) -> Description:
-    return f"Values, {_rows_text(len(node.rows))}", {"columns": ", ".join(field_names(node.fields))}
-
-
-def _generate(node: logical.Generate | physical.PhysicalGenerate) -> Description:
-    return node.function.capitalize(), {"arguments": listed(node.arguments)}
 
 
 def _join(node: logical.Join) -> Description:
@@ -146,45 +122,6 @@ def _group_limit(node: GroupLimit | physical.PhysicalGroupLimit) -> Description:
     }
 
 
-def _source_scan(node: physical.SourceScan) -> Description:
-    columns = node.table.columns
-    read = tuple(columns[i].name for i in node.request.columns)
-    fields = field_names(node.fields)
-    output = "" if node.projections is None else named(node.projections, fields)
-    return f"Scan {node.table.name}", {
-        "read": ", ".join(read) or "none",
-        "where": optional(node.condition),
-        "columns": "" if node.projections is None else output or "none",
-        "watermark": watermark_of(node.time),
-        "limit": "" if node.request.limit is None else str(node.request.limit),
-    }
-
-
-def _index_scan(node: physical.IndexScan) -> Description:
-    title, properties = _source_scan(node)
-    return title, {"index": _lookup(node.table, node.lookup)} | properties
-
-
-def _lookup(table: Table, lookup: IndexLookup) -> str:
-    column = lookup.index.columns[0]
-    conditions = []
-    if lookup.points is not None:
-        one = len(lookup.points) == 1
-        conditions.append(
-            f"{column} = {lookup.points[0]}" if one else f"{column} IN ({listed(lookup.points)})"
-        )
-    if lookup.lower is not None:
-        conditions.append(f"{column} {'>=' if lookup.lower_inclusive else '>'} {lookup.lower}")
-    if lookup.upper is not None:
-        conditions.append(f"{column} {'<=' if lookup.upper_inclusive else '<'} {lookup.upper}")
-    text = f"{lookup.index.name} ({lookup.index.kind})"
-    if conditions:
-        text += " where " + " AND ".join(conditions)
-    if lookup.ordered:
-        text += ", in order" + (" from the last" if lookup.descending else "")
-    return text
-
-
 def _fragment(node: physical.PhysicalFragment) -> Description:
     return f"Fragment on {node.source.engine}", {
         "chosen for": node.source.reason,
@@ -204,10 +141,6 @@ def _narrowed(node: physical.NarrowedFragment) -> Description:
     return title, {"only": "; ".join(narrowing), **properties}
 
 
-def _physical_values(node: physical.PhysicalValues) -> Description:
-    return "Values", {"columns": ", ".join(field_names(node.fields))}
-
-
 def _top(node: physical.TopN) -> Description:
     return "Top", {
         "count": plain(node.count),
@@ -216,16 +149,8 @@ def _top(node: physical.TopN) -> Description:
     }
 
 
-def _write(node: physical.Write) -> Description:
-    columns = ", ".join(node.table.columns[i].name for i in node.request.columns)
-    return f"Write {node.table.name}", {"mode": node.request.mode.value, "columns": columns}
-
-
 EXPLAIN.add_all(
     {
-        logical.Scan: _scan,
-        logical.Values: _values,
-        logical.Generate: _generate,
         logical.Aggregate: aggregate,
         logical.Join: _join,
         logical.Sort: sort,
@@ -237,12 +162,8 @@ EXPLAIN.add_all(
         WorkingTable: _working_table,
         physical.PhysicalWorkingTable: _working_table,
         GroupLimit: _group_limit,
-        physical.SourceScan: _source_scan,
-        physical.IndexScan: _index_scan,
         physical.PhysicalFragment: _fragment,
         physical.NarrowedFragment: _narrowed,
-        physical.PhysicalValues: _physical_values,
-        physical.PhysicalGenerate: _generate,
         physical.HashAggregate: aggregate,
         physical.HashJoin: _hash_join,
         physical.PhysicalSort: sort,
@@ -251,6 +172,5 @@ EXPLAIN.add_all(
         Window: window,
         physical.PhysicalWindow: window,
         physical.PhysicalGroupLimit: _group_limit,
-        physical.Write: _write,
     }
 )

@@ -316,10 +316,6 @@ def _yes(value: bool) -> str:
 IDENTITY.add_all(
     {
         physical.PhysicalFragment: _fragment,
-        physical.PhysicalGenerate: lambda node: (
-            node.function.capitalize(),
-            {"arguments": outer_texts(node.arguments)},
-        ),
         physical.PhysicalGroupLimit: lambda node: (
             "Limit per group",
             {
@@ -350,7 +346,6 @@ IDENTITY.add_all(
                 "by": outer_texts(node.keys),
             },
         ),
-        physical.PhysicalValues: lambda node: ("Values", {"columns": names_text(node.fields)}),
         physical.PhysicalWindow: _window,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
         physical_streams.PhysicalAssignWindows: _assign_windows,

@@ -31,18 +31,14 @@ from runnel.planner.lower.dag_builder import (
     LIMIT_PER_GROUP,
     LOOK_UP,
     RECURSION,
-    SCAN,
     SESSION,
     SORT,
     TOP,
     TOP_PER_PROCESSOR,
-    VALUES,
     WINDOW,
-    WRITE,
     Lowering,
     VertexOutput,
     key_names,
-    source_of,
 )
 from runnel.planner.operators.passes import LOWERING
 from runnel.planner.physical import nodes as physical
@@ -67,22 +63,6 @@ def lower(plan: Physical, parallelism: int) -> DAG:
         lowering.shared.connect(lowering.dag)
     lowering.dag.validate()
     return lowering.dag
-
-
-def _scan(to: Lowering, node: physical.SourceScan) -> VertexOutput:
-    from runnel.processors.sources.scan import scan
-
-    names = column_names(node.fields)
-    name = f"{SCAN}{node.table.name}"
-    read = (source_of(node, to.next_name(name)), node.condition, node.projections, names)
-    if node.time is None:
-        supplier = scan(*read)
-    else:
-        # Loaded on first use: only streams have watermarks.
-        from runnel.processors.sources.timed_scan import event_time_scan
-
-        supplier = event_time_scan(*read, node.time)
-    return to.source(name, supplier, names, is_parallel=True)
 
 
 def _shared(to: Lowering, node: physical.Shared) -> VertexOutput:
@@ -128,16 +108,6 @@ def _session_rows(to: Lowering, node: physical_streams.SessionRows) -> VertexOut
     return to.by_key(rows, SESSION, supplier, tuple(rows.names[key] for key in keys), names)
 
 
-def _index_scan(to: Lowering, node: physical.IndexScan) -> VertexOutput:
-    from runnel.processors.sources.scan import scan
-
-    names = column_names(node.fields)
-    source = node.indexed_table.index_scan(node.request, node.lookup)
-    supplier = scan(source, node.condition, node.projections, names)
-    name = f"{SCAN}{node.table.name} using {node.lookup.index.name}"
-    return to.source(name, supplier, names, is_parallel=not node.lookup.ordered)
-
-
 def _fragment(to: Lowering, node: physical.PhysicalFragment) -> VertexOutput:
     from runnel.processors.sources.scan import scan
 
@@ -156,20 +126,6 @@ def _narrowed(to: Lowering, node: physical.NarrowedFragment) -> VertexOutput:
     for ordinal, rows in enumerate(inputs):
         to.connect(rows, vertex, 1, ordinal)
     return VertexOutput(vertex, False, names)
-
-
-def _values(to: Lowering, node: physical.PhysicalValues) -> VertexOutput:
-    from runnel.processors.sources.values import values
-
-    names = column_names(node.fields)
-    return to.source(VALUES, values(node.values, names), names)
-
-
-def _generate(to: Lowering, node: physical.PhysicalGenerate) -> VertexOutput:
-    from runnel.processors.sources.generate import generate
-
-    names = column_names(node.fields)
-    return to.source(node.function, generate(node.function, node.arguments, names), names)
 
 
 def _aggregate(to: Lowering, node: physical.HashAggregate) -> VertexOutput:
@@ -371,23 +327,8 @@ def _recursion(to: Lowering, node: physical.PhysicalRecursion) -> VertexOutput:
     return VertexOutput(vertex, False, tuple(schema.names))
 
 
-def _write(to: Lowering, node: physical.Write) -> VertexOutput:
-    from runnel.processors.sinks.write import write
-
-    rows = to.lower(node.input)
-    return to.follow(
-        rows,
-        f"{WRITE}{node.table.name}",
-        write(node.table, node.request),
-        1,
-        column_names(node.fields),
-    )
-
-
 LOWERING.add_all(
     {
-        physical.SourceScan: _scan,
-        physical.IndexScan: _index_scan,
         physical.Shared: _shared,
         physical.Spool: _spool,
         physical.PhysicalFragment: _fragment,
@@ -395,8 +336,6 @@ LOWERING.add_all(
         physical_streams.PhysicalImposeOrder: _impose_order,
         physical_streams.PhysicalAssignWindows: _assign_windows,
         physical_streams.SessionRows: _session_rows,
-        physical.PhysicalValues: _values,
-        physical.PhysicalGenerate: _generate,
         physical.HashAggregate: _aggregate,
         physical_streams.EventTimeAggregate: _stream_aggregate,
         physical_streams.FramedAggregate: _stream_aggregate,
@@ -415,6 +354,5 @@ LOWERING.add_all(
         physical_streams.EventTimeWindow: _event_time_window,
         physical.PhysicalRecursion: _recursion,
         physical.PhysicalGroupLimit: _group_limit,
-        physical.Write: _write,
     }
 )

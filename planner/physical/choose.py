@@ -90,11 +90,7 @@ def choose_write(
     )
 
 
-def _scan(node: logical.Scan, snapshot: Snapshot) -> Physical:
-    return _source(node, choose_index(node, snapshot))
-
-
-def _source(node: logical.Scan, lookup: IndexLookup | None) -> physical.SourceScan:
+def source(node: logical.Scan, lookup: IndexLookup | None) -> physical.SourceScan:
     table = node.table
     if not isinstance(table, ReadableTable):
         raise NotSupportedError(
@@ -237,19 +233,9 @@ def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
     )
 
 
-def _values(node: logical.Values, snapshot: Snapshot) -> Physical:
-    return physical.PhysicalValues(fields=node.fields, rows=len(node.rows), values=node.rows)
-
-
 def _fragment(node: Fragment, snapshot: Snapshot) -> Physical:
     return physical.PhysicalFragment(
         fields=node.fields, rows=estimate(node.relation), source=node.source, stopped=node.stopped
-    )
-
-
-def _generate(node: logical.Generate, snapshot: Snapshot) -> Physical:
-    return physical.PhysicalGenerate(
-        fields=node.fields, rows=estimate(node), function=node.function, arguments=node.arguments
     )
 
 
@@ -377,7 +363,7 @@ def _ordered(node: logical.Sort, snapshot: Snapshot) -> physical.SourceScan | No
     lookup = choose_index(below, snapshot, requested) if len(requested) == len(order) else None
     if lookup is None or not lookup.ordered:
         return None
-    fused = fuse(_source(below, lookup), conjunction(parts), projections, node.input)
+    fused = fuse(source(below, lookup), conjunction(parts), projections, node.input)
     return fused if isinstance(fused, physical.SourceScan) else None
 
 
@@ -463,9 +449,6 @@ def needed_rows(count: Expression, offset: Expression | None) -> Expression:
 CHOICES.add_all(
     {
         Fragment: _fragment,
-        logical.Scan: _scan,
-        logical.Values: _values,
-        logical.Generate: _generate,
         logical.Aggregate: _aggregate,
         logical.Join: _join,
         AsOfJoin: _as_of_join,

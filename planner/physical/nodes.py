@@ -87,6 +87,8 @@ class SourceScan(Physical):
     divert: the output for malformed records, or None.
     """
 
+    family = "sources"
+
     table: ReadableTable
     request: ScanRequest
     condition: Expression | None = None
@@ -133,6 +135,8 @@ class IndexScan(SourceScan):
     """A SourceScan that reads only the rows that `lookup` finds in an index, in the index's order
     if `lookup.ordered`."""
 
+    family = "sources"
+
     lookup: IndexLookup
 
     @property
@@ -171,12 +175,16 @@ class NarrowedFragment(PhysicalFragment):
 class PhysicalValues(Physical):
     """Literal rows."""
 
+    family = "sources"
+
     values: tuple[tuple[Expression, ...], ...]
 
 
 @frozen(kw_only=True)
 class PhysicalGenerate(Physical):
     """The rows of a table function without an input."""
+
+    family = "sources"
 
     function: str
     arguments: tuple[Expression, ...]
@@ -362,6 +370,8 @@ class PhysicalRecursion(Physical):
 @frozen(kw_only=True)
 class Write(SingleInput):
     """Writes all rows to `table`; the result is one row, their number."""
+
+    family = "sources"
 
     table: WritableTable
     request: SinkRequest

@@ -14,13 +14,12 @@ from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.foreign.fragment import Unrenderable, engine_of
 from runnel.planner.operators.passes import DYNAMIC_FILTERS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical, Shared, Spool
 from runnel.planner.physical.sharing.tables import with_inputs
 from runnel.planner.rewriting import renumber, substitute
-from runnel.relation.nodes import MARKS, Field, JoinKind, Scan
+from runnel.relation.nodes import MARKS, Field, JoinKind
 
 FEWEST_ROWS = 10_000
 """As few rows as these just come over."""
@@ -179,34 +178,6 @@ def _fragment(node: physical.PhysicalFragment, keys: Keys, feed: SmallSide) -> P
     )
 
 
-def _scan(node: physical.SourceScan, keys: Keys, feed: SmallSide) -> Physical | None:
-    """A table whose rows come whole, or are filtered by what its engine can't: the scan itself as a
-    fragment."""
-    engine = engine_of(node.table)
-    if engine is None or not engine.is_apart:
-        return None
-    if node.time is not None or node.divert is not None or node.request.limit is not None:
-        return None
-    if node.projections is not None:
-        keys = tuple(substitute(key, node.projections) for key in keys)
-    scan = Scan(table=node.table, columns=node.request.columns)
-    try:
-        source = engine.fragment(scan)
-    except Unrenderable:
-        return None
-    whole = physical.PhysicalFragment(fields=scan.fields, rows=node.rows, source=source)
-    narrowed = narrow(whole, keys, feed)
-    if narrowed is None or (node.condition is None and node.projections is None):
-        return narrowed
-    return physical.Calc(
-        fields=node.fields,
-        rows=node.rows,
-        input=narrowed,
-        condition=node.condition,
-        projections=node.projections,
-    )
-
-
 def over_input(node: physical.SingleInput, below: Physical | None) -> Physical | None:
     return None if below is None else replace(node, input=below)
 
@@ -254,7 +225,6 @@ DYNAMIC_FILTERS.add_all(
     {
         physical.PhysicalFragment: _fragment,
         physical.NarrowedFragment: _fragment,
-        physical.SourceScan: _scan,
         physical.PhysicalSort: _same,
         physical.HashAggregate: _aggregate,
         physical.PhysicalWindow: _window,

@@ -21,7 +21,6 @@ from runnel.relation.nodes import (
     Limit,
     Project,
     Relation,
-    Scan,
     Single,
     Sort,
     walk,
@@ -142,11 +141,6 @@ def most_rows(relation: Relation) -> int | None:
     return estimate(relation) if rule is None else rule(relation)
 
 
-def _scan(node: Scan) -> int | None:
-    rows = node.table.row_count()
-    return rows if node.limit is None or rows is None else min(rows, node.limit)
-
-
 def _aggregate(node: Aggregate) -> int | None:
     return most_rows(node.input) if node.keys else 1
 
@@ -177,7 +171,6 @@ def _pairs(node: Join) -> int | None:
 
 MOST_ROWS.add_all(
     {
-        Scan: _scan,
         Aggregate: _aggregate,
         Limit: _limit,
         Join: _pairs,

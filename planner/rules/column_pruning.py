@@ -22,13 +22,10 @@ from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
     Aggregate,
-    Generate,
     Join,
     Limit,
     Relation,
-    Scan,
     Sort,
-    Values,
 )
 from runnel.relation.over import Window
 from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
@@ -77,29 +74,6 @@ def moved(positions: Positions) -> Callable[[Expression], Expression]:
 
 def unchanged(count: int) -> Positions:
     return {i: i for i in range(count)}
-
-
-def _scan(node: Scan, needed: set[int]) -> Pruned:
-    kept = sorted(needed)
-    places = {index: place for place, index in enumerate(kept)}
-    if len(kept) == len(node.columns):
-        return node, places
-    return replace(node, columns=tuple(node.columns[i] for i in kept)), places
-
-
-def _values(node: Values, needed: set[int]) -> Pruned:
-    kept = sorted(needed)
-    if len(kept) == len(node.columns):
-        return node, unchanged(len(kept))
-    rows = tuple(tuple(row[i] for i in kept) for row in node.rows)
-    columns = tuple(node.columns[i] for i in kept)
-    return replace(node, rows=rows, columns=columns), {
-        index: place for place, index in enumerate(kept)
-    }
-
-
-def _generate(node: Generate, needed: set[int]) -> Pruned:
-    return node, unchanged(len(node.fields))
 
 
 def _limit(node: Limit, needed: set[int]) -> Pruned:
@@ -248,9 +222,6 @@ def _window(node: Window, needed: set[int]) -> Pruned:
 
 PRUNING.add_all(
     {
-        Scan: _scan,
-        Values: _values,
-        Generate: _generate,
         Limit: _limit,
         Sort: _sort,
         Aggregate: _aggregate,

@@ -39,16 +39,10 @@ def _join(node: Join, limit: Limit) -> Relation:
     return replace(limit, input=replace(node, left=limited(node.left, rows)))
 
 
-def _scan(node: Scan, limit: Limit) -> Relation:
-    rows = rows_needed(limit)
-    found = node if rows is None else _with_limit(node, rows)
-    return limit if found is node else replace(limit, input=found)
+LIMITS.add_all({Join: _join})
 
 
-LIMITS.add_all({Join: _join, Scan: _scan})
-
-
-def _with_limit(scan: Scan, rows: Expression) -> Scan:
+def with_limit(scan: Scan, rows: Expression) -> Scan:
     """The scan with the number of rows that are needed, if that is a number and no predicate drops
     rows."""
     count = literal_count(rows)
@@ -84,5 +78,5 @@ def limited(relation: Relation, rows: Expression) -> Relation:
         and relation.predicate is None
         and literal_count(rows) is not None
     ):
-        return _with_limit(relation, rows)
+        return with_limit(relation, rows)
     return Limit(input=relation, count=rows, offset=None, position=relation.position)

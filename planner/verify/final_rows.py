@@ -16,14 +16,11 @@ from runnel.relation.nodes import (
     LEFT_ONLY,
     Aggregate,
     Filter,
-    Generate,
     Join,
     JoinKind,
     Limit,
     Project,
     Relation,
-    Scan,
-    Values,
     references,
     walk,
 )
@@ -149,9 +146,6 @@ FINAL_ROWS.add_all(
     {
         AssignWindows: lambda node: node.shape.kind is not WindowKind.SESSION,
         Join: _join,
-        Scan: lambda node: True,
-        Values: lambda node: True,
-        Generate: lambda node: True,
         ImposeOrder: lambda node: True,
     }
 )

@@ -10,16 +10,14 @@ from typing import NamedTuple
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.dag import Supplier, Vertex
-from runnel.expressions.nodes import Literal
 from runnel.planner.lower import lower as _lower  # noqa: F401
 from runnel.planner.lower.dag_builder import Lowering, VertexOutput
 from runnel.planner.operators.passes import REPLAY
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical
-from runnel.relation.nodes import Aggregate, Generate, Join, Relation, Scan, Sort, Values, transform
+from runnel.relation.nodes import Aggregate, Join, Relation, Scan, Sort, transform
 from runnel.relation.over import Window
 from runnel.relation.streams import AsOfJoin, ImposeOrder
-from runnel.sqltypes import BIGINT
 
 
 @frozen
@@ -91,10 +89,6 @@ class Replay(NamedTuple):
     counts: Iterator[int]
 
 
-def _scan(node: Scan, replay: Replay) -> Relation:
-    return replace(node, table=replay.table_of(node), divert=None)
-
-
 def _without_emission(node: Aggregate | Sort | Window, replay: Replay) -> Relation:
     return node if node.emission is None else replace(node, emission=None)
 
@@ -103,20 +97,8 @@ def _without_late(node: Join | AsOfJoin, replay: Replay) -> Relation:
     return node if node.late is None else replace(node, late=None)
 
 
-def _generate(node: Generate, replay: Replay) -> Relation:
-    if not node.unbounded:
-        return node
-    count = next(replay.counts)
-    if not count:
-        return Values(rows=(), columns=node.columns)
-    bounds = tuple(Literal(value=value, type=BIGINT) for value in (0, count - 1))
-    return Generate(function="generate_series", arguments=bounds, columns=node.columns)
-
-
 REPLAY.add_all(
     {
-        Scan: _scan,
-        Generate: _generate,
         ImposeOrder: lambda node, replay: node.input,
         Aggregate: _without_emission,
         Sort: _without_emission,

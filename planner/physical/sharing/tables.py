@@ -23,10 +23,6 @@ from runnel.planner.physical.sharing.merged_scans import merged_scans
 from runnel.planner.physical.sharing.streams import VolatileError, key_of
 
 TABLE_SHARING.add_classes(
-    SourceScan,
-    physical.IndexScan,
-    physical.PhysicalValues,
-    physical.PhysicalGenerate,
     physical_streams.PhysicalAssignWindows,
     physical.HashAggregate,
     physical_streams.FramedAggregate,

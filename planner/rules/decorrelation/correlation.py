@@ -50,13 +50,11 @@ from runnel.planner.rules.decorrelation.pulled import (
 )
 from runnel.relation.nodes import (
     Aggregate,
-    Generate,
     Join,
     Limit,
     Project,
     Relation,
     Sort,
-    Union,
     Values,
     references,
 )
@@ -68,7 +66,6 @@ from runnel.relation.subqueries import (
     OuterColumn,
     ScalarSubquery,
 )
-from runnel.relation.unnest import Series
 from runnel.sqltypes import BIGINT
 
 ONE_ROW = Values(rows=((),), columns=())
@@ -249,21 +246,6 @@ def _varies(item: Expression) -> bool:
     return bool(columns_of(item)) or any(isinstance(leaf, OuterColumn) for leaf in walk(item))
 
 
-def _values(to: Anchoring, node: Values) -> Pulled:
-    if len(node.rows) == 1:
-        return Pulled(ONE_ROW, node.rows[0])
-    return to.pull(
-        Union(parts=tuple(replace(node, rows=(row,)) for row in node.rows), position=node.position)
-    )
-
-
-def _generate(to: Anchoring, node: Generate) -> Pulled:
-    series = Series(
-        input=ONE_ROW, arguments=node.arguments, name=node.columns[0].name, position=node.position
-    )
-    return to.pull(series)
-
-
 def _window(to: Anchoring, node: Window) -> Pulled:
     below, moved = to.input_of(node)
     keys = tuple(pair[1] for pair in map(pair_of, below.parts) if pair is not None)
@@ -299,8 +281,6 @@ CORRELATION.add_all(
         GroupLimit: _group_limit,
         Aggregate: _aggregate,
         Join: pull_join,
-        Values: _values,
-        Generate: _generate,
         Window: _window,
         AssignWindows: _assign_windows,
     }

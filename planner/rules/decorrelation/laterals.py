@@ -22,7 +22,6 @@ from runnel.planner.rules.decorrelation.pulled import (
     with_outer,
 )
 from runnel.relation.nodes import (
-    Expand,
     Filter,
     Generate,
     Join,
@@ -33,7 +32,7 @@ from runnel.relation.nodes import (
     references,
 )
 from runnel.relation.subqueries import DependentJoin
-from runnel.relation.unnest import PerElement, Series
+from runnel.relation.unnest import PerElement
 from runnel.sqltypes import BOOLEAN
 
 
@@ -142,32 +141,6 @@ def grafted(left: Relation, node: Relation) -> Grafted | None:
     return None if rule is None else rule(node, left)
 
 
-def _generate(node: Generate, left: Relation) -> Grafted | None:
-    if node.unbounded:
-        return None
-    series = Series(
-        input=left, arguments=node.arguments, name=node.columns[0].name, position=node.position
-    )
-    moved = series.map_expressions(lambda item: over_left(item, left, ()))
-    return moved, [references(moved.fields)[-1]]
-
-
-def _values(node: Values, left: Relation) -> Grafted | None:
-    """Each left row, repeated for each of the literal rows."""
-    rows = [[over_left(item, left, ()) for item in row] for row in node.rows]
-    if len(rows) < 2:
-        return (left, rows[0]) if rows else None
-    columns = references(left.fields)
-    names = tuple(item.name for item in (*left.fields, *node.columns))
-    expanded = Expand(
-        input=left,
-        projections=tuple((*columns, *row) for row in rows),
-        names=names,
-        position=node.position,
-    )
-    return expanded, list(references(expanded.fields)[len(columns) :])
-
-
 def over_left(expression: Expression, left: Relation, columns: Sequence[Expression]) -> Expression:
     values = references(left.fields)
     return with_outer(substitute(expression, columns), dict(enumerate(values)))
@@ -196,6 +169,3 @@ def _grafted_outer(left: Relation, node: Relation) -> Grafted | None:
     if found is None or not isinstance(found[0], PerElement):
         return None
     return replace(found[0], outer=True), found[1]
-
-
-GRAFTING.add_all({Values: _values, Generate: _generate})

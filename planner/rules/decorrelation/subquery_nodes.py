@@ -27,8 +27,6 @@ from runnel.relation.nodes import (
     Project,
     Relation,
     Sort,
-    Union,
-    Values,
     transform,
 )
 from runnel.relation.over import Window
@@ -141,17 +139,6 @@ def _sort(node: Sort, rewrite: Rewrite) -> Relation:
     )
 
 
-def _values(node: Values, rewrite: Rewrite) -> Relation:
-    """Turns a row with a subquery into a projection of a row without columns."""
-    parts = []
-    for row in node.rows:
-        one: Relation = Values(rows=((),), columns=(), position=node.position)
-        names = tuple(item.name for item in node.columns)
-        project = Project(input=one, expressions=row, names=names, position=node.position)
-        parts.append(project_with_subqueries(project, rewrite))
-    return parts[0] if len(parts) == 1 else Union(parts=tuple(parts), position=node.position)
-
-
 def _join(node: Join, rewrite: Rewrite) -> Relation:
     """Moves the conjuncts of an inner join's condition from the first subquery on into a filter
     above it."""
@@ -173,7 +160,6 @@ HOISTING.add_all(
         Sort: _sort,
         Window: hoist_below,
         AssignWindows: hoist_below,
-        Values: _values,
         Join: _join,
     }
 )
