@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, conjuncts
-from runnel.foreign.fragment import Fragment
 from runnel.planner.operators.passes import ESTIMATES
 from runnel.relation.nodes import (
     LEFT_ONLY,
@@ -133,7 +132,6 @@ def _assign_windows(node: AssignWindows, of: Of) -> int | None:
 
 ESTIMATES.add_all(
     {
-        Fragment: lambda node, of: of(node.relation),
         CommonRows: lambda node, of: node.rows,
         Aggregate: _aggregate,
         Join: _join,

@@ -109,6 +109,8 @@ class Fragment(Relation):
         EXPLAIN; "" if the subplan is the whole plan.
     """
 
+    family = "fragments"
+
     source: FragmentSource
     relation: Relation
     stopped: str = ""
@@ -248,6 +250,8 @@ class InputRows(Relation):
     number: the number of the input.
     columns: the fields of the rows.
     """
+
+    family = "fragments"
 
     number: int
     columns: tuple[Field, ...]

@@ -122,25 +122,6 @@ def _group_limit(node: GroupLimit | physical.PhysicalGroupLimit) -> Description:
     }
 
 
-def _fragment(node: physical.PhysicalFragment) -> Description:
-    return f"Fragment on {node.source.engine}", {
-        "chosen for": node.source.reason,
-        "differs": node.source.differs,
-        "stopped by": node.stopped,
-        "sql": node.source.text,
-    }
-
-
-def _narrowed(node: physical.NarrowedFragment) -> Description:
-    title, properties = _fragment(node)
-    several = len(node.feeds) > 1
-    narrowing = [
-        f"{listed(keys)} among the rows of {f'input {number}' if several else 'the input'}"
-        for number, keys in enumerate(node.keys, 1)
-    ]
-    return title, {"only": "; ".join(narrowing), **properties}
-
-
 def _top(node: physical.TopN) -> Description:
     return "Top", {
         "count": plain(node.count),
@@ -162,8 +143,6 @@ EXPLAIN.add_all(
         WorkingTable: _working_table,
         physical.PhysicalWorkingTable: _working_table,
         GroupLimit: _group_limit,
-        physical.PhysicalFragment: _fragment,
-        physical.NarrowedFragment: _narrowed,
         physical.HashAggregate: aggregate,
         physical.HashJoin: _hash_join,
         physical.PhysicalSort: sort,

@@ -289,33 +289,12 @@ def _late_filter(node: physical_streams.LateFilter) -> Identity:
     } | _late(node.late)
 
 
-def _fragment(node: physical.PhysicalFragment) -> Identity:
-    source = node.source
-    told = {"chosen for": source.reason, "differs": source.differs, "stopped by": node.stopped}
-    return f"Fragment on {source.engine}", {**told, "sql": source.text}
-
-
-def _narrowed(node: physical.NarrowedFragment) -> Identity:
-    title, properties = _fragment(node)
-    inputs = (
-        [f"input {number}" for number in range(1, len(node.keys) + 1)]
-        if len(node.feeds) > 1
-        else ["the input"]
-    )
-    only = [
-        f"{outer_texts(keys)} among the rows of {of}"
-        for keys, of in zip(node.keys, inputs, strict=True)
-    ]
-    return title, {"only": "; ".join(only), **properties}
-
-
 def _yes(value: bool) -> str:
     return "yes" if value else ""
 
 
 IDENTITY.add_all(
     {
-        physical.PhysicalFragment: _fragment,
         physical.PhysicalGroupLimit: lambda node: (
             "Limit per group",
             {
@@ -332,7 +311,6 @@ IDENTITY.add_all(
             "Limit",
             {"count": optional_text(node.count), "offset": optional_text(node.offset)},
         ),
-        physical.NarrowedFragment: _narrowed,
         physical.PhysicalRecursion: lambda node: (
             "Recursion",
             {"rows": "each once" if node.distinct else ""},

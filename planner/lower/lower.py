@@ -23,7 +23,6 @@ from runnel.planner.lower.dag_builder import (
     ACCUMULATE,
     AGGREGATE,
     COMBINE,
-    FRAGMENT,
     HOLD,
     IMPOSE_ORDER,
     JOIN,
@@ -106,26 +105,6 @@ def _session_rows(to: Lowering, node: physical_streams.SessionRows) -> VertexOut
     keys = tuple(dict.fromkeys(key.index for key in node.keys))
     supplier = session_rows(node.gap, node.time, keys, width, names, node.bound, node.passes_late)
     return to.by_key(rows, SESSION, supplier, tuple(rows.names[key] for key in keys), names)
-
-
-def _fragment(to: Lowering, node: physical.PhysicalFragment) -> VertexOutput:
-    from runnel.processors.sources.scan import scan
-
-    names = column_names(node.fields)
-    return to.source(f"{FRAGMENT}{node.source.engine}", scan(node.source, None, None, names), names)
-
-
-def _narrowed(to: Lowering, node: physical.NarrowedFragment) -> VertexOutput:
-    from runnel.processors.sources.narrowed_scan import narrowed_scan
-
-    inputs = [to.lower(feed) for feed in node.feeds]
-    names = column_names(node.fields)
-    vertex = to.vertex(
-        f"{FRAGMENT}{node.source.engine}", narrowed_scan(node.source, node.keys, names), 1
-    )
-    for ordinal, rows in enumerate(inputs):
-        to.connect(rows, vertex, 1, ordinal)
-    return VertexOutput(vertex, False, names)
 
 
 def _aggregate(to: Lowering, node: physical.HashAggregate) -> VertexOutput:
@@ -331,8 +310,6 @@ LOWERING.add_all(
     {
         physical.Shared: _shared,
         physical.Spool: _spool,
-        physical.PhysicalFragment: _fragment,
-        physical.NarrowedFragment: _narrowed,
         physical_streams.PhysicalImposeOrder: _impose_order,
         physical_streams.PhysicalAssignWindows: _assign_windows,
         physical_streams.SessionRows: _session_rows,

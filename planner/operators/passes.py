@@ -108,6 +108,13 @@ def by_default(classes: type | tuple[type, ...], *passes: Pass[Any]) -> None:
         item.defaulted.update(classes if isinstance(classes, tuple) else (classes,))
 
 
+def not_met(classes: type | tuple[type, ...], *passes: Pass[Any]) -> None:
+    """States that these passes never meet these classes: an internal error if one does."""
+    for item in passes:
+        assert not item.default, f"{item.purpose}: it has a default"
+        item.defaulted.update(classes if isinstance(classes, tuple) else (classes,))
+
+
 # Rules on relations ------------------------------------------------------------------------------
 
 Positions = dict[int, int]

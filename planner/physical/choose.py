@@ -233,12 +233,6 @@ def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
     )
 
 
-def _fragment(node: Fragment, snapshot: Snapshot) -> Physical:
-    return physical.PhysicalFragment(
-        fields=node.fields, rows=estimate(node.relation), source=node.source, stopped=node.stopped
-    )
-
-
 def _aggregate(node: logical.Aggregate, snapshot: Snapshot) -> Physical:
     if node.input.is_unbounded:
         # Loaded on first use: few statements read streams.
@@ -448,7 +442,6 @@ def needed_rows(count: Expression, offset: Expression | None) -> Expression:
 
 CHOICES.add_all(
     {
-        Fragment: _fragment,
         logical.Aggregate: _aggregate,
         logical.Join: _join,
         AsOfJoin: _as_of_join,

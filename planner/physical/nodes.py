@@ -150,6 +150,8 @@ class PhysicalFragment(Physical):
     """The rows of a subplan that another engine runs; `stopped` is the reason why the operators
     above are not part of it."""
 
+    family = "fragments"
+
     source: FragmentSource
     stopped: str = ""
 
@@ -162,6 +164,8 @@ class NarrowedFragment(PhysicalFragment):
     It is read when the feeds have been read to their end. It may return more rows: the joins above
     decide.
     """
+
+    family = "fragments"
 
     feeds: tuple[Physical, ...]
     keys: tuple[tuple[Expression, ...], ...]

@@ -160,24 +160,6 @@ def narrow(node: Physical, keys: Keys, feed: SmallSide) -> Physical | None:
     )
 
 
-def _fragment(node: physical.PhysicalFragment, keys: Keys, feed: SmallSide) -> Physical | None:
-    is_small = node.rows is not None and node.rows < max(FEWEST_ROWS, feed.rows or 0)
-    if is_small or not node.source.can_narrow(keys):
-        return None
-    feeds: tuple[Physical, ...] = ()
-    all_keys: tuple[Keys, ...] = ()
-    if isinstance(node, physical.NarrowedFragment):
-        feeds, all_keys = node.feeds, node.keys
-    return physical.NarrowedFragment(
-        fields=node.fields,
-        rows=node.rows,
-        source=node.source,
-        stopped=node.stopped,
-        feeds=(*feeds, feed.keys()),
-        keys=(*all_keys, keys),
-    )
-
-
 def over_input(node: physical.SingleInput, below: Physical | None) -> Physical | None:
     return None if below is None else replace(node, input=below)
 
@@ -223,8 +205,6 @@ def _read(keys: Sequence[Expression]) -> set[int]:
 
 DYNAMIC_FILTERS.add_all(
     {
-        physical.PhysicalFragment: _fragment,
-        physical.NarrowedFragment: _fragment,
         physical.PhysicalSort: _same,
         physical.HashAggregate: _aggregate,
         physical.PhysicalWindow: _window,
