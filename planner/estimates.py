@@ -13,7 +13,6 @@ from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, 
 from runnel.planner.operators.passes import ESTIMATES
 from runnel.relation.nodes import (
     LEFT_ONLY,
-    Aggregate,
     Filter,
     Join,
     JoinKind,
@@ -85,13 +84,6 @@ def filtered_rows(rows: int | None, condition: Expression | None) -> int | None:
     return max(1, round(rows * selectivity(condition))) if rows else 0
 
 
-def _aggregate(node: Aggregate, of: Of) -> int | None:
-    if not node.keys:
-        return 1
-    rows = of(node.input)
-    return None if rows is None else max(1, rows // 4)
-
-
 def _join(node: Join, of: Of) -> int | None:
     left, right = of(node.left), of(node.right)
     if left is None or right is None:
@@ -133,7 +125,6 @@ def _assign_windows(node: AssignWindows, of: Of) -> int | None:
 ESTIMATES.add_all(
     {
         CommonRows: lambda node, of: node.rows,
-        Aggregate: _aggregate,
         Join: _join,
         Limit: _limit,
         AssignWindows: _assign_windows,

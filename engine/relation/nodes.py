@@ -304,6 +304,8 @@ class Aggregate(Single):
     emission: when the results over an unbounded input are emitted; None if the SELECT doesn't say.
     """
 
+    family = "aggregates"
+
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
     names: tuple[str, ...]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runnel.planner.event_time.expressions import Bounds, bound_of
+from runnel.planner.event_time.expressions import Bounds
 from runnel.planner.operators.passes import BOUNDS
 from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
-    Aggregate,
     Filter,
     Join,
     JoinKind,
@@ -76,15 +75,6 @@ def _assign_windows(node: AssignWindows) -> Bounds:
         return {width + 1: time, width + 2: time.moved(-1)}
     ends = {width: time.moved(1 - node.shape.size), width + 1: time.moved(1), width + 2: time}
     return {**below, **ends}
-
-
-def _aggregate(node: Aggregate) -> Bounds:
-    if not node.input.never_ends:
-        # As for a window: the groups are emitted at the end of the input.
-        return {}
-    below = time_bounds(node.input)
-    found = ((index, bound_of(key, below)) for index, key in enumerate(node.keys))
-    return {index: bound for index, bound in found if bound is not None}
 
 
 def _join(node: Join) -> Bounds:
@@ -165,7 +155,6 @@ BOUNDS.add_all(
         Window: _window,
         Sort: _sort,
         AssignWindows: _assign_windows,
-        Aggregate: _aggregate,
         Join: _join,
         AsOfJoin: _as_of_join,
     }

@@ -7,13 +7,11 @@ read to its end first. A LIMIT ends its input, so any operator is allowed above 
 from __future__ import annotations
 
 from runnel.errors import NotSupportedError
-from runnel.expressions.nodes import columns_of
 from runnel.planner.event_time.bounds import time_bounds
-from runnel.planner.event_time.expressions import bound_of
 from runnel.planner.operators.passes import STREAM_CHECKS
-from runnel.relation.nodes import Aggregate, Join, Relation, Sort, walk
+from runnel.relation.nodes import Join, Relation, Sort
 from runnel.relation.over import Window
-from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
+from runnel.relation.streams import AsOfJoin, AssignWindows, WindowKind
 from runnel.relation.subqueries import GroupLimit, Recursion
 
 
@@ -41,49 +39,6 @@ def _window(node: Window, unbounded_state: bool) -> None:
         from runnel.planner.event_time.refusals import check_window
 
         check_window(node, unbounded_state)
-
-
-def _aggregate(node: Aggregate, unbounded_state: bool) -> None:
-    if not node.input.never_ends:
-        return
-    bounds = time_bounds(node.input)
-    if any(bound_of(key, bounds) is not None for key in node.keys):
-        return
-    what = "aggregation" if node.aggregates else "DISTINCT"
-    message = (
-        f"streaming {what} is supported only for window aggregation, with imposed order, grouping "
-        "by a window bound"
-    )
-    windows = any(isinstance(item, AssignWindows) for item in walk(node.input))
-    has_event_time = any(isinstance(item, ImposeOrder) for item in walk(node.input))
-    if windows and not has_event_time:
-        detail = "the windows' input has no order imposed, so no window would ever be complete"
-        hint = (
-            "add WATERMARK FOR to the mapping, or pass to the window function "
-            "TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(ts), lag))"
-        )
-    elif windows and any(columns_of(key) & set(bounds) for key in node.keys):
-        message = (
-            "in window aggregation, window_start and window_end must be used directly, "
-            "without any transformation"
-        )
-        detail, hint = (
-            "a computed key is bounded by no watermark",
-            "group by window_start or window_end as well",
-        )
-    elif windows or bounds:
-        detail = (
-            "an input of this query has no end, and none of the keys shows when a group is complete"
-        )
-        hint = "group by window_end or window_start of TUMBLE, HOP, CUMULATE or SESSION too"
-    else:
-        detail = "an input of this query has no end, so the groups would never be complete"
-        hint = (
-            "aggregate over TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), INTERVAL '1' MINUTE)) by "
-            "window_end, put a LIMIT into a subquery over the stream, "
-            "or aggregate a table that has an end"
-        )
-    raise NotSupportedError(message, detail=detail, hint=hint, position=node.position)
 
 
 def _sort(node: Sort, unbounded_state: bool) -> None:
@@ -146,7 +101,6 @@ STREAM_CHECKS.add_all(
         Join: _join,
         AsOfJoin: _join,
         Window: _window,
-        Aggregate: _aggregate,
         Sort: _sort,
         AssignWindows: _assign_windows,
         GroupLimit: _group_limit,

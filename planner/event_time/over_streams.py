@@ -17,7 +17,6 @@ from runnel.planner.event_time.ordered_windows import reach_of
 from runnel.planner.operators.passes import ORIGINS
 from runnel.planner.rewriting import column
 from runnel.relation.nodes import (
-    Aggregate,
     Join,
     Limit,
     Relation,
@@ -202,10 +201,6 @@ def _below(node: Relation, index: int) -> tuple[Relation, Expression] | None:
     return None if rule is None else rule(node, index)
 
 
-def _aggregate(node: Aggregate, index: int) -> tuple[Relation, Expression] | None:
-    return (node.input, node.keys[index]) if index < len(node.keys) else None
-
-
 def _join(node: Join, index: int) -> tuple[Relation, Expression] | None:
     width = len(node.left.fields)
     side, at = (node.left, index) if index < width else (node.right, index - width)
@@ -224,7 +219,6 @@ def from_input(node: Single, index: int) -> tuple[Relation, Expression] | None:
 
 ORIGINS.add_all(
     {
-        Aggregate: _aggregate,
         Join: _join,
         AssignWindows: _assign_windows,
         Limit: from_input,

@@ -10,7 +10,6 @@ from runnel.planner.explain import streams as _streams  # noqa: F401
 from runnel.planner.explain.parts import (
     Description,
     Properties,
-    aggregate,
     field_names,
     join_title,
     listed,
@@ -132,7 +131,6 @@ def _top(node: physical.TopN) -> Description:
 
 EXPLAIN.add_all(
     {
-        logical.Aggregate: aggregate,
         logical.Join: _join,
         logical.Sort: sort,
         logical.Limit: _limit,
@@ -143,7 +141,6 @@ EXPLAIN.add_all(
         WorkingTable: _working_table,
         physical.PhysicalWorkingTable: _working_table,
         GroupLimit: _group_limit,
-        physical.HashAggregate: aggregate,
         physical.HashJoin: _hash_join,
         physical.PhysicalSort: sort,
         physical.TopN: _top,

@@ -56,10 +56,6 @@ def keeps(node: Physical) -> bool:
     return rule is not None and rule(node) != NOTHING
 
 
-def _grouped(node: physical.HashAggregate) -> str:
-    return "a row for each group, until the input ends" if node.keys else "one row"
-
-
 def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> str:
     bounds = ", ".join(str(node.keys[number]) for number, _ in node.bounds)
     until = f"until the watermark completes its {bounds}"
@@ -156,7 +152,6 @@ def _hash_join(node: physical.HashJoin) -> str:
 
 STATE_TEXTS.add_all(
     {
-        physical.HashAggregate: _grouped,
         physical_streams.EventTimeAggregate: _event_time_aggregate,
         physical_streams.FramedAggregate: _framed_aggregate,
         physical_streams.SessionAggregate: _session_aggregate,

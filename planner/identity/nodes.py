@@ -143,7 +143,7 @@ def _emission(every: int | None, lateness: int, time: SqlType) -> Properties:
     }
 
 
-def _aggregate(node: physical.HashAggregate) -> Identity:
+def aggregate(node: physical.HashAggregate) -> Identity:
     stages = "one" if node.aggregates and not node.two_stage else ""
     properties = {
         "by": outer_texts(node.keys),
@@ -154,7 +154,7 @@ def _aggregate(node: physical.HashAggregate) -> Identity:
 
 
 def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> Identity:
-    title, properties = _aggregate(node)
+    title, properties = aggregate(node)
     until = {"until": outer_texts(node.keys[number] for number, _ in node.bounds)}
     emission = _emission(node.every, node.lateness, node.keys[node.bounds[0][0]].type)
     return title, properties | until | emission | _late(node.late)
@@ -304,7 +304,6 @@ IDENTITY.add_all(
                 "offset": optional_text(node.offset),
             },
         ),
-        physical.HashAggregate: _aggregate,
         physical.HashJoin: _hash_join,
         physical.Spool: lambda node: ("Hold", {}),
         physical.PhysicalLimit: lambda node: (

@@ -20,9 +20,6 @@ from __future__ import annotations
 
 from runnel.dag import DAG, between
 from runnel.planner.lower.dag_builder import (
-    ACCUMULATE,
-    AGGREGATE,
-    COMBINE,
     HOLD,
     IMPOSE_ORDER,
     JOIN,
@@ -105,40 +102,6 @@ def _session_rows(to: Lowering, node: physical_streams.SessionRows) -> VertexOut
     keys = tuple(dict.fromkeys(key.index for key in node.keys))
     supplier = session_rows(node.gap, node.time, keys, width, names, node.bound, node.passes_late)
     return to.by_key(rows, SESSION, supplier, tuple(rows.names[key] for key in keys), names)
-
-
-def _aggregate(to: Lowering, node: physical.HashAggregate) -> VertexOutput:
-    from runnel.processors.grouping.aggregate import aggregate
-    from runnel.processors.grouping.aggregation import AggregationStage
-
-    expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
-    rows = to.in_pieces(to.lower(node.input), expressions)
-    names = column_names(node.fields)
-    if not rows.is_parallel:
-        supplier = aggregate(node.keys, node.aggregates, names, AggregationStage.SINGLE)
-        return to.follow(rows, AGGREGATE, supplier, 1, names)
-    if not node.two_stage:
-        return _aggregate_by_key(to, node, rows, names)
-    first = aggregate(node.keys, node.aggregates, names, AggregationStage.ACCUMULATE)
-    keys = tuple(f"k{i}" for i in range(len(node.keys)))
-    partial = to.follow(rows, ACCUMULATE, first, to.parallelism, keys)
-    last = aggregate(node.keys, node.aggregates, names, AggregationStage.COMBINE)
-    if not keys:
-        return to.follow(partial, COMBINE, last, 1, names)
-    combine = to.vertex(COMBINE, last, to.parallelism)
-    to.dag.edge(between(partial.vertex, combine).partitioned(*keys))
-    return VertexOutput(combine, True, names)
-
-
-def _aggregate_by_key(
-    to: Lowering, node: physical.HashAggregate, rows: VertexOutput, names: tuple[str, ...]
-) -> VertexOutput:
-    """One stage: the rows of a group meet in the processor that its keys' hash names."""
-    from runnel.processors.grouping.aggregate import aggregate
-    from runnel.processors.grouping.aggregation import AggregationStage
-
-    supplier = aggregate(node.keys, node.aggregates, names, AggregationStage.SINGLE)
-    return to.by_key(rows, AGGREGATE, supplier, key_names(node.keys, rows.names), names)
 
 
 def _stream_aggregate(
@@ -313,7 +276,6 @@ LOWERING.add_all(
         physical_streams.PhysicalImposeOrder: _impose_order,
         physical_streams.PhysicalAssignWindows: _assign_windows,
         physical_streams.SessionRows: _session_rows,
-        physical.HashAggregate: _aggregate,
         physical_streams.EventTimeAggregate: _stream_aggregate,
         physical_streams.FramedAggregate: _stream_aggregate,
         physical_streams.SessionAggregate: _stream_aggregate,

@@ -233,24 +233,6 @@ def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
     )
 
 
-def _aggregate(node: logical.Aggregate, snapshot: Snapshot) -> Physical:
-    if node.input.is_unbounded:
-        # Loaded on first use: few statements read streams.
-        from runnel.planner.physical.stream_aggregates import choose_stream_aggregate
-
-        timed = choose_stream_aggregate(node, lambda below: choose(below, snapshot))
-        if timed is not None:
-            return timed
-    return physical.HashAggregate(
-        fields=node.fields,
-        rows=estimate(node),
-        input=choose(node.input, snapshot),
-        keys=node.keys,
-        aggregates=node.aggregates,
-        two_stage=not any(item.distinct for item in node.aggregates),
-    )
-
-
 def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
     if node.is_unbounded:
         from runnel.planner.event_time.joins import choose_stream_join
@@ -442,7 +424,6 @@ def needed_rows(count: Expression, offset: Expression | None) -> Expression:
 
 CHOICES.add_all(
     {
-        logical.Aggregate: _aggregate,
         logical.Join: _join,
         AsOfJoin: _as_of_join,
         logical.Sort: _sort,

@@ -212,6 +212,8 @@ class HashAggregate(SingleInput):
         by key; otherwise all rows of a group must reach one processor.
     """
 
+    family = "aggregates"
+
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
     two_stage: bool

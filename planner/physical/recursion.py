@@ -104,16 +104,6 @@ def _join(node: physical.HashJoin) -> StageDefinition:
     return StageDefinition(join(shape, keys, fields, column_names(node.fields)))
 
 
-def _distinct(node: physical.HashAggregate) -> StageDefinition:
-    from runnel.processors.grouping.aggregate import aggregate
-    from runnel.processors.grouping.aggregation import AggregationStage
-
-    supplier = aggregate(
-        node.keys, node.aggregates, column_names(node.fields), AggregationStage.SINGLE
-    )
-    return StageDefinition(supplier, needs_all=True)
-
-
 def _sort(node: physical.PhysicalSort) -> StageDefinition:
     from runnel.processors.sorting.sort import sort
 
@@ -169,7 +159,6 @@ def _window(node: physical.PhysicalWindow) -> StageDefinition:
 STAGES.add_all(
     {
         physical.HashJoin: _join,
-        physical.HashAggregate: _distinct,
         physical.PhysicalSort: _sort,
         physical.TopN: _top,
         physical.PhysicalLimit: _limit,

@@ -18,7 +18,7 @@ from runnel.planner.operators.passes import DYNAMIC_FILTERS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical, Shared, Spool
 from runnel.planner.physical.sharing.tables import with_inputs
-from runnel.planner.rewriting import renumber, substitute
+from runnel.planner.rewriting import renumber
 from runnel.relation.nodes import MARKS, Field, JoinKind
 
 FEWEST_ROWS = 10_000
@@ -168,16 +168,8 @@ def _same(node: physical.SingleInput, keys: Keys, feed: SmallSide) -> Physical |
     return over_input(node, narrow(node.input, keys, feed))
 
 
-def _aggregate(node: physical.HashAggregate, keys: Keys, feed: SmallSide) -> Physical | None:
-    if not _read(keys) <= set(range(len(node.keys))):
-        return None
-    return over_input(
-        node, narrow(node.input, tuple(substitute(key, node.keys) for key in keys), feed)
-    )
-
-
 def _window(node: physical.PhysicalWindow, keys: Keys, feed: SmallSide) -> Physical | None:
-    if not _read(keys) <= {key.index for key in node.keys if key.index < node.width}:
+    if not columns_of_keys(keys) <= {key.index for key in node.keys if key.index < node.width}:
         return None
     return _same(node, keys, feed)
 
@@ -187,7 +179,7 @@ def _join(node: physical.HashJoin, keys: Keys, feed: SmallSide) -> Physical | No
         return None
     if node.columns is not None:
         keys = tuple(renumber(key, dict(enumerate(node.columns))) for key in keys)
-    read, width = _read(keys), len(node.probe.fields)
+    read, width = columns_of_keys(keys), len(node.probe.fields)
     if node.kind in _PASSES_PROBE and read <= set(range(width)):
         probe = narrow(node.probe, keys, feed)
         return None if probe is None else replace(node, probe=probe)
@@ -198,16 +190,11 @@ def _join(node: physical.HashJoin, keys: Keys, feed: SmallSide) -> Physical | No
     return None
 
 
-def _read(keys: Sequence[Expression]) -> set[int]:
+def columns_of_keys(keys: Sequence[Expression]) -> set[int]:
     """The columns that keys read; none that all of them are constant of is narrowed by."""
     return set().union(*map(columns_of, keys))
 
 
 DYNAMIC_FILTERS.add_all(
-    {
-        physical.PhysicalSort: _same,
-        physical.HashAggregate: _aggregate,
-        physical.PhysicalWindow: _window,
-        physical.HashJoin: _join,
-    }
+    {physical.PhysicalSort: _same, physical.PhysicalWindow: _window, physical.HashJoin: _join}
 )

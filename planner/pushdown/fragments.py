@@ -36,7 +36,7 @@ from runnel.relation.subqueries import GroupLimit
 if TYPE_CHECKING:
     from runnel.planner.environment import Pushdown
 
-FRAGMENT_INPUTS.add_classes(Aggregate, GroupLimit, Join, Limit, Sort, Window)
+FRAGMENT_INPUTS.add_classes(GroupLimit, Join, Limit, Sort, Window)
 
 
 def with_fragments(

@@ -101,10 +101,6 @@ def _action(node: Relation) -> str | None:
     return None if rule is None else rule(node)
 
 
-def _group(node: Aggregate) -> str | None:
-    return None if all(map(is_small, node.aggregates)) else "group"
-
-
 def is_small(item: AggregateCall) -> bool:
     """Whether the state of a group has a fixed size. Groups of small states are all that DuckDB
     writes to files with very little memory, as measured.
@@ -116,7 +112,6 @@ def is_small(item: AggregateCall) -> bool:
 
 BLOCKING.add_all(
     {
-        Aggregate: _group,
         GroupLimit: lambda node: "sort in groups",
         Join: lambda node: "join",
         Sort: lambda node: "sort",
@@ -139,10 +134,6 @@ def most_rows(relation: Relation) -> int | None:
     nothing is known."""
     rule = MOST_ROWS.find(relation)
     return estimate(relation) if rule is None else rule(relation)
-
-
-def _aggregate(node: Aggregate) -> int | None:
-    return most_rows(node.input) if node.keys else 1
 
 
 def _limit(node: Limit) -> int | None:
@@ -170,14 +161,7 @@ def _pairs(node: Join) -> int | None:
 
 
 MOST_ROWS.add_all(
-    {
-        Aggregate: _aggregate,
-        Limit: _limit,
-        Join: _pairs,
-        GroupLimit: of_input,
-        Sort: of_input,
-        Window: of_input,
-    }
+    {Limit: _limit, Join: _pairs, GroupLimit: of_input, Sort: of_input, Window: of_input}
 )
 
 

@@ -21,7 +21,6 @@ from runnel.planner.rewriting import project_columns, renumber
 from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
-    Aggregate,
     Join,
     Limit,
     Relation,
@@ -84,27 +83,6 @@ def _limit(node: Limit, needed: set[int]) -> Pruned:
 def _sort(node: Sort, needed: set[int]) -> Pruned:
     below, places = narrow(node.input, needed | columns_read(node.own_expressions))
     return node.map_expressions(moved(places)).with_inputs((below,)), places
-
-
-def _aggregate(node: Aggregate, needed: set[int]) -> Pruned:
-    count = len(node.keys)
-    kept = [i for i in range(len(node.aggregates)) if count + i in needed]
-    if not kept and not count and node.aggregates:
-        kept = [0]
-    calls = [node.aggregates[i] for i in kept]
-    late = () if node.emission is None else node.emission.late
-    read = columns_read([*node.keys, *(item for call in calls for item in call.expressions), *late])
-    below, places = narrow(node.input, read)
-    move = moved(places)
-    aggregate = replace(
-        node,
-        emission=None if node.emission is None else node.emission.map_expressions(move),
-        input=below,
-        keys=tuple(map(move, node.keys)),
-        aggregates=tuple(call.map_expressions(move) for call in calls),
-        names=node.names[:count] + tuple(node.names[count + i] for i in kept),
-    )
-    return aggregate, unchanged(count) | {count + i: count + place for place, i in enumerate(kept)}
 
 
 def _join(node: Join, needed: set[int]) -> Pruned:
@@ -224,7 +202,6 @@ PRUNING.add_all(
     {
         Limit: _limit,
         Sort: _sort,
-        Aggregate: _aggregate,
         Join: _join,
         AsOfJoin: _as_of_join,
         Recursion: _recursion,

@@ -57,10 +57,6 @@ def _limit(node: Limit) -> Relation:
     return emptied(node) if is_zero or is_empty(node.input) else node
 
 
-def _aggregate(node: Aggregate) -> Relation:
-    return emptied(node) if node.keys and is_empty(node.input) else node
-
-
 def _join(node: Join) -> Relation:
     if is_empty(node.left) and node.kind not in (JoinKind.RIGHT, JoinKind.FULL):
         return emptied(node)
@@ -99,7 +95,6 @@ EMPTY.add_all(
         Recursion: _recursion,
         GroupLimit: empty_if_input_is,
         Limit: _limit,
-        Aggregate: _aggregate,
         Join: _join,
     }
 )

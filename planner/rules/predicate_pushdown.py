@@ -27,11 +27,10 @@ from runnel.deadline import check_time
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
 from runnel.planner.operators.passes import PREDICATES
-from runnel.planner.rewriting import conjunction, divide, reads_only, shift, substitute
+from runnel.planner.rewriting import conjunction, divide, reads_only, shift
 from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
-    Aggregate,
     Filter,
     Join,
     JoinKind,
@@ -87,13 +86,6 @@ def pushed(node: Single, moving: Conjuncts, staying: Conjuncts) -> Relation:
 def _sort(node: Sort, parts: Conjuncts) -> Relation:
     moving, staying = divide(parts, lambda part: True, True)
     return pushed(node, moving, staying)
-
-
-def _aggregate(node: Aggregate, parts: Conjuncts) -> Relation:
-    count = len(node.keys) if not any(is_volatile(key) for key in node.keys) else 0
-    moving, staying = divide(parts, lambda part: bool(count) and reads_only(part, 0, count), True)
-    below = push(node.input, [substitute(part, node.keys) for part in moving])
-    return retained(node if below is node.input else replace(node, input=below), staying)
 
 
 def _assign_windows(node: AssignWindows, parts: Conjuncts) -> Relation:
@@ -201,7 +193,6 @@ def _is_right(part: Expression, width: int) -> bool:
 PREDICATES.add_all(
     {
         Sort: _sort,
-        Aggregate: _aggregate,
         GroupLimit: _group_limit,
         Window: _window,
         AssignWindows: _assign_windows,

@@ -89,7 +89,7 @@ class Replay(NamedTuple):
     counts: Iterator[int]
 
 
-def _without_emission(node: Aggregate | Sort | Window, replay: Replay) -> Relation:
+def without_emission(node: Aggregate | Sort | Window, replay: Replay) -> Relation:
     return node if node.emission is None else replace(node, emission=None)
 
 
@@ -100,9 +100,8 @@ def _without_late(node: Join | AsOfJoin, replay: Replay) -> Relation:
 REPLAY.add_all(
     {
         ImposeOrder: lambda node, replay: node.input,
-        Aggregate: _without_emission,
-        Sort: _without_emission,
-        Window: _without_emission,
+        Sort: without_emission,
+        Window: without_emission,
         Join: _without_late,
         AsOfJoin: _without_late,
     }

@@ -24,7 +24,6 @@ from runnel.planner.physical.sharing.streams import VolatileError, key_of
 
 TABLE_SHARING.add_classes(
     physical_streams.PhysicalAssignWindows,
-    physical.HashAggregate,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
     physical.HashJoin,
@@ -35,7 +34,6 @@ TABLE_SHARING.add_classes(
     physical.PhysicalGroupLimit,
 )
 WORTH_SHARING.add_classes(
-    physical.HashAggregate,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
     physical.HashJoin,
@@ -43,7 +41,6 @@ WORTH_SHARING.add_classes(
     physical.TopN,
 )
 READS_ALL.add_classes(
-    physical.HashAggregate,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
     physical.PhysicalSort,

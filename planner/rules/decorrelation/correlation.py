@@ -29,10 +29,7 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import (
     Column,
-    Expression,
-    Literal,
     SortKey,
-    columns_of,
     walk,
 )
 from runnel.planner.operators.passes import CORRELATION
@@ -45,11 +42,9 @@ from runnel.planner.rules.decorrelation.pulled import (
     is_outer,
     pair_of,
     provided,
-    with_inner,
     with_outer,
 )
 from runnel.relation.nodes import (
-    Aggregate,
     Join,
     Limit,
     Project,
@@ -63,10 +58,7 @@ from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows, WindowKind
 from runnel.relation.subqueries import (
     GroupLimit,
-    OuterColumn,
-    ScalarSubquery,
 )
-from runnel.sqltypes import BIGINT
 
 ONE_ROW = Values(rows=((),), columns=())
 
@@ -188,64 +180,6 @@ def keeps_a_row(limit: Limit) -> bool:
     return isinstance(value, int) and value > 0 and limit.offset is None
 
 
-def _aggregate(to: Anchoring, node: Aggregate) -> Pulled:
-    """The inner sides of the conditions become further keys. An aggregation without keys of its own
-    also has one row for an outer row without inner rows: the defaults."""
-    below, moved = to.input_of(node)
-    keys = [moved(key) for key in node.keys]
-    count = len(keys)
-    parts = []
-    for part in below.parts:
-        pair = pair_of(part)
-        if pair is None:
-            parts.append(part)
-            continue
-        if pair[1] not in keys[count:]:
-            keys.append(pair[1])
-        index = keys.index(pair[1], count)
-        parts.append(
-            with_inner(part, Column(index=index, name=f"$outer{index}", type=pair[1].type))
-        )
-    names = (
-        *node.names[:count],
-        *(f"$outer{i}" for i in range(count, len(keys))),
-        *node.names[count:],
-    )
-    calls = tuple(call.map_expressions(moved) for call in node.aggregates)
-    relation = replace(node, input=below.relation, keys=tuple(keys), aggregates=calls, names=names)
-    columns = references(relation.fields)
-    defaults = None if count else tuple(_value_of_no_rows(call) for call in node.aggregates)
-    return Pulled(
-        relation,
-        (*columns[:count], *columns[len(keys) :]),
-        tuple(parts),
-        defaults,
-        below.is_reached,
-    )
-
-
-_NULL_WITHOUT_ROWS = ("sum", "avg", "min", "max", "any_value")
-
-
-def _value_of_no_rows(call: AggregateCall) -> Expression:
-    if call.function in ("count", "count_star"):
-        return Literal(value=0, type=BIGINT)
-    if call.function in _NULL_WITHOUT_ROWS:
-        return Literal(value=None, type=call.type)
-    # A literal stays: it may be a constant of the call, such as a separator.
-    without = call.map_expressions(
-        lambda item: Literal(value=None, type=item.type) if _varies(item) else item
-    )
-    nothing = Aggregate(
-        input=Values(rows=(), columns=()), keys=(), aggregates=(without,), names=("value",)
-    )
-    return ScalarSubquery(relation=nothing, type=call.type, position=call.position)
-
-
-def _varies(item: Expression) -> bool:
-    return bool(columns_of(item)) or any(isinstance(leaf, OuterColumn) for leaf in walk(item))
-
-
 def _window(to: Anchoring, node: Window) -> Pulled:
     below, moved = to.input_of(node)
     keys = tuple(pair[1] for pair in map(pair_of, below.parts) if pair is not None)
@@ -279,7 +213,6 @@ CORRELATION.add_all(
         Sort: _sort,
         Limit: _limit,
         GroupLimit: _group_limit,
-        Aggregate: _aggregate,
         Join: pull_join,
         Window: _window,
         AssignWindows: _assign_windows,

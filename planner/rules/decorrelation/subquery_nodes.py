@@ -20,7 +20,6 @@ from runnel.planner.rules.decorrelation.hoisting import (
 from runnel.planner.rules.decorrelation.laterals import dependent_join
 from runnel.planner.rules.decorrelation.outer_join_subqueries import outer_join
 from runnel.relation.nodes import (
-    Aggregate,
     Filter,
     Join,
     JoinKind,
@@ -124,13 +123,6 @@ def project_with_subqueries(node: Project, rewrite: Rewrite) -> Relation:
     return replace(node, input=hoisting.relation, expressions=expressions)
 
 
-def _aggregate(node: Aggregate, rewrite: Rewrite) -> Relation:
-    hoisting = Hoisting(node.input, rewrite)
-    keys = tuple(hoisting.rewrite(item) for item in node.keys)
-    calls = tuple(call.map_expressions(hoisting.rewrite) for call in node.aggregates)
-    return replace(node, input=hoisting.relation, keys=keys, aggregates=calls)
-
-
 def _sort(node: Sort, rewrite: Rewrite) -> Relation:
     hoisting = Hoisting(node.input, rewrite)
     keys = tuple(key._replace(expression=hoisting.rewrite(key.expression)) for key in node.keys)
@@ -154,12 +146,4 @@ def _dependent(node: DependentJoin) -> Relation:
     return dependent_join(node, deepened(fold_constants(node.right), -1))
 
 
-HOISTING.add_all(
-    {
-        Aggregate: _aggregate,
-        Sort: _sort,
-        Window: hoist_below,
-        AssignWindows: hoist_below,
-        Join: _join,
-    }
-)
+HOISTING.add_all({Sort: _sort, Window: hoist_below, AssignWindows: hoist_below, Join: _join})
