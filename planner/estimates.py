@@ -12,7 +12,6 @@ from runnel.deadline import check_time
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, conjuncts
 from runnel.planner.operators.passes import ESTIMATES
 from runnel.relation.nodes import (
-    LEFT_ONLY,
     Filter,
     Join,
     JoinKind,
@@ -84,23 +83,6 @@ def filtered_rows(rows: int | None, condition: Expression | None) -> int | None:
     return max(1, round(rows * selectivity(condition))) if rows else 0
 
 
-def _join(node: Join, of: Of) -> int | None:
-    left, right = of(node.left), of(node.right)
-    if left is None or right is None:
-        return (
-            left
-            if node.kind not in (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT, JoinKind.FULL)
-            else None
-        )
-    if node.kind in LEFT_ONLY:
-        return max(1, left // 2)
-    if node.kind in (JoinKind.MARK, JoinKind.EXISTS_MARK, JoinKind.SINGLE):
-        return left
-    if node.left_keys:
-        return max(left, right)
-    return left * right if node.condition is None else max(left, right, left * right // 4)
-
-
 def _limit(node: Limit, of: Of) -> int | None:
     rows, count = of(node.input), literal_count(node.count)
     if count is None:
@@ -125,7 +107,6 @@ def _assign_windows(node: AssignWindows, of: Of) -> int | None:
 ESTIMATES.add_all(
     {
         CommonRows: lambda node, of: node.rows,
-        Join: _join,
         Limit: _limit,
         AssignWindows: _assign_windows,
         GroupLimit: _group_limit,

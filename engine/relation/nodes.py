@@ -375,6 +375,8 @@ class Join(Pair):
     late: the output for late rows of unbounded inputs; None if the SELECT has none.
     """
 
+    family = "joins"
+
     kind: JoinKind
     left_keys: tuple[Expression, ...] = ()
     right_keys: tuple[Expression, ...] = ()

@@ -93,6 +93,8 @@ class DependentJoin(Pair):
     condition: over the columns of both sides; pairs the rows.
     """
 
+    family = "joins"
+
     kind: JoinKind
     condition: Expression | None = None
 

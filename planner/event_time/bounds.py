@@ -11,11 +11,8 @@ from collections.abc import Mapping
 from runnel.planner.event_time.expressions import Bounds
 from runnel.planner.operators.passes import BOUNDS
 from runnel.relation.nodes import (
-    LEFT_ONLY,
-    MARKS,
     Filter,
     Join,
-    JoinKind,
     Limit,
     Relation,
     Sort,
@@ -75,19 +72,6 @@ def _assign_windows(node: AssignWindows) -> Bounds:
         return {width + 1: time, width + 2: time.moved(-1)}
     ends = {width: time.moved(1 - node.shape.size), width + 1: time.moved(1), width + 2: time}
     return {**below, **ends}
-
-
-def _join(node: Join) -> Bounds:
-    left = dict(time_bounds(node.left))
-    if node.kind in LEFT_ONLY or node.kind in MARKS:
-        return left
-    width, right = len(node.left.fields), time_bounds(node.right)
-    if node.kind is JoinKind.FULL and left and right:
-        # Loaded on first use: few queries on streams have a FULL JOIN.
-        from runnel.planner.event_time.join_bounds import tied
-
-        right = as_tied(right, tied(node, left, right))
-    return {**left, **{width + index: bound for index, bound in right.items()}}
 
 
 def as_tied(right: Bounds, tie: tuple[int, int] | None) -> Bounds:
@@ -155,7 +139,6 @@ BOUNDS.add_all(
         Window: _window,
         Sort: _sort,
         AssignWindows: _assign_windows,
-        Join: _join,
         AsOfJoin: _as_of_join,
     }
 )

@@ -25,7 +25,7 @@ def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
         rule(relation, unbounded_state)
 
 
-def _join(node: Join | AsOfJoin, unbounded_state: bool) -> None:
+def check_stream_join(node: Join | AsOfJoin, unbounded_state: bool) -> None:
     if node.is_unbounded:
         # Loaded on first use: few statements join streams.
         from runnel.planner.event_time.joins import check_join
@@ -98,8 +98,7 @@ def _assign_windows(node: AssignWindows, unbounded_state: bool) -> None:
 
 STREAM_CHECKS.add_all(
     {
-        Join: _join,
-        AsOfJoin: _join,
+        AsOfJoin: check_stream_join,
         Window: _window,
         Sort: _sort,
         AssignWindows: _assign_windows,

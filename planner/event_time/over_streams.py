@@ -17,7 +17,6 @@ from runnel.planner.event_time.ordered_windows import reach_of
 from runnel.planner.operators.passes import ORIGINS
 from runnel.planner.rewriting import column
 from runnel.relation.nodes import (
-    Join,
     Limit,
     Relation,
     Single,
@@ -201,12 +200,6 @@ def _below(node: Relation, index: int) -> tuple[Relation, Expression] | None:
     return None if rule is None else rule(node, index)
 
 
-def _join(node: Join, index: int) -> tuple[Relation, Expression] | None:
-    width = len(node.left.fields)
-    side, at = (node.left, index) if index < width else (node.right, index - width)
-    return (side, column(side.fields, at)) if at < len(side.fields) else None
-
-
 def _assign_windows(node: AssignWindows, index: int) -> tuple[Relation, Expression] | None:
     return None if index == node.time.index else from_input(node, index)
 
@@ -219,7 +212,6 @@ def from_input(node: Single, index: int) -> tuple[Relation, Expression] | None:
 
 ORIGINS.add_all(
     {
-        Join: _join,
         AssignWindows: _assign_windows,
         Limit: from_input,
         Sort: from_input,

@@ -65,13 +65,6 @@ def _described(plan: Relation | Physical, written: set[int]) -> Node:
     return Node(title, known, rows, tuple(_described(item, written) for item in plan.inputs))
 
 
-def _join(node: logical.Join) -> Description:
-    return join_title(node.kind), {
-        "on": pairs(node.left_keys, node.right_keys, node.null_safe),
-        "where": optional(node.condition),
-    }
-
-
 def _hash_join(node: physical.HashJoin) -> Description:
     how = " by hash" if node.probe_keys else "" if node.condition is None else " by nested loop"
     return join_title(node.kind, how), {
@@ -131,7 +124,6 @@ def _top(node: physical.TopN) -> Description:
 
 EXPLAIN.add_all(
     {
-        logical.Join: _join,
         logical.Sort: sort,
         logical.Limit: _limit,
         physical.Shared: _shared,

@@ -33,7 +33,7 @@ from runnel.planner.physical.index_choice import IndexOrderColumn, choose_index
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import conjunction, renumber, substitute
 from runnel.relation import nodes as logical
-from runnel.relation.nodes import Field, JoinKind, Relation
+from runnel.relation.nodes import Field, Relation
 from runnel.relation.over import Window, WindowCall
 from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 from runnel.relation.subqueries import (
@@ -56,9 +56,6 @@ NARROWABLE.add_classes(
 PARTITION_BUILD_ROWS = 100_000
 """Number of rows from which the build side of a join is partitioned by key, instead of sent whole
 to every processor."""
-
-_NEEDS_WHOLE_BUILD = (JoinKind.MARK, JoinKind.NULL_ANTI)
-_NEEDS_PARTITIONS = (JoinKind.RIGHT, JoinKind.FULL)
 
 
 def choose(relation: Relation, snapshot: Snapshot) -> Physical:
@@ -233,39 +230,6 @@ def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
     )
 
 
-def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
-    if node.is_unbounded:
-        from runnel.planner.event_time.joins import choose_stream_join
-
-        streaming = choose_stream_join(node, lambda below: choose(below, snapshot))
-        if streaming is not None:
-            return streaming
-    build_rows = estimate(node.right)
-    is_large = (
-        build_rows is not None
-        and build_rows >= PARTITION_BUILD_ROWS
-        and node.kind not in _NEEDS_WHOLE_BUILD
-    )
-    chosen = physical.HashJoin(
-        fields=node.fields,
-        rows=estimate(node),
-        kind=node.kind,
-        probe=choose(node.left, snapshot),
-        build=choose(node.right, snapshot),
-        probe_keys=node.left_keys,
-        build_keys=node.right_keys,
-        condition=node.condition,
-        null_safe=node.null_safe,
-        position=node.position,
-        is_partitioned=bool(node.left_keys) and (is_large or node.kind in _NEEDS_PARTITIONS),
-    )
-    if not node.is_unbounded:
-        return chosen
-    from runnel.planner.event_time.joins import refreshed
-
-    return refreshed(chosen, node)
-
-
 def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
     # Loaded on first use: few statements have an as-of join.
     from runnel.planner.event_time.joins import choose_as_of_join
@@ -424,7 +388,6 @@ def needed_rows(count: Expression, offset: Expression | None) -> Expression:
 
 CHOICES.add_all(
     {
-        logical.Join: _join,
         AsOfJoin: _as_of_join,
         logical.Sort: _sort,
         logical.Limit: _limit,

@@ -22,7 +22,6 @@ from runnel.planner.rules.group_reduction import reduce_groups
 from runnel.relation.nodes import (
     Aggregate,
     Filter,
-    Join,
     Limit,
     Project,
     Relation,
@@ -36,7 +35,7 @@ from runnel.relation.subqueries import GroupLimit
 if TYPE_CHECKING:
     from runnel.planner.environment import Pushdown
 
-FRAGMENT_INPUTS.add_classes(GroupLimit, Join, Limit, Sort, Window)
+FRAGMENT_INPUTS.add_classes(GroupLimit, Limit, Sort, Window)
 
 
 def with_fragments(

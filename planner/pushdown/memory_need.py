@@ -12,8 +12,6 @@ from runnel.expressions.nodes import WINDOW_FINAL, AggregateCall
 from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.operators.passes import BLOCKING, MOST_ROWS
 from runnel.relation.nodes import (
-    LEFT_ONLY,
-    MARKS,
     Aggregate,
     Filter,
     Join,
@@ -113,7 +111,6 @@ def is_small(item: AggregateCall) -> bool:
 BLOCKING.add_all(
     {
         GroupLimit: lambda node: "sort in groups",
-        Join: lambda node: "join",
         Sort: lambda node: "sort",
         Window: lambda node: "sort for OVER",
     }
@@ -146,23 +143,7 @@ def of_input(node: Single) -> int | None:
     return most_rows(node.input)
 
 
-def _pairs(node: Join) -> int | None:
-    """A key of one side is taken to be unique."""
-    left, right = most_rows(node.left), most_rows(node.right)
-    if (
-        left is None
-        or right is None
-        or node.kind in LEFT_ONLY
-        or node.kind in MARKS
-        or node.kind is JoinKind.SINGLE
-    ):
-        return left
-    return max(left, right) if node.left_keys else left * right
-
-
-MOST_ROWS.add_all(
-    {Limit: _limit, Join: _pairs, GroupLimit: of_input, Sort: of_input, Window: of_input}
-)
+MOST_ROWS.add_all({Limit: _limit, GroupLimit: of_input, Sort: of_input, Window: of_input})
 
 
 def _megabytes(count: int) -> str:

@@ -19,8 +19,6 @@ from runnel.expressions.nodes import Expression, columns_of
 from runnel.planner.operators.passes import PRUNING
 from runnel.planner.rewriting import project_columns, renumber
 from runnel.relation.nodes import (
-    LEFT_ONLY,
-    MARKS,
     Join,
     Limit,
     Relation,
@@ -85,45 +83,13 @@ def _sort(node: Sort, needed: set[int]) -> Pruned:
     return node.map_expressions(moved(places)).with_inputs((below,)), places
 
 
-def _join(node: Join, needed: set[int]) -> Pruned:
-    width, total = len(node.left.fields), len(node.left.fields) + len(node.right.fields)
-    has_mark = node.kind in MARKS
-    below = needed - ({width} if has_mark else set())
-    if node.condition is not None:
-        below = below | columns_of(node.condition)
-    late_left, late_right = _late_sides(node)
-    left, left_places = narrow(
-        node.left, {i for i in below if i < width} | columns_read((*node.left_keys, *late_left))
-    )
-    right_needed = {i - width for i in below if width <= i < total} | columns_read(
-        (*node.right_keys, *late_right)
-    )
-    right, right_places = narrow(node.right, right_needed)
-    new_width = len(left.fields)
-    places = left_places | {width + old: new_width + new for old, new in right_places.items()}
-    joined = replace(
-        node,
-        left=left,
-        right=right,
-        left_keys=tuple(map(moved(left_places), node.left_keys)),
-        right_keys=tuple(map(moved(right_places), node.right_keys)),
-        condition=None if node.condition is None else renumber(node.condition, places),
-        late=None
-        if node.late is None
-        else node.late.mapped(moved(left_places), moved(right_places)),
-    )
-    if node.kind in LEFT_ONLY:
-        return joined, left_places
-    return joined, left_places | {width: new_width} if has_mark else places
-
-
-def _late_sides(node: Join | AsOfJoin) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+def late_sides(node: Join | AsOfJoin) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
     return ((), ()) if node.late is None else (node.late.left, node.late.right)
 
 
 def _as_of_join(node: AsOfJoin, needed: set[int]) -> Pruned:
     width = len(node.left.fields)
-    late_left, late_right = _late_sides(node)
+    late_left, late_right = late_sides(node)
     read_left, read_right = (
         (*node.left_keys, node.left_time, *late_left),
         (*node.right_keys, node.right_time, *late_right),
@@ -202,7 +168,6 @@ PRUNING.add_all(
     {
         Limit: _limit,
         Sort: _sort,
-        Join: _join,
         AsOfJoin: _as_of_join,
         Recursion: _recursion,
         WorkingTable: _leaf,

@@ -11,8 +11,6 @@ from runnel.expressions.nodes import Literal
 from runnel.planner.operators.passes import EMPTY
 from runnel.relation.nodes import (
     Aggregate,
-    Join,
-    JoinKind,
     Limit,
     Relation,
     Single,
@@ -24,9 +22,6 @@ from runnel.relation.nodes import (
 from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows, ImposeOrder
 from runnel.relation.subqueries import GroupLimit, Recursion
-
-_EMPTY_WITH_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.SEMI, JoinKind.RIGHT)
-_LEFT_WITHOUT_RIGHT = (JoinKind.ANTI, JoinKind.NULL_ANTI)
 
 
 def prune_empty(relation: Relation) -> Relation:
@@ -57,21 +52,6 @@ def _limit(node: Limit) -> Relation:
     return emptied(node) if is_zero or is_empty(node.input) else node
 
 
-def _join(node: Join) -> Relation:
-    if is_empty(node.left) and node.kind not in (JoinKind.RIGHT, JoinKind.FULL):
-        return emptied(node)
-    impossible = is_empty(node.right) or (
-        isinstance(node.condition, Literal) and node.condition.value is not True
-    )
-    if not impossible:
-        return node
-    if node.kind in _LEFT_WITHOUT_RIGHT:
-        return node.left
-    if node.kind in _EMPTY_WITH_RIGHT and (node.kind is not JoinKind.RIGHT or is_empty(node.right)):
-        return emptied(node)
-    return node
-
-
 def _recursion(node: Recursion) -> Relation:
     if is_empty(node.anchor):
         return emptied(node)
@@ -95,6 +75,5 @@ EMPTY.add_all(
         Recursion: _recursion,
         GroupLimit: empty_if_input_is,
         Limit: _limit,
-        Join: _join,
     }
 )

@@ -12,9 +12,7 @@ from dataclasses import replace
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.estimates import literal_count
 from runnel.planner.operators.passes import LIMITS
-from runnel.relation.nodes import MARKS, Join, JoinKind, Limit, Project, Relation, Scan
-
-_KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, *MARKS)
+from runnel.relation.nodes import Limit, Project, Relation, Scan
 
 
 def push_limits(relation: Relation) -> Relation:
@@ -30,16 +28,6 @@ def push_limits(relation: Relation) -> Relation:
 def _push(node: Limit) -> Relation:
     rule = LIMITS.find(node.input)
     return node if rule is None else rule(node.input, node)
-
-
-def _join(node: Join, limit: Limit) -> Relation:
-    rows = rows_needed(limit)
-    if rows is None or node.kind not in _KEEPS_EVERY_LEFT_ROW:
-        return limit
-    return replace(limit, input=replace(node, left=limited(node.left, rows)))
-
-
-LIMITS.add_all({Join: _join})
 
 
 def with_limit(scan: Scan, rows: Expression) -> Scan:

@@ -24,16 +24,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runnel.deadline import check_time
-from runnel.expressions.evaluate import can_fail, is_volatile
-from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
+from runnel.expressions.nodes import Column, Expression, columns_of
 from runnel.planner.operators.passes import PREDICATES
-from runnel.planner.rewriting import conjunction, divide, reads_only, shift
+from runnel.planner.rewriting import conjunction, divide, reads_only
 from runnel.relation.nodes import (
-    LEFT_ONLY,
-    MARKS,
     Filter,
-    Join,
-    JoinKind,
     Relation,
     Single,
     Sort,
@@ -43,8 +38,6 @@ from runnel.relation.streams import AssignWindows, WindowKind
 from runnel.relation.subqueries import GroupLimit
 
 Conjuncts = list[Expression]
-_INNER = (JoinKind.INNER, JoinKind.CROSS)
-_KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, JoinKind.SINGLE, *MARKS)
 
 
 def push_predicates(relation: Relation) -> Relation:
@@ -127,75 +120,6 @@ def _plain_columns(keys: Sequence[Expression]) -> set[int]:
     }
 
 
-def _join(node: Join, parts: Conjuncts) -> Relation:
-    if node.kind in _INNER:
-        return _inner_join(node, parts)
-    width = len(node.left.fields)
-    own = conjuncts(node.condition)
-    to_left: Conjuncts = []
-    to_right: Conjuncts = []
-    if node.kind in LEFT_ONLY or node.kind in _KEEPS_EVERY_LEFT_ROW:
-        keeps = node.kind in _KEEPS_EVERY_LEFT_ROW
-        to_left, parts = divide(parts, lambda part: reads_only(part, 0, width), keeps)
-        more, own = divide(
-            own, lambda part: bool(columns_of(part)) and _is_right(part, width), False
-        )
-        to_right = [shift(part, -width) for part in more]
-        if node.kind is JoinKind.SEMI:
-            more, own = divide(own, lambda part: reads_only(part, 0, width), False)
-            to_left += more
-    elif node.kind is JoinKind.RIGHT:
-        to_right, parts = divide(
-            parts, lambda part: bool(columns_of(part)) and _is_right(part, width), True
-        )
-        to_right = [shift(part, -width) for part in to_right]
-        to_left, own = divide(
-            own, lambda part: bool(columns_of(part)) and reads_only(part, 0, width), False
-        )
-    joined = replace(
-        node,
-        left=push(node.left, to_left),
-        right=push(node.right, to_right),
-        condition=conjunction(own),
-    )
-    return retained(joined, parts)
-
-
-def _inner_join(node: Join, parts: Conjuncts) -> Relation:
-    """Moves conjuncts of the condition and from above.
-
-    A conjunct over one side moves there; the others become the join's condition. A volatile
-    conjunct, and a fallible one after it, stays above.
-    """
-    width = len(node.left.fields)
-    everything = conjuncts(node.condition) + parts
-    to_left, rest = divide(everything, lambda part: reads_only(part, 0, width), False)
-    to_right, rest = divide(rest, lambda part: _is_right(part, width), False)
-    above: Conjuncts = []
-    paired: Conjuncts = []
-    for part in rest:
-        (above if is_volatile(part) or (above and can_fail(part)) else paired).append(part)
-    condition = conjunction(paired)
-    joined = replace(
-        node,
-        kind=JoinKind.CROSS if condition is None and not node.left_keys else JoinKind.INNER,
-        left=push(node.left, to_left),
-        right=push(node.right, [shift(part, -width) for part in to_right]),
-        condition=condition,
-    )
-    return retained(joined, above)
-
-
-def _is_right(part: Expression, width: int) -> bool:
-    return all(index >= width for index in columns_of(part))
-
-
 PREDICATES.add_all(
-    {
-        Sort: _sort,
-        GroupLimit: _group_limit,
-        Window: _window,
-        AssignWindows: _assign_windows,
-        Join: _join,
-    }
+    {Sort: _sort, GroupLimit: _group_limit, Window: _window, AssignWindows: _assign_windows}
 )

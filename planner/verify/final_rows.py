@@ -13,11 +13,8 @@ from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.operators.passes import FINAL_ROWS
 from runnel.relation.nodes import (
-    LEFT_ONLY,
     Aggregate,
     Filter,
-    Join,
-    JoinKind,
     Limit,
     Project,
     Relation,
@@ -131,21 +128,9 @@ def _gives_at_once(node: Relation) -> bool:
     return rule is not None and rule(node)
 
 
-def _join(node: Join) -> bool:
-    if node.left.never_ends and node.right.never_ends:
-        return False
-    kept = (
-        JoinKind.INNER,
-        JoinKind.CROSS,
-        JoinKind.LEFT if node.left.never_ends else JoinKind.RIGHT,
-    )
-    return node.kind in kept or (node.kind in LEFT_ONLY and node.left.never_ends)
-
-
 FINAL_ROWS.add_all(
     {
         AssignWindows: lambda node: node.shape.kind is not WindowKind.SESSION,
-        Join: _join,
         ImposeOrder: lambda node: True,
     }
 )

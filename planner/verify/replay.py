@@ -93,7 +93,7 @@ def without_emission(node: Aggregate | Sort | Window, replay: Replay) -> Relatio
     return node if node.emission is None else replace(node, emission=None)
 
 
-def _without_late(node: Join | AsOfJoin, replay: Replay) -> Relation:
+def without_late(node: Join | AsOfJoin, replay: Replay) -> Relation:
     return node if node.late is None else replace(node, late=None)
 
 
@@ -102,7 +102,6 @@ REPLAY.add_all(
         ImposeOrder: lambda node, replay: node.input,
         Sort: without_emission,
         Window: without_emission,
-        Join: _without_late,
-        AsOfJoin: _without_late,
+        AsOfJoin: without_late,
     }
 )

@@ -35,7 +35,6 @@ from runnel.expressions.nodes import (
 from runnel.planner.operators.passes import CORRELATION
 from runnel.planner.rewriting import is_trivial, substitute
 from runnel.planner.rules.decorrelation.anchoring import Anchoring
-from runnel.planner.rules.decorrelation.correlated_joins import pull_join
 from runnel.planner.rules.decorrelation.pulled import (
     Pulled,
     as_it_is,
@@ -45,7 +44,6 @@ from runnel.planner.rules.decorrelation.pulled import (
     with_outer,
 )
 from runnel.relation.nodes import (
-    Join,
     Limit,
     Project,
     Relation,
@@ -213,7 +211,6 @@ CORRELATION.add_all(
         Sort: _sort,
         Limit: _limit,
         GroupLimit: _group_limit,
-        Join: pull_join,
         Window: _window,
         AssignWindows: _assign_windows,
     }

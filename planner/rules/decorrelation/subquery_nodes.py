@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runnel.errors import NotSupportedError
-from runnel.expressions.nodes import Call, Expression, Literal, conjuncts, walk
+from runnel.expressions.nodes import Call, Expression, Literal, walk
 from runnel.planner.operators.passes import HOISTING
-from runnel.planner.rewriting import conjunction, project_columns
+from runnel.planner.rewriting import project_columns
 from runnel.planner.rules.constant_folding import fold_constants
 from runnel.planner.rules.decorrelation.hoisting import (
     Hoisting,
@@ -18,10 +18,8 @@ from runnel.planner.rules.decorrelation.hoisting import (
     in_join,
 )
 from runnel.planner.rules.decorrelation.laterals import dependent_join
-from runnel.planner.rules.decorrelation.outer_join_subqueries import outer_join
 from runnel.relation.nodes import (
     Filter,
-    Join,
     JoinKind,
     Project,
     Relation,
@@ -131,19 +129,8 @@ def _sort(node: Sort, rewrite: Rewrite) -> Relation:
     )
 
 
-def _join(node: Join, rewrite: Rewrite) -> Relation:
-    """Moves the conjuncts of an inner join's condition from the first subquery on into a filter
-    above it."""
-    if node.kind is not JoinKind.INNER:
-        return outer_join(node, rewrite)
-    parts = conjuncts(node.condition)
-    first = next(i for i, part in enumerate(parts) if has_subquery(part))
-    below = replace(node, condition=conjunction(parts[:first]))
-    return filter_with_subqueries(below, parts[first:], len(node.fields), rewrite)
-
-
 def _dependent(node: DependentJoin) -> Relation:
     return dependent_join(node, deepened(fold_constants(node.right), -1))
 
 
-HOISTING.add_all({Sort: _sort, Window: hoist_below, AssignWindows: hoist_below, Join: _join})
+HOISTING.add_all({Sort: _sort, Window: hoist_below, AssignWindows: hoist_below})
