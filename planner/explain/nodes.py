@@ -10,11 +10,8 @@ from runnel.planner.explain import streams as _streams  # noqa: F401
 from runnel.planner.explain.parts import (
     Description,
     Properties,
-    field_names,
-    join_title,
     listed,
     optional,
-    pairs,
     plain,
     sort,
     sort_keys,
@@ -63,17 +60,6 @@ def _described(plan: Relation | Physical, written: set[int]) -> Node:
     known = {name: text for name, text in properties.items() if text}
     rows = plan.rows if isinstance(plan, Physical) else None
     return Node(title, known, rows, tuple(_described(item, written) for item in plan.inputs))
-
-
-def _hash_join(node: physical.HashJoin) -> Description:
-    how = " by hash" if node.probe_keys else "" if node.condition is None else " by nested loop"
-    return join_title(node.kind, how), {
-        "on": pairs(node.probe_keys, node.build_keys, node.null_safe),
-        "where": optional(node.condition),
-        "build": "second input"
-        + (", divided by key" if node.is_partitioned else refreshed_every(node)),
-        "columns": "" if node.columns is None else ", ".join(field_names(node.fields)) or "none",
-    }
 
 
 def refreshed_every(node: physical.HashJoin) -> str:
@@ -133,7 +119,6 @@ EXPLAIN.add_all(
         WorkingTable: _working_table,
         physical.PhysicalWorkingTable: _working_table,
         GroupLimit: _group_limit,
-        physical.HashJoin: _hash_join,
         physical.PhysicalSort: sort,
         physical.TopN: _top,
         physical.PhysicalLimit: _limit,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runnel.planner.explain.nodes import Node, describe, refreshed_every
+from runnel.planner.explain.nodes import Node, describe
 from runnel.planner.explain.parts import listed, time_span
 from runnel.planner.operators.passes import STATE_TEXTS
 from runnel.planner.physical import nodes as physical
@@ -141,22 +141,12 @@ def _as_of_join(node: physical_streams.PhysicalAsOfJoin) -> str:
     return f"left rows until the versions' watermark is past {node.left_time}; {versions}"
 
 
-def _hash_join(node: physical.HashJoin) -> str:
-    if node.refresh is not None:
-        return (
-            f"all rows of the second input{refreshed_every(node)}, and those of its next version "
-            "while that is read"
-        )
-    return "all rows of the second input, which is read once, first"
-
-
 STATE_TEXTS.add_all(
     {
         physical_streams.EventTimeAggregate: _event_time_aggregate,
         physical_streams.FramedAggregate: _framed_aggregate,
         physical_streams.SessionAggregate: _session_aggregate,
         physical_streams.SessionRows: _session_rows,
-        physical.HashJoin: _hash_join,
         physical_streams.IntervalJoin: _interval_join,
         physical_streams.WindowJoin: _window_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,

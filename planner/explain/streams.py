@@ -74,19 +74,6 @@ def _late_sides(
     return _late(late[0] or late[1])
 
 
-def _lookup_join(node: physical_streams.LookupJoin) -> Description:
-    table = node.lookup.table
-    names = [table.columns[place].name for place in table.key_columns]
-    return join_title(node.kind, f" by look-up in {table.name}"), {
-        "key": ", ".join(f"{name} = {key}" for name, key in zip(names, node.keys, strict=True)),
-        "where": " AND ".join(
-            str(item) for item in (node.lookup.predicate, node.condition) if item is not None
-        ),
-        "values": "as they are when the row comes",
-        "columns": "" if node.columns is None else ", ".join(field_names(node.fields)) or "none",
-    }
-
-
 def _as_of_join(node: AsOfJoin | physical_streams.PhysicalAsOfJoin) -> Description:
     shape = node if isinstance(node, AsOfJoin) else node.shape
     sign = ("<" if shape.forward else ">") + ("" if shape.strict else "=")
@@ -190,7 +177,6 @@ EXPLAIN.add_all(
         physical_streams.WindowJoin: _stream_join,
         AsOfJoin: _as_of_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
-        physical_streams.LookupJoin: _lookup_join,
         physical_streams.EventTimeSort: _event_time_sort,
         physical_streams.LateFilter: _late_filter,
         physical_streams.EventTimeWindow: _event_time_window,

@@ -44,7 +44,7 @@ LATE = "late rows"
 EMISSION = ("early results every", "allowed lateness", "until")
 """Properties that say when results come. No state depends on them."""
 
-_JOINS = {
+JOINS = {
     JoinKind.INNER: "Inner join",
     JoinKind.LEFT: "Left join",
     JoinKind.RIGHT: "Right join",
@@ -102,12 +102,12 @@ def names_text(fields: Iterable[Field]) -> str:
     return ", ".join(field.name for field in fields)
 
 
-def _chosen(node: Any) -> str:
+def chosen(node: Any) -> str:
     """The columns of a node that may leave some out."""
     return "" if node.columns is None else names_text(node.fields) or "none"
 
 
-def _pairs(
+def pairs(
     left: Sequence[Expression], right: Sequence[Expression], null_safe: tuple[int, ...] = ()
 ) -> str:
     signs = ["IS NOT DISTINCT FROM" if number in null_safe else "=" for number in range(len(left))]
@@ -206,61 +206,28 @@ def _assign_windows(node: physical_streams.PhysicalAssignWindows) -> Identity:
         "gap" if shape.kind is WindowKind.SESSION else "size": span_text(shape.size, time),
         "step": span_text(shape.step, time) if shape.step else "",
         "offset": span_text(shape.offset, time) if shape.offset else "",
-        "columns": _chosen(node),
+        "columns": chosen(node),
     }
 
 
 def _stream_join(node: physical_streams.IntervalJoin | physical_streams.WindowJoin) -> Identity:
     link = node.times.time_bounds
     complete = "" if isinstance(node, physical_streams.IntervalJoin) else ", when complete"
-    return f"{_JOINS[node.kind]} of streams{complete}", {
-        "on": _pairs(node.left_keys, node.right_keys, node.null_safe),
+    return f"{JOINS[node.kind]} of streams{complete}", {
+        "on": pairs(node.left_keys, node.right_keys, node.null_safe),
         "times": "" if link is None else _link(link, node.left.fields, node.right.fields),
         "where": optional_text(node.condition),
-        "columns": _chosen(node),
+        "columns": chosen(node),
     } | _late(*node.late)
 
 
 def _as_of_join(node: physical_streams.PhysicalAsOfJoin) -> Identity:
     sign = ("<" if node.shape.forward else ">") + ("" if node.shape.strict else "=")
     return "Left as-of join" if node.shape.outer else "As-of join", {
-        "on": _pairs(node.left_keys, node.right_keys),
+        "on": pairs(node.left_keys, node.right_keys),
         "time": f"{text(node.left_time)} {sign} {text(node.right_time)}",
-        "columns": _chosen(node),
+        "columns": chosen(node),
     } | _late(*node.late)
-
-
-def _lookup_join(node: physical_streams.LookupJoin) -> Identity:
-    table = node.lookup.table
-    names = [table.columns[place].name for place in table.key_columns]
-    conditions = [
-        text(item) for item in (node.lookup.predicate, node.condition) if item is not None
-    ]
-    return f"{_JOINS[node.kind]} by look-up in {table.name}", {
-        "key": ", ".join(
-            f"{name} = {text(key)}" for name, key in zip(names, node.keys, strict=True)
-        ),
-        "where": " AND ".join(conditions),
-        "values": "as they are when the row comes",
-        "columns": _chosen(node),
-    }
-
-
-def _hash_join(node: physical.HashJoin) -> Identity:
-    how = " by hash" if node.probe_keys else "" if node.condition is None else " by nested loop"
-    divided = ", divided by key" if node.is_partitioned else _refreshed(node.refresh)
-    return f"{_JOINS[node.kind]}{how}", {
-        "on": _pairs(node.probe_keys, node.build_keys, node.null_safe),
-        "where": optional_text(node.condition),
-        "build": f"second input{divided}",
-        "columns": _chosen(node),
-    }
-
-
-def _refreshed(millis: int | None) -> str:
-    if millis is None:
-        return ""
-    return f", refreshed every {f'{millis} ms' if millis % 1000 else f'{millis // 1000} s'}"
 
 
 def _window(node: physical.PhysicalWindow) -> Identity:
@@ -304,7 +271,6 @@ IDENTITY.add_all(
                 "offset": optional_text(node.offset),
             },
         ),
-        physical.HashJoin: _hash_join,
         physical.Spool: lambda node: ("Hold", {}),
         physical.PhysicalLimit: lambda node: (
             "Limit",
@@ -333,7 +299,6 @@ IDENTITY.add_all(
         ),
         physical_streams.IntervalJoin: _stream_join,
         physical_streams.LateFilter: _late_filter,
-        physical_streams.LookupJoin: _lookup_join,
         physical_streams.SessionAggregate: _session_aggregate,
         physical_streams.SessionRows: _session_rows,
         physical_streams.EventTimeAggregate: _event_time_aggregate,

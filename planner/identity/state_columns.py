@@ -65,15 +65,6 @@ def _of_streams(
     return of_join(("left.", node.left), ("right.", node.right), node.columns, index)
 
 
-def _hash_join(node: physical.HashJoin, index: int) -> Side | None:
-    return of_join(("", node.probe), ("table.", node.build), node.columns, index)
-
-
-def _lookup_join(node: physical_streams.LookupJoin, index: int) -> Side | None:
-    own = index if node.columns is None else node.columns[index]
-    return ("", node.input, own) if own < len(node.input.fields) else None
-
-
 def of_join(
     left: tuple[str, Physical],
     right: tuple[str, Physical],
@@ -96,7 +87,5 @@ STATE_COLUMNS.add_all(
         physical_streams.IntervalJoin: _of_streams,
         physical_streams.WindowJoin: _of_streams,
         physical_streams.PhysicalAsOfJoin: _of_streams,
-        physical.HashJoin: _hash_join,
-        physical_streams.LookupJoin: _lookup_join,
     }
 )

@@ -22,10 +22,8 @@ from runnel.dag import DAG, between
 from runnel.planner.lower.dag_builder import (
     HOLD,
     IMPOSE_ORDER,
-    JOIN,
     LIMIT,
     LIMIT_PER_GROUP,
-    LOOK_UP,
     RECURSION,
     SESSION,
     SORT,
@@ -42,7 +40,6 @@ from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.choose import needed_rows
 from runnel.planner.physical.nodes import Physical, column_names
 from runnel.processors.sinks.result import result_sink
-from runnel.relation.nodes import JoinKind
 from runnel.relation.streams import WINDOW_COLUMNS
 
 BUILD_PRIORITY = 0
@@ -117,49 +114,6 @@ def _stream_aggregate(
     return lower_stream_aggregate(to, node, rows)
 
 
-def _join(to: Lowering, node: physical.HashJoin) -> VertexOutput:
-    if node.refresh is not None:
-        from runnel.planner.lower.refreshed_joins import lower_refreshed_join
-
-        return lower_refreshed_join(to, node)
-    from runnel.processors.joins.join import JoinShape, join
-
-    build = to.lower(node.build)
-    probe = to.in_pieces(
-        to.lower(node.probe),
-        (*node.probe_keys, *(() if node.condition is None else (node.condition,))),
-    )
-    names = column_names(node.fields)
-    keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
-    shape = JoinShape(
-        node.kind, node.condition, node.columns, node.null_safe, position=node.position
-    )
-    build_keys, probe_keys = (
-        key_names(node.build_keys, build.names),
-        key_names(node.probe_keys, probe.names),
-    )
-    can_divide = node.is_partitioned and bool(build_keys) and bool(probe_keys)
-    supplier = join(shape, keys, fields, names, build_keys if can_divide else ())
-    whole_build = node.kind not in (JoinKind.RIGHT, JoinKind.FULL)
-    is_parallel = to.parallelism > 1 and (
-        (can_divide and (probe.is_parallel or build.is_parallel))
-        or (whole_build and probe.is_parallel)
-    )
-    parallelism = to.parallelism if is_parallel else 1
-    vertex = to.vertex(JOIN, supplier, parallelism)
-    build_edge = between(build.vertex, vertex).with_priority(BUILD_PRIORITY)
-    probe_edge = between(probe.vertex, vertex).to_input(1).with_priority(PROBE_PRIORITY)
-    if is_parallel and can_divide:
-        build_edge, probe_edge = (
-            build_edge.partitioned(*build_keys),
-            probe_edge.partitioned(*probe_keys),
-        )
-    elif is_parallel:
-        build_edge, probe_edge = build_edge.broadcast(), probe_edge.isolated()
-    to.dag.edge(build_edge).edge(probe_edge)
-    return VertexOutput(vertex, is_parallel, names)
-
-
 def _interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> VertexOutput:
     from runnel.planner.lower.streams import lower_interval_join
 
@@ -170,17 +124,6 @@ def _window_join(to: Lowering, node: physical_streams.WindowJoin) -> VertexOutpu
     from runnel.planner.lower.streams import lower_window_join
 
     return lower_window_join(to, node)
-
-
-def _lookup_join(to: Lowering, node: physical_streams.LookupJoin) -> VertexOutput:
-    from runnel.processors.joins.build_side import JoinShape
-    from runnel.processors.joins.lookup import lookup_join
-
-    rows = to.lower(node.input)
-    names = column_names(node.fields)
-    shape = JoinShape(node.kind, node.condition, node.columns)
-    supplier = lookup_join(node.lookup, shape, node.keys, (node.input.fields, node.right), names)
-    return to.follow(rows, f"{LOOK_UP}{node.lookup.table.name}", supplier, to.beside(rows), names)
 
 
 def _as_of_join(to: Lowering, node: physical_streams.PhysicalAsOfJoin) -> VertexOutput:
@@ -279,11 +222,9 @@ LOWERING.add_all(
         physical_streams.EventTimeAggregate: _stream_aggregate,
         physical_streams.FramedAggregate: _stream_aggregate,
         physical_streams.SessionAggregate: _stream_aggregate,
-        physical.HashJoin: _join,
         physical_streams.IntervalJoin: _interval_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
         physical_streams.WindowJoin: _window_join,
-        physical_streams.LookupJoin: _lookup_join,
         physical.PhysicalSort: _sort,
         physical_streams.EventTimeSort: _event_time_sort,
         physical_streams.LateFilter: _late_filter,

@@ -45,11 +45,9 @@ from runnel.relation.subqueries import (
 from runnel.sqltypes import BIGINT
 
 NARROWABLE.add_classes(
-    physical.HashJoin,
     physical_streams.IntervalJoin,
     physical_streams.PhysicalAsOfJoin,
     physical_streams.WindowJoin,
-    physical_streams.LookupJoin,
     physical_streams.PhysicalAssignWindows,
 )
 

@@ -97,24 +97,13 @@ def _session_rows(node: physical_streams.SessionRows) -> Physical:
     return node if node.bound is None else replace(node, passes_late=True)
 
 
-def _hash_join(node: physical.HashJoin) -> Physical:
-    probe = passing_late(node.probe)
-    return node if probe is node.probe else replace(node, probe=probe)
-
-
 def of_input(node: physical.SingleInput) -> Physical:
     """For a node that passes the late rows of its input on."""
     below = passing_late(node.input)
     return node if below is node.input else replace(node, input=below)
 
 
-LATE_ROWS.add_all(
-    {
-        physical_streams.SessionRows: _session_rows,
-        physical.HashJoin: _hash_join,
-        physical_streams.LookupJoin: of_input,
-    }
-)
+LATE_ROWS.add_all({physical_streams.SessionRows: _session_rows})
 
 
 def set_number(rows: Physical, keys: tuple[Expression, ...]) -> int | None:

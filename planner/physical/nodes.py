@@ -234,6 +234,8 @@ class HashJoin(Physical):
         None: it is read once.
     """
 
+    family = "hash_joins"
+
     kind: JoinKind
     probe: Physical
     build: Physical

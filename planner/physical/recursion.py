@@ -89,21 +89,6 @@ def schema_of(node: physical.PhysicalRecursion) -> pa.Schema:
     )
 
 
-def _join(node: physical.HashJoin) -> StageDefinition:
-    from runnel.processors.joins.join import JoinShape, join
-
-    shape = JoinShape(
-        node.kind,
-        node.condition,
-        node.columns,
-        node.null_safe,
-        answers_at_once=True,
-        position=node.position,
-    )
-    keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
-    return StageDefinition(join(shape, keys, fields, column_names(node.fields)))
-
-
 def _sort(node: physical.PhysicalSort) -> StageDefinition:
     from runnel.processors.sorting.sort import sort
 
@@ -158,7 +143,6 @@ def _window(node: physical.PhysicalWindow) -> StageDefinition:
 
 STAGES.add_all(
     {
-        physical.HashJoin: _join,
         physical.PhysicalSort: _sort,
         physical.TopN: _top,
         physical.PhysicalLimit: _limit,

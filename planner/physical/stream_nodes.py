@@ -187,6 +187,8 @@ class LookupJoin(SingleInput):
     right: the fields of the table's rows.
     """
 
+    family = "hash_joins"
+
     kind: JoinKind
     lookup: Lookup
     right: tuple[Field, ...]

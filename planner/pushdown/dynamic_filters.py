@@ -18,8 +18,7 @@ from runnel.planner.operators.passes import DYNAMIC_FILTERS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical, Shared, Spool
 from runnel.planner.physical.sharing.tables import with_inputs
-from runnel.planner.rewriting import renumber
-from runnel.relation.nodes import MARKS, Field, JoinKind
+from runnel.relation.nodes import Field, JoinKind
 
 FEWEST_ROWS = 10_000
 """As few rows as these just come over."""
@@ -40,20 +39,6 @@ _NARROWS_BUILD = (
 )
 """Joins in which a row of that side without a partner doesn't matter."""
 
-_PASSES_PROBE = (
-    *(
-        JoinKind.INNER,
-        JoinKind.CROSS,
-        JoinKind.LEFT,
-        JoinKind.SEMI,
-        JoinKind.ANTI,
-        JoinKind.NULL_ANTI,
-    ),
-    *(JoinKind.SINGLE, *MARKS),
-)
-_PASSES_BUILD = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
-"""Joins below another one each of whose rows is of one row of that side: without it, nothing else
-changes."""
 
 Keys = tuple[Expression, ...]
 
@@ -174,27 +159,9 @@ def _window(node: physical.PhysicalWindow, keys: Keys, feed: SmallSide) -> Physi
     return _same(node, keys, feed)
 
 
-def _join(node: physical.HashJoin, keys: Keys, feed: SmallSide) -> Physical | None:
-    if node.refresh is not None:
-        return None
-    if node.columns is not None:
-        keys = tuple(renumber(key, dict(enumerate(node.columns))) for key in keys)
-    read, width = columns_of_keys(keys), len(node.probe.fields)
-    if node.kind in _PASSES_PROBE and read <= set(range(width)):
-        probe = narrow(node.probe, keys, feed)
-        return None if probe is None else replace(node, probe=probe)
-    if node.kind in _PASSES_BUILD and all(index >= width for index in read):
-        places = {index: index - width for index in read}
-        build = narrow(node.build, tuple(renumber(key, places) for key in keys), feed)
-        return None if build is None else replace(node, build=build)
-    return None
-
-
 def columns_of_keys(keys: Sequence[Expression]) -> set[int]:
     """The columns that keys read; none that all of them are constant of is narrowed by."""
     return set().union(*map(columns_of, keys))
 
 
-DYNAMIC_FILTERS.add_all(
-    {physical.PhysicalSort: _same, physical.PhysicalWindow: _window, physical.HashJoin: _join}
-)
+DYNAMIC_FILTERS.add_all({physical.PhysicalSort: _same, physical.PhysicalWindow: _window})

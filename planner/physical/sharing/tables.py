@@ -26,7 +26,6 @@ TABLE_SHARING.add_classes(
     physical_streams.PhysicalAssignWindows,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
-    physical.HashJoin,
     physical.PhysicalSort,
     physical.TopN,
     physical.PhysicalLimit,
@@ -36,7 +35,6 @@ TABLE_SHARING.add_classes(
 WORTH_SHARING.add_classes(
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
-    physical.HashJoin,
     physical.PhysicalWindow,
     physical.TopN,
 )
