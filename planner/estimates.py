@@ -22,7 +22,7 @@ from runnel.relation.nodes import (
     Single,
 )
 from runnel.relation.streams import AssignWindows, WindowKind
-from runnel.relation.subqueries import CommonRows, GroupLimit
+from runnel.relation.subqueries import CommonRows
 
 UNKNOWN_SELECTIVITY = 0.25
 EQUALITY_SELECTIVITY = 0.1
@@ -83,18 +83,6 @@ def filtered_rows(rows: int | None, condition: Expression | None) -> int | None:
     return max(1, round(rows * selectivity(condition))) if rows else 0
 
 
-def _limit(node: Limit, of: Of) -> int | None:
-    rows, count = of(node.input), literal_count(node.count)
-    if count is None:
-        return rows
-    return count if rows is None else min(rows, count)
-
-
-def _group_limit(node: GroupLimit, of: Of) -> int | None:
-    rows = of(node.input)
-    return None if rows is None else max(1, rows // 4)
-
-
 def _assign_windows(node: AssignWindows, of: Of) -> int | None:
     """Multiplies by the number of windows that contain a row, on average."""
     rows, shape = of(node.input), node.shape
@@ -104,14 +92,7 @@ def _assign_windows(node: AssignWindows, of: Of) -> int | None:
     return round(rows * (windows if shape.kind is WindowKind.HOP else (windows + 1) / 2))
 
 
-ESTIMATES.add_all(
-    {
-        CommonRows: lambda node, of: node.rows,
-        Limit: _limit,
-        AssignWindows: _assign_windows,
-        GroupLimit: _group_limit,
-    }
-)
+ESTIMATES.add_all({CommonRows: lambda node, of: node.rows, AssignWindows: _assign_windows})
 
 
 def domain_size(relation: Relation, column: int | None) -> int | None:

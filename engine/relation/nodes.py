@@ -417,6 +417,8 @@ class Sort(Single):
     emission: the output for late rows of an unbounded input; None if the SELECT has none.
     """
 
+    family = "sorting"
+
     keys: tuple[SortKey, ...]
     emission: Emission | None = None
 
@@ -439,6 +441,8 @@ class Limit(Single):
     count: a BIGINT literal or parameter; None: all rows.
     offset: a BIGINT literal or parameter; None: 0.
     """
+
+    family = "limits"
 
     count: Expression | None
     offset: Expression | None

@@ -174,6 +174,8 @@ class Window(Single):
     emission: the output for late rows of an unbounded input; None if the SELECT has none.
     """
 
+    family = "over"
+
     calls: tuple[WindowCall, ...]
     names: tuple[str, ...]
     emission: Emission | None = None

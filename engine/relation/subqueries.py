@@ -147,6 +147,8 @@ class GroupLimit(Single):
     offset: a BIGINT literal or parameter; None: 0.
     """
 
+    family = "limits"
+
     keys: tuple[Expression, ...]
     order: tuple[SortKey, ...]
     count: Expression | None

@@ -15,10 +15,8 @@ from runnel.relation.nodes import (
     Join,
     Limit,
     Relation,
-    Sort,
     Union,
 )
-from runnel.relation.over import Window
 from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, TimeBound, WindowKind
 
 
@@ -39,26 +37,6 @@ def _impose_order(node: ImposeOrder) -> Bounds:
 
 def _same(node: Filter | Limit) -> Bounds:
     return time_bounds(node.input)
-
-
-def _sort(node: Sort) -> Bounds:
-    if not node.input.never_ends:
-        return {}
-    # Loaded on first use: few queries sort a stream.
-    from runnel.planner.event_time.over_streams import bounds_above_sort
-
-    return bounds_above_sort(node, time_bounds(node.input))
-
-
-def _window(node: Window) -> Bounds:
-    if not node.input.never_ends:
-        # The rows are emitted at the end of this input, possibly long before the watermark's
-        # other inputs end.
-        return {}
-    # Loaded on first use: few queries have OVER on a stream.
-    from runnel.planner.event_time.over_streams import bounds_above
-
-    return bounds_above(node, time_bounds(node.input))
 
 
 def _assign_windows(node: AssignWindows) -> Bounds:
@@ -132,13 +110,4 @@ def _as_of_join(node: AsOfJoin) -> Bounds:
     return time_bounds(node.left)
 
 
-BOUNDS.add_all(
-    {
-        ImposeOrder: _impose_order,
-        Limit: _same,
-        Window: _window,
-        Sort: _sort,
-        AssignWindows: _assign_windows,
-        AsOfJoin: _as_of_join,
-    }
-)
+BOUNDS.add_all({ImposeOrder: _impose_order, AssignWindows: _assign_windows, AsOfJoin: _as_of_join})

@@ -9,10 +9,9 @@ from __future__ import annotations
 from runnel.errors import NotSupportedError
 from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.operators.passes import STREAM_CHECKS
-from runnel.relation.nodes import Join, Relation, Sort
-from runnel.relation.over import Window
+from runnel.relation.nodes import Join, Relation
 from runnel.relation.streams import AsOfJoin, AssignWindows, WindowKind
-from runnel.relation.subqueries import GroupLimit, Recursion
+from runnel.relation.subqueries import Recursion
 
 
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
@@ -33,50 +32,12 @@ def check_stream_join(node: Join | AsOfJoin, unbounded_state: bool) -> None:
         check_join(node, unbounded_state)
 
 
-def _window(node: Window, unbounded_state: bool) -> None:
-    if node.input.never_ends:
-        # Loaded on first use: few statements have OVER on a stream.
-        from runnel.planner.event_time.refusals import check_window
-
-        check_window(node, unbounded_state)
-
-
-def _sort(node: Sort, unbounded_state: bool) -> None:
-    if node.input.never_ends:
-        # Loaded on first use: few statements sort a stream.
-        from runnel.planner.event_time.over_streams import sort_bound
-
-        if sort_bound(node, time_bounds(node.input)) is not None:
-            return
-        raise NotSupportedError(
-            "sorting is not supported for a streaming query",
-            detail="an input of this query has no end, so there is no last row to wait for",
-            hint=(
-                "leave ORDER BY out, begin it with the column that has a watermark, ascending, or "
-                "put a LIMIT into a subquery over the stream and sort that"
-            ),
-            position=node.position,
-        )
-
-
 def _recursion(node: Recursion, unbounded_state: bool) -> None:
     if node.never_ends:
         raise NotSupportedError(
             "a recursive query cannot read a streaming source",
             detail="an input of this query has no end, so the first round would never end",
             hint="put a LIMIT into a subquery over the stream",
-            position=node.position,
-        )
-
-
-def _group_limit(node: GroupLimit, unbounded_state: bool) -> None:
-    if node.input.never_ends:
-        raise NotSupportedError(
-            "a LIMIT for each outer row is not supported for a streaming query",
-            detail=(
-                "an input of this query has no end, so the first rows of a group are never known"
-            ),
-            hint="put the stream on the left side of the join",
             position=node.position,
         )
 
@@ -97,12 +58,5 @@ def _assign_windows(node: AssignWindows, unbounded_state: bool) -> None:
 
 
 STREAM_CHECKS.add_all(
-    {
-        AsOfJoin: check_stream_join,
-        Window: _window,
-        Sort: _sort,
-        AssignWindows: _assign_windows,
-        GroupLimit: _group_limit,
-        Recursion: _recursion,
-    }
+    {AsOfJoin: check_stream_join, AssignWindows: _assign_windows, Recursion: _recursion}
 )

@@ -17,7 +17,6 @@ from runnel.planner.event_time.ordered_windows import reach_of
 from runnel.planner.operators.passes import ORIGINS
 from runnel.planner.rewriting import column
 from runnel.relation.nodes import (
-    Limit,
     Relation,
     Single,
     Sort,
@@ -210,15 +209,7 @@ def from_input(node: Single, index: int) -> tuple[Relation, Expression] | None:
     return (node.input, column(fields, index)) if index < len(fields) else None
 
 
-ORIGINS.add_all(
-    {
-        AssignWindows: _assign_windows,
-        Limit: from_input,
-        Sort: from_input,
-        Window: from_input,
-        ImposeOrder: from_input,
-    }
-)
+ORIGINS.add_all({AssignWindows: _assign_windows, ImposeOrder: from_input})
 
 
 _TIME, _START, _END, _LAST = -1, 0, 1, 2

@@ -10,22 +10,13 @@ from runnel.planner.explain import streams as _streams  # noqa: F401
 from runnel.planner.explain.parts import (
     Description,
     Properties,
-    listed,
-    optional,
-    plain,
-    sort,
-    sort_keys,
-    window,
 )
 from runnel.planner.operators.passes import EXPLAIN
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical
-from runnel.relation import nodes as logical
 from runnel.relation.nodes import Relation
-from runnel.relation.over import Window
 from runnel.relation.subqueries import (
     CommonRows,
-    GroupLimit,
     Recursion,
     WorkingTable,
 )
@@ -71,10 +62,6 @@ def refreshed_every(node: physical.HashJoin) -> str:
     return f", refreshed every {time}"
 
 
-def _limit(node: logical.Limit | physical.PhysicalLimit) -> Description:
-    return "Limit", {"count": optional(node.count), "offset": optional(node.offset)}
-
-
 def _shared(node: physical.Shared) -> Description:
     return f"Shared {node.number}" + ("" if node.is_first else ", as before"), {}
 
@@ -91,39 +78,13 @@ def _working_table(node: WorkingTable | physical.PhysicalWorkingTable) -> Descri
     return f"Rows of the round before of {node.name}", {}
 
 
-def _group_limit(node: GroupLimit | physical.PhysicalGroupLimit) -> Description:
-    return "Limit per group", {
-        "of": listed(node.keys),
-        "by": sort_keys(node.order),
-        "count": optional(node.count),
-        "offset": optional(node.offset),
-    }
-
-
-def _top(node: physical.TopN) -> Description:
-    return "Top", {
-        "count": plain(node.count),
-        "offset": optional(node.offset),
-        "by": sort_keys(node.keys),
-    }
-
-
 EXPLAIN.add_all(
     {
-        logical.Sort: sort,
-        logical.Limit: _limit,
         physical.Shared: _shared,
         physical.Spool: _spool,
         Recursion: _recursion,
         physical.PhysicalRecursion: _recursion,
         WorkingTable: _working_table,
         physical.PhysicalWorkingTable: _working_table,
-        GroupLimit: _group_limit,
-        physical.PhysicalSort: sort,
-        physical.TopN: _top,
-        physical.PhysicalLimit: _limit,
-        Window: window,
-        physical.PhysicalWindow: window,
-        physical.PhysicalGroupLimit: _group_limit,
     }
 )

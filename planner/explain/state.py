@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runnel.planner.explain.nodes import Node, describe
-from runnel.planner.explain.parts import listed, time_span
+from runnel.planner.explain.parts import time_span
 from runnel.planner.operators.passes import STATE_TEXTS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Field
 from runnel.relation.stream_joins import BufferedSide
-from runnel.relation.window_reach import furthest
 from runnel.sqltypes import SqlType
 
 NOTHING = "nothing"
@@ -83,28 +82,6 @@ def _session_rows(node: physical_streams.SessionRows) -> str:
     return f"the rows of each session, until {until}"
 
 
-def _event_time_window(node: physical_streams.EventTimeWindow) -> str:
-    if not node.reaches:
-        return "the rows of each partition, until the watermark completes it"
-    reach, time = furthest(node.reaches), node.held[0][0].type
-    kept = [
-        f"rows until the watermark is {time_span(reach.lead, time)} past them"
-        if reach.lead
-        else "rows until the watermark"
-    ]
-    if reach.span > 0:
-        kept.append(f"rows of the last {time_span(reach.span, time)}")
-    ever = f" of each partition, {FOR_EVER}" if node.calls[0].partition else ""
-    if reach.rows or reach.groups:
-        kept.append(
-            f"the last {max(reach.rows, reach.groups)} "
-            f"{'rows' if reach.rows >= reach.groups else 'groups of peers'}{ever}"
-        )
-    if reach.is_running:
-        kept.append(f"a row{ever}")
-    return "; ".join(kept)
-
-
 def _interval_join(node: physical_streams.IntervalJoin) -> str:
     left = _waiting("left", node.times.left, node.left.fields, node.right.fields)
     return f"{left}; {_waiting('right', node.times.right, node.right.fields, node.left.fields)}"
@@ -150,16 +127,6 @@ STATE_TEXTS.add_all(
         physical_streams.IntervalJoin: _interval_join,
         physical_streams.WindowJoin: _window_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
-        physical.PhysicalSort: lambda node: "all rows",
-        physical_streams.EventTimeSort: lambda node: "rows until the watermark",
-        physical.TopN: lambda node: f"the first {node.count} rows",
-        physical.PhysicalWindow: lambda node: (
-            "all rows of a partition" if node.keys else "all rows"
-        ),
-        physical_streams.EventTimeWindow: _event_time_window,
-        physical.PhysicalGroupLimit: lambda node: (
-            f"the first rows of each group of {listed(node.keys)}"
-        ),
         physical.PhysicalRecursion: lambda node: (
             "all rows" if node.distinct else "the rows of a round"
         ),

@@ -13,11 +13,9 @@ from runnel.planner.explain.parts import (
     listed,
     optional,
     pairs,
-    sort,
     time_bounds,
     time_span,
     watermark_of,
-    window,
 )
 from runnel.planner.operators.passes import EXPLAIN
 from runnel.planner.physical import stream_nodes as physical_streams
@@ -32,7 +30,7 @@ def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> Descript
         properties["early results every"] = str(timedelta(microseconds=node.every))
     if node.lateness:
         properties["allowed lateness"] = time_span(node.lateness, node.keys[first].type)
-    return title, properties | _late(node.late)
+    return title, properties | late_property(node.late)
 
 
 def _session_aggregate(node: physical_streams.SessionAggregate) -> Description:
@@ -46,10 +44,10 @@ def _session_aggregate(node: physical_streams.SessionAggregate) -> Description:
         properties["early results every"] = str(timedelta(microseconds=node.every))
     if node.lateness:
         properties["allowed lateness"] = time_span(node.lateness, node.time.type)
-    return "Aggregate by sessions", properties | _late(node.late)
+    return "Aggregate by sessions", properties | late_property(node.late)
 
 
-def _late(late: physical_streams.LateOutput | None) -> Properties:
+def late_property(late: physical_streams.LateOutput | None) -> Properties:
     return {} if late is None else {"late rows": late.table.name}
 
 
@@ -71,7 +69,7 @@ def _stream_join(node: physical_streams.IntervalJoin | physical_streams.WindowJo
 def _late_sides(
     late: tuple[physical_streams.LateOutput | None, physical_streams.LateOutput | None],
 ) -> Properties:
-    return _late(late[0] or late[1])
+    return late_property(late[0] or late[1])
 
 
 def _as_of_join(node: AsOfJoin | physical_streams.PhysicalAsOfJoin) -> Description:
@@ -87,11 +85,6 @@ def _as_of_join(node: AsOfJoin | physical_streams.PhysicalAsOfJoin) -> Descripti
         "time": f"{node.left_time} {sign} {node.right_time}",
         "columns": columns,
     } | ({} if isinstance(node, AsOfJoin) else _late_sides(node.late))
-
-
-def _event_time_sort(node: physical_streams.EventTimeSort) -> Description:
-    title, properties = sort(node)
-    return title, {**properties, "complete": "by the watermark"} | _late(node.late)
 
 
 def _impose_order(node: ImposeOrder) -> Description:
@@ -129,7 +122,7 @@ def _framed_aggregate(node: physical_streams.FramedAggregate) -> Description:
     if shape.offset:
         properties["offset"] = time_span(shape.offset, time)
     properties["complete"] = "by the watermark" if node.bound is not None else "at the end"
-    properties |= _late(node.late)
+    properties |= late_property(node.late)
     return f"Aggregate in frames of {shape.kind.value.capitalize()} windows", properties
 
 
@@ -148,19 +141,11 @@ def _late_filter(node: physical_streams.LateFilter) -> Description:
     properties = {"in time by": listed(item for item, _ in node.bounded)}
     if node.lateness:
         properties["allowed lateness"] = time_span(node.lateness, node.bounded[0][0].type)
-    return "Late filter", properties | _late(node.late)
+    return "Late filter", properties | late_property(node.late)
 
 
 def _physical_impose_order(node: physical_streams.PhysicalImposeOrder) -> Description:
     return "Impose order", {"watermark": watermark_of(node.time)}
-
-
-def _event_time_window(node: physical_streams.EventTimeWindow) -> Description:
-    title, properties = window(node)
-    lead = max((reach.lead for reach in node.reaches), default=0)
-    order = {"in order of" if node.reaches else "until": listed(item for item, _ in node.held)}
-    behind = {"behind": time_span(lead, node.held[0][0].type)} if lead else {}
-    return title, properties | order | behind | _late(node.late)
 
 
 EXPLAIN.add_all(
@@ -177,8 +162,6 @@ EXPLAIN.add_all(
         physical_streams.WindowJoin: _stream_join,
         AsOfJoin: _as_of_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
-        physical_streams.EventTimeSort: _event_time_sort,
         physical_streams.LateFilter: _late_filter,
-        physical_streams.EventTimeWindow: _event_time_window,
     }
 )

@@ -131,7 +131,7 @@ def _watermark(rule: TimeRule) -> str:
     return f"{outer_text(rule.time)} - {span_text(rule.lag, rule.time.type)}"
 
 
-def _late(*sides: physical_streams.LateOutput | None) -> Properties:
+def late_property(*sides: physical_streams.LateOutput | None) -> Properties:
     return next(({LATE: side.table.name} for side in sides if side is not None), {})
 
 
@@ -157,7 +157,7 @@ def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> Identity
     title, properties = aggregate(node)
     until = {"until": outer_texts(node.keys[number] for number, _ in node.bounds)}
     emission = _emission(node.every, node.lateness, node.keys[node.bounds[0][0]].type)
-    return title, properties | until | emission | _late(node.late)
+    return title, properties | until | emission | late_property(node.late)
 
 
 def _window_keys(keys: Sequence[Expression], columns: Iterable[int]) -> str:
@@ -173,7 +173,7 @@ def _session_aggregate(node: physical_streams.SessionAggregate) -> Identity:
         "of": outer_texts(node.keys[place] for place in node.partition),
     }
     emission = _emission(node.every, node.lateness, node.time.type)
-    return "Aggregate by sessions", properties | emission | _late(node.late)
+    return "Aggregate by sessions", properties | emission | late_property(node.late)
 
 
 def _framed_aggregate(node: physical_streams.FramedAggregate) -> Identity:
@@ -187,7 +187,7 @@ def _framed_aggregate(node: physical_streams.FramedAggregate) -> Identity:
         "offset": span_text(shape.offset, time) if shape.offset else "",
         "complete": "by the watermark" if node.bound is not None else "at the end",
     }
-    return f"Aggregate in frames of {_WINDOWS[shape.kind]}", properties | _late(node.late)
+    return f"Aggregate in frames of {_WINDOWS[shape.kind]}", properties | late_property(node.late)
 
 
 def _session_rows(node: physical_streams.SessionRows) -> Identity:
@@ -218,7 +218,7 @@ def _stream_join(node: physical_streams.IntervalJoin | physical_streams.WindowJo
         "times": "" if link is None else _link(link, node.left.fields, node.right.fields),
         "where": optional_text(node.condition),
         "columns": chosen(node),
-    } | _late(*node.late)
+    } | late_property(*node.late)
 
 
 def _as_of_join(node: physical_streams.PhysicalAsOfJoin) -> Identity:
@@ -227,24 +227,7 @@ def _as_of_join(node: physical_streams.PhysicalAsOfJoin) -> Identity:
         "on": pairs(node.left_keys, node.right_keys),
         "time": f"{text(node.left_time)} {sign} {text(node.right_time)}",
         "columns": chosen(node),
-    } | _late(*node.late)
-
-
-def _window(node: physical.PhysicalWindow) -> Identity:
-    names = [field.name for field in node.fields[-len(node.calls) :]]
-    computed = ", ".join(
-        f"{text(call)} AS {name}" for call, name in zip(node.calls, names, strict=True)
-    )
-    most = "" if node.most is None else f"{names[node.most.call]} <= {text(node.most.number)}"
-    return "Window", {"compute": computed, "keep": most}
-
-
-def _event_time_window(node: physical_streams.EventTimeWindow) -> Identity:
-    title, properties = _window(node)
-    lead = max((reach.lead for reach in node.reaches), default=0)
-    order = {"in order of" if node.reaches else "until": outer_texts(item for item, _ in node.held)}
-    behind = {"behind": span_text(lead, node.held[0][0].type) if lead else ""}
-    return title, properties | order | behind | _late(node.late)
+    } | late_property(*node.late)
 
 
 def _late_filter(node: physical_streams.LateFilter) -> Identity:
@@ -253,7 +236,7 @@ def _late_filter(node: physical_streams.LateFilter) -> Identity:
     return "Late filter", {
         "in time by": outer_texts(bounded),
         "allowed lateness": lateness,
-    } | _late(node.late)
+    } | late_property(node.late)
 
 
 def _yes(value: bool) -> str:
@@ -262,34 +245,11 @@ def _yes(value: bool) -> str:
 
 IDENTITY.add_all(
     {
-        physical.PhysicalGroupLimit: lambda node: (
-            "Limit per group",
-            {
-                "of": outer_texts(node.keys),
-                "by": outer_texts(node.order),
-                "count": optional_text(node.count),
-                "offset": optional_text(node.offset),
-            },
-        ),
         physical.Spool: lambda node: ("Hold", {}),
-        physical.PhysicalLimit: lambda node: (
-            "Limit",
-            {"count": optional_text(node.count), "offset": optional_text(node.offset)},
-        ),
         physical.PhysicalRecursion: lambda node: (
             "Recursion",
             {"rows": "each once" if node.distinct else ""},
         ),
-        physical.PhysicalSort: lambda node: ("Sort", {"by": outer_texts(node.keys)}),
-        physical.TopN: lambda node: (
-            "Top",
-            {
-                "count": outer_text(node.count),
-                "offset": optional_text(node.offset),
-                "by": outer_texts(node.keys),
-            },
-        ),
-        physical.PhysicalWindow: _window,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
         physical_streams.PhysicalAssignWindows: _assign_windows,
         physical_streams.FramedAggregate: _framed_aggregate,
@@ -303,10 +263,5 @@ IDENTITY.add_all(
         physical_streams.SessionRows: _session_rows,
         physical_streams.EventTimeAggregate: _event_time_aggregate,
         physical_streams.WindowJoin: _stream_join,
-        physical_streams.EventTimeSort: lambda node: (
-            "Sort",
-            {"by": outer_texts(node.keys), "complete": "by the watermark"} | _late(node.late),
-        ),
-        physical_streams.EventTimeWindow: _event_time_window,
     }
 )

@@ -81,7 +81,6 @@ def of_join(
 STATE_COLUMNS.add_all(
     {
         physical_streams.PhysicalImposeOrder: of_input,
-        physical_streams.EventTimeSort: of_input,
         physical.Spool: of_input,
         physical.Shared: _shared,
         physical_streams.IntervalJoin: _of_streams,

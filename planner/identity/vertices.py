@@ -294,9 +294,6 @@ STATE_FORMS.add_all(
         physical_streams.IntervalJoin: buffered_rows,
         physical_streams.WindowJoin: buffered_rows,
         physical_streams.PhysicalAsOfJoin: buffered_rows,
-        physical_streams.EventTimeWindow: buffered_rows,
-        physical_streams.EventTimeSort: buffered_rows,
-        # It retains only watermarks, whatever they bound.
         physical_streams.LateFilter: lambda node: (Form.OTHER, None, {"": "late filter"}),
     }
 )

@@ -22,22 +22,14 @@ from runnel.dag import DAG, between
 from runnel.planner.lower.dag_builder import (
     HOLD,
     IMPOSE_ORDER,
-    LIMIT,
-    LIMIT_PER_GROUP,
     RECURSION,
     SESSION,
-    SORT,
-    TOP,
-    TOP_PER_PROCESSOR,
-    WINDOW,
     Lowering,
     VertexOutput,
-    key_names,
 )
 from runnel.planner.operators.passes import LOWERING
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
-from runnel.planner.physical.choose import needed_rows
 from runnel.planner.physical.nodes import Physical, column_names
 from runnel.processors.sinks.result import result_sink
 from runnel.relation.streams import WINDOW_COLUMNS
@@ -132,71 +124,10 @@ def _as_of_join(to: Lowering, node: physical_streams.PhysicalAsOfJoin) -> Vertex
     return lower_as_of_join(to, node)
 
 
-def _sort(to: Lowering, node: physical.PhysicalSort) -> VertexOutput:
-    from runnel.processors.sorting.sort import sort
-
-    rows = to.lower(node.input)
-    return to.follow(rows, SORT, sort(node.keys, None, None), 1)
-
-
 def _late_filter(to: Lowering, node: physical_streams.LateFilter) -> VertexOutput:
     from runnel.planner.lower.streams import lower_late_filter
 
     return lower_late_filter(to, node)
-
-
-def _event_time_sort(to: Lowering, node: physical_streams.EventTimeSort) -> VertexOutput:
-    from runnel.planner.lower.streams import event_time_sort_of
-
-    return to.with_late(
-        to.follow(to.lower(node.input), SORT, event_time_sort_of(node), 1), node.late
-    )
-
-
-def _top(to: Lowering, node: physical.TopN) -> VertexOutput:
-    from runnel.processors.sorting.sort import sort
-
-    rows = to.lower(node.input)
-    if rows.is_parallel:
-        first = sort(node.keys, needed_rows(node.count, node.offset), None)
-        rows = to.follow(rows, TOP_PER_PROCESSOR, first, to.parallelism)
-    return to.follow(rows, TOP, sort(node.keys, node.count, node.offset), 1)
-
-
-def _limit(to: Lowering, node: physical.PhysicalLimit) -> VertexOutput:
-    from runnel.processors.limit import limit
-
-    rows = to.lower(node.input)
-    return to.follow(rows, LIMIT, limit(node.count, node.offset), 1)
-
-
-def _window(to: Lowering, node: physical.PhysicalWindow) -> VertexOutput:
-    from runnel.processors.over.window import window
-
-    rows = to.lower(node.input)
-    names = column_names(node.fields)
-    most = None if node.most is None else (node.most.call, node.most.number)
-    supplier = window(node.calls, node.width, names, most, node.input.fields)
-    return to.by_key(rows, WINDOW, supplier, key_names(node.keys, rows.names), names)
-
-
-def _event_time_window(to: Lowering, node: physical_streams.EventTimeWindow) -> VertexOutput:
-    from runnel.planner.lower.streams import event_time_window_of
-
-    rows = to.lower(node.input)
-    names = column_names(node.fields)
-    window = to.by_key(
-        rows, WINDOW, event_time_window_of(node, names), key_names(node.keys, rows.names), names
-    )
-    return to.with_late(window, node.late)
-
-
-def _group_limit(to: Lowering, node: physical.PhysicalGroupLimit) -> VertexOutput:
-    from runnel.processors.grouping.group_limit import group_limit
-
-    rows = to.lower(node.input)
-    supplier = group_limit(node.keys, node.order, node.count, node.offset)
-    return to.by_key(rows, LIMIT_PER_GROUP, supplier, key_names(node.keys, rows.names))
 
 
 def _recursion(to: Lowering, node: physical.PhysicalRecursion) -> VertexOutput:
@@ -225,14 +156,7 @@ LOWERING.add_all(
         physical_streams.IntervalJoin: _interval_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
         physical_streams.WindowJoin: _window_join,
-        physical.PhysicalSort: _sort,
-        physical_streams.EventTimeSort: _event_time_sort,
         physical_streams.LateFilter: _late_filter,
-        physical.TopN: _top,
-        physical.PhysicalLimit: _limit,
-        physical.PhysicalWindow: _window,
-        physical_streams.EventTimeWindow: _event_time_window,
         physical.PhysicalRecursion: _recursion,
-        physical.PhysicalGroupLimit: _group_limit,
     }
 )

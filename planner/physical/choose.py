@@ -13,7 +13,6 @@ from typing import Any
 
 from runnel.catalog import Snapshot
 from runnel.connector import (
-    IndexedTable,
     IndexLookup,
     ReadableTable,
     ScanRequest,
@@ -23,22 +22,19 @@ from runnel.connector import (
 from runnel.deadline import check_time
 from runnel.errors import NotSupportedError
 from runnel.expressions.evaluate import can_fail, is_volatile
-from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
+from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
 from runnel.foreign.fragment import Fragment, FragmentSource
-from runnel.planner.estimates import estimate, literal_count
+from runnel.planner.estimates import estimate
 from runnel.planner.operators.passes import CHOICES, NARROWABLE
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
-from runnel.planner.physical.index_choice import IndexOrderColumn, choose_index
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import conjunction, renumber, substitute
 from runnel.relation import nodes as logical
 from runnel.relation.nodes import Field, Relation
-from runnel.relation.over import Window, WindowCall
 from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 from runnel.relation.subqueries import (
     CommonRows,
-    GroupLimit,
     Recursion,
     WorkingTable,
 )
@@ -235,145 +231,11 @@ def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
     return choose_as_of_join(node, lambda below: choose(below, snapshot))
 
 
-def _sort(node: logical.Sort, snapshot: Snapshot) -> Physical:
-    if node.input.is_unbounded and node.input.never_ends:
-        # Loaded on first use: few statements read streams.
-        from runnel.planner.physical.stream_windows import choose_event_time_sort
-
-        return choose_event_time_sort(node, choose(node.input, snapshot))
-    ordered = _ordered(node, snapshot)
-    if ordered is not None:
-        return ordered
-    return physical.PhysicalSort(
-        fields=node.fields, rows=estimate(node), input=choose(node.input, snapshot), keys=node.keys
-    )
-
-
-def _limit(node: logical.Limit, snapshot: Snapshot) -> Physical:
-    below = node.input
-    if (
-        isinstance(below, logical.Sort)
-        and node.count is not None
-        and not (below.is_unbounded and below.never_ends)
-    ):
-        ordered = _ordered(below, snapshot)
-        if ordered is None:
-            return physical.TopN(
-                fields=node.fields,
-                rows=estimate(node),
-                input=choose(below.input, snapshot),
-                keys=below.keys,
-                count=node.count,
-                offset=node.offset,
-            )
-        return _limited(node, _first_rows(ordered, node))
-    return _limited(node, choose(below, snapshot))
-
-
-def _limited(node: logical.Limit, below: Physical) -> Physical:
-    return physical.PhysicalLimit(
-        fields=node.fields, rows=estimate(node), input=below, count=node.count, offset=node.offset
-    )
-
-
-def _first_rows(scan: physical.SourceScan, node: logical.Limit) -> physical.SourceScan:
-    """The scan with the number of rows that are needed, unless a condition drops some of them."""
-    count = literal_count(node.count)
-    skipped = 0 if node.offset is None else literal_count(node.offset)
-    if scan.condition is not None or count is None or skipped is None:
-        return scan
-    return replace(scan, request=replace(scan.request, limit=count + skipped))
-
-
-def _ordered(node: logical.Sort, snapshot: Snapshot) -> physical.SourceScan | None:
-    """The input of a sort, read from an index in that order; None if there is no such index."""
-    below, projections = node.input, None
-    if isinstance(below, logical.Project):
-        projections, below = below.expressions, below.input
-    parts: list[Expression] = []
-    while isinstance(below, logical.Filter):
-        parts = conjuncts(below.condition) + parts
-        below = below.input
-    if not isinstance(below, logical.Scan) or not isinstance(below.table, IndexedTable):
-        return None
-    order = [_order_column(key, projections, below) for key in node.keys]
-    requested = [item for item in order if item is not None]
-    lookup = choose_index(below, snapshot, requested) if len(requested) == len(order) else None
-    if lookup is None or not lookup.ordered:
-        return None
-    fused = fuse(source(below, lookup), conjunction(parts), projections, node.input)
-    return fused if isinstance(fused, physical.SourceScan) else None
-
-
-def _order_column(
-    key: SortKey, projections: tuple[Expression, ...] | None, scan: logical.Scan
-) -> IndexOrderColumn | None:
-    expression = key.expression if projections is None else substitute(key.expression, projections)
-    if not isinstance(expression, Column) or key.nulls_first is key.descending:
-        return None
-    return IndexOrderColumn(scan.columns[expression.index], key.descending)
-
-
-def _window(node: Window, snapshot: Snapshot) -> Physical:
-    if node.input.is_unbounded and node.input.never_ends:
-        # Loaded on first use: few statements read streams.
-        from runnel.planner.physical.stream_windows import choose_event_time_window
-
-        return choose_event_time_window(
-            node, lambda item, below: _one_window(item, below, snapshot)
-        )
-    return _one_window(node, None, snapshot)
-
-
-def _one_window(
-    node: Window, chosen: Physical | None, snapshot: Snapshot
-) -> physical.PhysicalWindow:
-    """The window over `chosen`, or over the operator chosen for its input."""
-    shared = [
-        key for key in node.calls[0].partition if all(key in call.partition for call in node.calls)
-    ]
-    keys = tuple(key for key in shared if isinstance(key, Column))
-    below, calls = node.input, node.calls
-    width = len(below.fields)
-    if shared and not keys and not is_volatile(shared[0]):
-        # An edge partitions rows by columns only.
-        names = (*(item.name for item in below.fields), "$partition")
-        below = logical.Project(
-            input=below, expressions=(*logical.references(below.fields), shared[0]), names=names
-        )
-        if chosen is not None:
-            chosen = fuse(chosen, None, below.expressions, below)
-        keys = (Column(index=width, name="$partition", type=shared[0].type),)
-        calls = tuple(_partitioned(call, shared[0], keys[0]) for call in calls)
-    chosen = choose(below, snapshot) if chosen is None else chosen
-    return physical.PhysicalWindow(
-        fields=node.fields, rows=estimate(node), input=chosen, calls=calls, width=width, keys=keys
-    )
-
-
-def _partitioned(call: WindowCall, key: Expression, column: Column) -> WindowCall:
-    return replace(
-        call, partition=tuple(column if item == key else item for item in call.partition)
-    )
-
-
 def _recursion(node: Recursion, snapshot: Snapshot) -> Physical:
     # Loaded on first use: few statements have a recursion.
     from runnel.planner.physical.recursion import choose_recursion
 
     return choose_recursion(node, lambda relation: choose(relation, snapshot))
-
-
-def _group_limit(node: GroupLimit, snapshot: Snapshot) -> Physical:
-    return physical.PhysicalGroupLimit(
-        fields=node.fields,
-        rows=estimate(node),
-        input=choose(node.input, snapshot),
-        keys=node.keys,
-        order=node.order,
-        count=node.count,
-        offset=node.offset,
-    )
 
 
 def needed_rows(count: Expression, offset: Expression | None) -> Expression:
@@ -387,9 +249,6 @@ def needed_rows(count: Expression, offset: Expression | None) -> Expression:
 CHOICES.add_all(
     {
         AsOfJoin: _as_of_join,
-        logical.Sort: _sort,
-        logical.Limit: _limit,
-        Window: _window,
         Recursion: _recursion,
         WorkingTable: lambda node, _: physical.PhysicalWorkingTable(
             fields=node.fields, name=node.name
@@ -397,7 +256,6 @@ CHOICES.add_all(
         CommonRows: lambda node, _: physical.PhysicalCommonRows(
             fields=node.fields, rows=node.rows, number=node.number
         ),
-        GroupLimit: _group_limit,
         ImposeOrder: _impose_order,
         AssignWindows: _assign_windows,
     }

@@ -257,12 +257,16 @@ class HashJoin(Physical):
 class PhysicalSort(SingleInput):
     """All rows in order."""
 
+    family = "sorting"
+
     keys: tuple[SortKey, ...]
 
 
 @frozen(kw_only=True)
 class TopN(SingleInput):
     """The first `count` rows after `offset` in order; no more rows than these are in memory."""
+
+    family = "sorting"
 
     keys: tuple[SortKey, ...]
     count: Expression
@@ -272,6 +276,8 @@ class TopN(SingleInput):
 @frozen(kw_only=True)
 class PhysicalLimit(SingleInput):
     """Skips `offset` rows, then returns at most `count` rows (None: all)."""
+
+    family = "limits"
 
     count: Expression | None
     offset: Expression | None
@@ -332,6 +338,8 @@ class PhysicalWindow(SingleInput):
     most: rows that this limit excludes may be dropped; None: there is no limit.
     """
 
+    family = "over"
+
     calls: tuple[WindowCall, ...]
     width: int
     keys: tuple[Column, ...] = ()
@@ -341,6 +349,8 @@ class PhysicalWindow(SingleInput):
 @frozen(kw_only=True)
 class PhysicalGroupLimit(SingleInput):
     """Of the rows with the same `keys`, in order, `count` rows (None: all) after `offset`."""
+
+    family = "limits"
 
     keys: tuple[Expression, ...]
     order: tuple[SortKey, ...]

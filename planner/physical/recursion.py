@@ -89,32 +89,6 @@ def schema_of(node: physical.PhysicalRecursion) -> pa.Schema:
     )
 
 
-def _sort(node: physical.PhysicalSort) -> StageDefinition:
-    from runnel.processors.sorting.sort import sort
-
-    return StageDefinition(sort(node.keys, None, None), needs_all=True)
-
-
-def _top(node: physical.TopN) -> StageDefinition:
-    from runnel.processors.sorting.sort import sort
-
-    return StageDefinition(sort(node.keys, node.count, node.offset), needs_all=True)
-
-
-def _limit(node: physical.PhysicalLimit) -> StageDefinition:
-    from runnel.processors.limit import limit
-
-    return StageDefinition(limit(node.count, node.offset), needs_all=True)
-
-
-def _group_limit(node: physical.PhysicalGroupLimit) -> StageDefinition:
-    from runnel.processors.grouping.group_limit import group_limit
-
-    return StageDefinition(
-        group_limit(node.keys, node.order, node.count, node.offset), needs_all=True
-    )
-
-
 def _assign_windows(node: physical_streams.PhysicalAssignWindows) -> StageDefinition:
     from runnel.processors.time_windows.assign_windows import assign_windows
 
@@ -132,22 +106,8 @@ def _session_rows(node: physical_streams.SessionRows) -> StageDefinition:
     return StageDefinition(supplier, needs_all=True)
 
 
-def _window(node: physical.PhysicalWindow) -> StageDefinition:
-    from runnel.processors.over.window import window
-
-    return StageDefinition(
-        window(node.calls, node.width, column_names(node.fields), None, node.input.fields),
-        needs_all=True,
-    )
-
-
 STAGES.add_all(
     {
-        physical.PhysicalSort: _sort,
-        physical.TopN: _top,
-        physical.PhysicalLimit: _limit,
-        physical.PhysicalGroupLimit: _group_limit,
-        physical.PhysicalWindow: _window,
         physical_streams.PhysicalAssignWindows: _assign_windows,
         physical_streams.SessionRows: _session_rows,
     }

@@ -219,6 +219,8 @@ class EventTimeSort(PhysicalSort):
     """A Sort over an unbounded input: the first key ascends and has a `bound`, and rows wait for
     its watermark."""
 
+    family = "sorting"
+
     bound: TimeBound
     late: LateOutput | None = None
 
@@ -232,6 +234,8 @@ class EventTimeWindow(PhysicalWindow):
         all calls order by first.
     reaches: one per call; all calls then have one arrangement.
     """
+
+    family = "over"
 
     held: tuple[tuple[Expression, TimeBound], ...]
     reaches: tuple[Reach, ...] = ()

@@ -149,19 +149,10 @@ def over_input(node: physical.SingleInput, below: Physical | None) -> Physical |
     return None if below is None else replace(node, input=below)
 
 
-def _same(node: physical.SingleInput, keys: Keys, feed: SmallSide) -> Physical | None:
+def narrow_input(node: physical.SingleInput, keys: Keys, feed: SmallSide) -> Physical | None:
     return over_input(node, narrow(node.input, keys, feed))
-
-
-def _window(node: physical.PhysicalWindow, keys: Keys, feed: SmallSide) -> Physical | None:
-    if not columns_of_keys(keys) <= {key.index for key in node.keys if key.index < node.width}:
-        return None
-    return _same(node, keys, feed)
 
 
 def columns_of_keys(keys: Sequence[Expression]) -> set[int]:
     """The columns that keys read; none that all of them are constant of is narrowed by."""
     return set().union(*map(columns_of, keys))
-
-
-DYNAMIC_FILTERS.add_all({physical.PhysicalSort: _same, physical.PhysicalWindow: _window})

@@ -22,20 +22,14 @@ from runnel.planner.rules.group_reduction import reduce_groups
 from runnel.relation.nodes import (
     Aggregate,
     Filter,
-    Limit,
     Project,
     Relation,
     Scan,
-    Sort,
     walk,
 )
-from runnel.relation.over import Window
-from runnel.relation.subqueries import GroupLimit
 
 if TYPE_CHECKING:
     from runnel.planner.environment import Pushdown
-
-FRAGMENT_INPUTS.add_classes(GroupLimit, Limit, Sort, Window)
 
 
 def with_fragments(

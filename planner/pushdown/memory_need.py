@@ -23,8 +23,6 @@ from runnel.relation.nodes import (
     Sort,
     walk,
 )
-from runnel.relation.over import Window
-from runnel.relation.subqueries import GroupLimit
 from runnel.sqltypes import Kind, SqlType
 
 _WIDTHS = {
@@ -108,15 +106,6 @@ def is_small(item: AggregateCall) -> bool:
     return not any(state.grows for state in states_of(item))
 
 
-BLOCKING.add_all(
-    {
-        GroupLimit: lambda node: "sort in groups",
-        Sort: lambda node: "sort",
-        Window: lambda node: "sort for OVER",
-    }
-)
-
-
 def _bytes(relation: Relation, more: int = 0) -> int:
     """Those of all rows, each with so many `more`."""
     return (most_rows(relation) or 0) * (more + sum(_width(item.type) for item in relation.fields))
@@ -133,17 +122,9 @@ def most_rows(relation: Relation) -> int | None:
     return estimate(relation) if rule is None else rule(relation)
 
 
-def _limit(node: Limit) -> int | None:
-    rows, count = most_rows(node.input), literal_count(node.count)
-    return count if rows is None else rows if count is None else min(rows, count)
-
-
 def of_input(node: Single) -> int | None:
     """The most rows of a node that has no more rows than its input."""
     return most_rows(node.input)
-
-
-MOST_ROWS.add_all({Limit: _limit, GroupLimit: of_input, Sort: of_input, Window: of_input})
 
 
 def _megabytes(count: int) -> str:

@@ -20,15 +20,11 @@ from runnel.planner.operators.passes import PRUNING
 from runnel.planner.rewriting import project_columns, renumber
 from runnel.relation.nodes import (
     Join,
-    Limit,
     Relation,
-    Sort,
 )
-from runnel.relation.over import Window
 from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 from runnel.relation.subqueries import (
     CommonRows,
-    GroupLimit,
     Recursion,
     WorkingTable,
 )
@@ -71,16 +67,6 @@ def moved(positions: Positions) -> Callable[[Expression], Expression]:
 
 def unchanged(count: int) -> Positions:
     return {i: i for i in range(count)}
-
-
-def _limit(node: Limit, needed: set[int]) -> Pruned:
-    below, places = prune(node.input, needed)
-    return replace(node, input=below), places
-
-
-def _sort(node: Sort, needed: set[int]) -> Pruned:
-    below, places = narrow(node.input, needed | columns_read(node.own_expressions))
-    return node.map_expressions(moved(places)).with_inputs((below,)), places
 
 
 def late_sides(node: Join | AsOfJoin) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
@@ -142,39 +128,13 @@ def _assign_windows(node: AssignWindows, needed: set[int]) -> Pruned:
     return windows, places | {width + i: len(pruned.fields) + i for i in range(len(WINDOW_COLUMNS))}
 
 
-def _group_limit(node: GroupLimit, needed: set[int]) -> Pruned:
-    below, places = narrow(node.input, needed | columns_read(node.own_expressions))
-    return node.map_expressions(moved(places)).with_inputs((below,)), places
-
-
-def _window(node: Window, needed: set[int]) -> Pruned:
-    width = len(node.input.fields)
-    kept = [i for i in range(len(node.calls)) if width + i in needed]
-    if not kept:
-        return prune(node.input, needed)
-    window = replace(
-        node, calls=tuple(node.calls[i] for i in kept), names=tuple(node.names[i] for i in kept)
-    )
-    below, places = narrow(
-        node.input, {i for i in needed if i < width} | columns_read(window.own_expressions)
-    )
-    window_below = window.map_expressions(moved(places)).with_inputs((below,))
-    return window_below, places | {
-        width + i: len(below.fields) + place for place, i in enumerate(kept)
-    }
-
-
 PRUNING.add_all(
     {
-        Limit: _limit,
-        Sort: _sort,
         AsOfJoin: _as_of_join,
         Recursion: _recursion,
         WorkingTable: _leaf,
         CommonRows: _leaf,
-        GroupLimit: _group_limit,
         ImposeOrder: _impose_order,
         AssignWindows: _assign_windows,
-        Window: _window,
     }
 )

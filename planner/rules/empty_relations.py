@@ -7,21 +7,17 @@ side.
 
 from __future__ import annotations
 
-from runnel.expressions.nodes import Literal
 from runnel.planner.operators.passes import EMPTY
 from runnel.relation.nodes import (
     Aggregate,
-    Limit,
     Relation,
     Single,
-    Sort,
     Values,
     references,
     transform,
 )
-from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows, ImposeOrder
-from runnel.relation.subqueries import GroupLimit, Recursion
+from runnel.relation.subqueries import Recursion
 
 
 def prune_empty(relation: Relation) -> Relation:
@@ -47,11 +43,6 @@ def empty_if_input_is(node: Single) -> Relation:
     return emptied(node) if is_empty(node.input) else node
 
 
-def _limit(node: Limit) -> Relation:
-    is_zero = isinstance(node.count, Literal) and node.count.value == 0
-    return emptied(node) if is_zero or is_empty(node.input) else node
-
-
 def _recursion(node: Recursion) -> Relation:
     if is_empty(node.anchor):
         return emptied(node)
@@ -67,13 +58,5 @@ def _recursion(node: Recursion) -> Relation:
 
 
 EMPTY.add_all(
-    {
-        Sort: empty_if_input_is,
-        Window: empty_if_input_is,
-        AssignWindows: empty_if_input_is,
-        ImposeOrder: empty_if_input_is,
-        Recursion: _recursion,
-        GroupLimit: empty_if_input_is,
-        Limit: _limit,
-    }
+    {AssignWindows: empty_if_input_is, ImposeOrder: empty_if_input_is, Recursion: _recursion}
 )

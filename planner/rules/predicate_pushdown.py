@@ -31,11 +31,8 @@ from runnel.relation.nodes import (
     Filter,
     Relation,
     Single,
-    Sort,
 )
-from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows, WindowKind
-from runnel.relation.subqueries import GroupLimit
 
 Conjuncts = list[Expression]
 
@@ -76,17 +73,12 @@ def pushed(node: Single, moving: Conjuncts, staying: Conjuncts) -> Relation:
     return retained(node if below is node.input else replace(node, input=below), staying)
 
 
-def _sort(node: Sort, parts: Conjuncts) -> Relation:
-    moving, staying = divide(parts, lambda part: True, True)
-    return pushed(node, moving, staying)
-
-
 def _assign_windows(node: AssignWindows, parts: Conjuncts) -> Relation:
     """Every row is in at least one window, so no row is dropped. But a session depends on all rows
     of its partition."""
     width = len(node.input.fields)
     if node.shape.kind is WindowKind.SESSION:
-        keys = _plain_columns(node.partition)
+        keys = plain_columns(node.partition)
         moving, staying = divide(
             parts, lambda part: bool(columns_of(part)) and columns_of(part) <= keys, False
         )
@@ -95,24 +87,7 @@ def _assign_windows(node: AssignWindows, parts: Conjuncts) -> Relation:
     return pushed(node, moving, staying)
 
 
-def _window(node: Window, parts: Conjuncts) -> Relation:
-    """Moves conjuncts over the partition columns, except DOUBLE columns: 0 and −0 are in one
-    partition, but a condition can distinguish them."""
-    shared = set.intersection(*(_plain_columns(call.partition) for call in node.calls))
-    moving, staying = divide(parts, lambda part: columns_of(part) <= shared, True)
-    return pushed(node, moving, staying)
-
-
-def _group_limit(node: GroupLimit, parts: Conjuncts) -> Relation:
-    """Moves conjuncts over the keys alone, which drop only whole groups."""
-    keys = {key.index for key in node.keys if isinstance(key, Column)}
-    moving, staying = divide(
-        parts, lambda part: bool(columns_of(part)) and columns_of(part) <= keys, False
-    )
-    return pushed(node, moving, staying)
-
-
-def _plain_columns(keys: Sequence[Expression]) -> set[int]:
+def plain_columns(keys: Sequence[Expression]) -> set[int]:
     return {
         key.index
         for key in keys
@@ -120,6 +95,4 @@ def _plain_columns(keys: Sequence[Expression]) -> set[int]:
     }
 
 
-PREDICATES.add_all(
-    {Sort: _sort, GroupLimit: _group_limit, Window: _window, AssignWindows: _assign_windows}
-)
+PREDICATES.add_all({AssignWindows: _assign_windows})

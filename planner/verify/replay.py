@@ -15,8 +15,7 @@ from runnel.planner.lower.dag_builder import Lowering, VertexOutput
 from runnel.planner.operators.passes import REPLAY
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical
-from runnel.relation.nodes import Aggregate, Join, Relation, Scan, Sort, transform
-from runnel.relation.over import Window
+from runnel.relation.nodes import Join, Relation, Scan, transform
 from runnel.relation.streams import AsOfJoin, ImposeOrder
 
 
@@ -89,19 +88,8 @@ class Replay(NamedTuple):
     counts: Iterator[int]
 
 
-def without_emission(node: Aggregate | Sort | Window, replay: Replay) -> Relation:
-    return node if node.emission is None else replace(node, emission=None)
-
-
 def without_late(node: Join | AsOfJoin, replay: Replay) -> Relation:
     return node if node.late is None else replace(node, late=None)
 
 
-REPLAY.add_all(
-    {
-        ImposeOrder: lambda node, replay: node.input,
-        Sort: without_emission,
-        Window: without_emission,
-        AsOfJoin: without_late,
-    }
-)
+REPLAY.add_all({ImposeOrder: lambda node, replay: node.input, AsOfJoin: without_late})

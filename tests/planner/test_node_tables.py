@@ -638,7 +638,7 @@ PARTIAL = {
     "planner/estimates.py::domain_size": "the estimate of the node is used",
     "planner/lower/aggregates.py::_STAGES": "reached from the table of planner/lower/lower.py",
     "planner/operators/calculations.py::_choose_calc": "it fuses projections and filters",
-    "planner/physical/choose.py::_ordered": "it recognises a sort by a table's own order",
+    "planner/operators/sorting.py::scan_in_order": "it recognises a sort by a table's own order",
     "planner/physical/key_lookup.py::key_lookup": SAFE,
     "planner/pushdown/memory_need.py::_gives_at_end": SAFE,
     "planner/rules/decorrelation/hoisting.py::_existence_only": SAFE,

@@ -10,8 +10,7 @@ from typing import Any
 from runnel.errors import ProgrammingError
 from runnel.planner.operators.passes import STATE_NAMES
 from runnel.planner.parse.query.allow_list import position_of
-from runnel.relation.nodes import Relation, Sort
-from runnel.relation.over import Window
+from runnel.relation.nodes import Relation
 from runnel.relation.streams import AsOfJoin, AssignWindows, WindowKind
 
 _HINT = re.compile(r"\+\s*STATE\b\s*(.*)", re.IGNORECASE | re.DOTALL)
@@ -55,10 +54,5 @@ def _has_state(node: Relation) -> bool:
 
 
 STATE_NAMES.add_all(
-    {
-        AssignWindows: lambda node: node.shape.kind is WindowKind.SESSION,
-        AsOfJoin: lambda node: True,
-        Window: lambda node: True,
-        Sort: lambda node: True,
-    }
+    {AssignWindows: lambda node: node.shape.kind is WindowKind.SESSION, AsOfJoin: lambda node: True}
 )

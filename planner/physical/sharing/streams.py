@@ -35,7 +35,6 @@ STREAM_SHARING.add_classes(
     physical_streams.EventTimeAggregate,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
-    physical_streams.EventTimeWindow,
 )
 
 

@@ -26,24 +26,9 @@ TABLE_SHARING.add_classes(
     physical_streams.PhysicalAssignWindows,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,
-    physical.PhysicalSort,
-    physical.TopN,
-    physical.PhysicalLimit,
-    physical.PhysicalWindow,
-    physical.PhysicalGroupLimit,
 )
-WORTH_SHARING.add_classes(
-    physical_streams.FramedAggregate,
-    physical_streams.SessionAggregate,
-    physical.PhysicalWindow,
-    physical.TopN,
-)
-READS_ALL.add_classes(
-    physical_streams.FramedAggregate,
-    physical_streams.SessionAggregate,
-    physical.PhysicalSort,
-    physical.TopN,
-)
+WORTH_SHARING.add_classes(physical_streams.FramedAggregate, physical_streams.SessionAggregate)
+READS_ALL.add_classes(physical_streams.FramedAggregate, physical_streams.SessionAggregate)
 
 
 def share_tables(plan: Physical, commons: Mapping[int, Physical] | None = None) -> Physical:

@@ -29,7 +29,6 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import (
     Column,
-    SortKey,
     walk,
 )
 from runnel.planner.operators.passes import CORRELATION
@@ -40,23 +39,16 @@ from runnel.planner.rules.decorrelation.pulled import (
     as_it_is,
     is_outer,
     pair_of,
-    provided,
-    with_outer,
 )
 from runnel.relation.nodes import (
     Limit,
     Project,
     Relation,
-    Sort,
     Values,
     references,
 )
 from runnel.relation.nodes import walk as relations_of
-from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows, WindowKind
-from runnel.relation.subqueries import (
-    GroupLimit,
-)
 
 ONE_ROW = Values(rows=((),), columns=())
 
@@ -119,73 +111,10 @@ def project_pulled(to: Anchoring, below: Pulled, node: Project) -> Pulled:
     return replace(below, columns=columns, defaults=defaults)
 
 
-def _sort(to: Anchoring, node: Sort) -> Pulled:
-    """Without a LIMIT around it, an order inside a query has no effect."""
-    return to.pull(node.input)
-
-
-def _limit(to: Anchoring, node: Limit) -> Pulled:
-    projections: list[Project] = []
-    below: Relation = node.input
-    order: tuple[SortKey, ...] = ()
-    while isinstance(below, Project):
-        projections.append(below)
-        below = below.input
-    if isinstance(below, Sort):
-        order = below.keys
-        below = below.input
-    pulled = to.pull(below)
-    if pulled.defaults is None or not keeps_a_row(node):
-        pulled = _limited(to, to.complete(pulled), node, order)
-    for projection in reversed(projections):
-        pulled = project_pulled(to, pulled, projection)
-    return pulled
-
-
-def _limited(
-    to: Anchoring, pulled: Pulled, node: Limit | GroupLimit, order: tuple[SortKey, ...]
-) -> Pulled:
-    moved = tuple(key.mapped(lambda item: substitute(item, pulled.columns)) for key in order)
-    pulled = to.ready(pulled, [key.expression for key in moved])
-    values = provided(pulled.parts)
-    keys = tuple(pair[1] for pair in map(pair_of, pulled.parts) if pair is not None)
-    if isinstance(node, GroupLimit):
-        keys += tuple(with_outer(substitute(key, pulled.columns), values) for key in node.keys)
-    relation = GroupLimit(
-        input=pulled.relation,
-        keys=keys,
-        order=tuple(key.mapped(lambda item: with_outer(item, values)) for key in moved),
-        count=node.count,
-        offset=node.offset,
-        position=node.position,
-    )
-    return replace(pulled, relation=relation)
-
-
-def _group_limit(to: Anchoring, node: GroupLimit) -> Pulled:
-    pulled = to.rows(node.input)
-    return _limited(
-        to,
-        to.ready(pulled, [substitute(key, pulled.columns) for key in node.keys]),
-        node,
-        node.order,
-    )
-
-
 def keeps_a_row(limit: Limit) -> bool:
     """Whether a LIMIT certainly retains a single row."""
     value = getattr(limit.count, "value", 1 if limit.count is None else 0)
     return isinstance(value, int) and value > 0 and limit.offset is None
-
-
-def _window(to: Anchoring, node: Window) -> Pulled:
-    below, moved = to.input_of(node)
-    keys = tuple(pair[1] for pair in map(pair_of, below.parts) if pair is not None)
-    mapped = [call.map_expressions(moved) for call in node.calls]
-    calls = tuple(replace(call, partition=(*keys, *call.partition)) for call in mapped)
-    relation = replace(node, input=below.relation, calls=calls)
-    added = references(relation.fields)[len(below.relation.fields) :]
-    return replace(below, relation=relation, columns=(*below.columns, *added))
 
 
 def _assign_windows(to: Anchoring, node: AssignWindows) -> Pulled:
@@ -206,12 +135,4 @@ def _assign_windows(to: Anchoring, node: AssignWindows) -> Pulled:
     return replace(below, relation=windows, columns=(*below.columns, *added))
 
 
-CORRELATION.add_all(
-    {
-        Sort: _sort,
-        Limit: _limit,
-        GroupLimit: _group_limit,
-        Window: _window,
-        AssignWindows: _assign_windows,
-    }
-)
+CORRELATION.add_all({AssignWindows: _assign_windows})

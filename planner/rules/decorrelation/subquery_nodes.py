@@ -23,10 +23,8 @@ from runnel.relation.nodes import (
     JoinKind,
     Project,
     Relation,
-    Sort,
     transform,
 )
-from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows
 from runnel.relation.subqueries import (
     SUBQUERIES,
@@ -121,16 +119,8 @@ def project_with_subqueries(node: Project, rewrite: Rewrite) -> Relation:
     return replace(node, input=hoisting.relation, expressions=expressions)
 
 
-def _sort(node: Sort, rewrite: Rewrite) -> Relation:
-    hoisting = Hoisting(node.input, rewrite)
-    keys = tuple(key._replace(expression=hoisting.rewrite(key.expression)) for key in node.keys)
-    return project_columns(
-        replace(node, input=hoisting.relation, keys=keys), range(len(node.fields))
-    )
-
-
 def _dependent(node: DependentJoin) -> Relation:
     return dependent_join(node, deepened(fold_constants(node.right), -1))
 
 
-HOISTING.add_all({Sort: _sort, Window: hoist_below, AssignWindows: hoist_below})
+HOISTING.add_all({AssignWindows: hoist_below})

@@ -12,7 +12,7 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Column, Literal
 from runnel.planner.environment import Environment
 from runnel.planner.explain.explain import explain
-from runnel.planner.explain.nodes import plain
+from runnel.planner.explain.parts import plain
 from runnel.planner.planner import plan
 from runnel.planner.plans import Plan, ShowPlan
 from runnel.sqltypes import BIGINT, INTEGER

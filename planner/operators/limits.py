@@ -1,0 +1,384 @@
+"""The home of LIMIT, of a query and within groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runnel.catalog import Snapshot
+from runnel.errors import NotSupportedError
+from runnel.expressions.nodes import Column, Literal, SortKey, columns_of
+from runnel.planner.estimates import Of, estimate, literal_count
+from runnel.planner.lower.dag_builder import (
+    LIMIT,
+    LIMIT_PER_GROUP,
+    Lowering,
+    VertexOutput,
+    key_names,
+)
+from runnel.planner.operators.appending import bounds_of_input, most_rows_of_input, origin_in_input
+from runnel.planner.operators.passes import (
+    BLOCKING,
+    BOUNDS,
+    CHOICES,
+    CORRELATION,
+    DYNAMIC_FILTERS,
+    EMPTY,
+    ESTIMATES,
+    EXPLAIN,
+    FINAL_ROWS,
+    FRAGMENT_INPUTS,
+    GRAFTING,
+    HOISTING,
+    IDENTITY,
+    LATE_ROWS,
+    LIMITS,
+    LOWERING,
+    MOST_ROWS,
+    NARROWABLE,
+    ORIGINS,
+    PREDICATES,
+    PRUNING,
+    READS_ALL,
+    REPLAY,
+    STAGES,
+    STATE_COLUMNS,
+    STATE_FORMS,
+    STATE_NAMES,
+    STATE_TEXTS,
+    STREAM_CHECKS,
+    STREAM_SHARING,
+    TABLE_SHARING,
+    WORTH_SHARING,
+    by_default,
+)
+from runnel.planner.operators.sorting import scan_in_order
+from runnel.planner.physical.choose import choose
+from runnel.planner.physical.nodes import (
+    Physical,
+    PhysicalGroupLimit,
+    PhysicalLimit,
+    SourceScan,
+    TopN,
+)
+from runnel.planner.rewriting import divide, substitute
+from runnel.planner.rules.column_pruning import Pruned, columns_read, moved, narrow, prune
+from runnel.planner.rules.empty_relations import emptied, empty_if_input_is, is_empty
+from runnel.planner.rules.predicate_pushdown import Conjuncts, pushed
+from runnel.relation.nodes import Limit, Project, Relation, Sort
+from runnel.relation.subqueries import GroupLimit
+
+if TYPE_CHECKING:
+    from runnel.planner.explain.parts import Description
+    from runnel.planner.identity.nodes import Identity
+    from runnel.planner.rules.decorrelation.anchoring import Anchoring
+    from runnel.planner.rules.decorrelation.pulled import Pulled
+    from runnel.processors.recursion import StageDefinition
+
+
+@PRUNING.of(Limit)
+def _prune_limit(node: Limit, needed: set[int]) -> Pruned:
+    below, places = prune(node.input, needed)
+    return replace(node, input=below), places
+
+
+@PRUNING.of(GroupLimit)
+def _prune_group_limit(node: GroupLimit, needed: set[int]) -> Pruned:
+    below, places = narrow(node.input, needed | columns_read(node.own_expressions))
+    return node.map_expressions(moved(places)).with_inputs((below,)), places
+
+
+@PREDICATES.of(GroupLimit)
+def _push_group_limit(node: GroupLimit, parts: Conjuncts) -> Relation:
+    """Moves conjuncts over the keys alone, which drop only whole groups."""
+    keys = {key.index for key in node.keys if isinstance(key, Column)}
+    moving, staying = divide(
+        parts, lambda part: bool(columns_of(part)) and columns_of(part) <= keys, False
+    )
+    return pushed(node, moving, staying)
+
+
+EMPTY.add(empty_if_input_is, GroupLimit)
+
+
+@EMPTY.of(Limit)
+def _empty_limit(node: Limit) -> Relation:
+    is_zero = isinstance(node.count, Literal) and node.count.value == 0
+    return emptied(node) if is_zero or is_empty(node.input) else node
+
+
+@CORRELATION.of(Limit)
+def _pull_limit(to: Anchoring, node: Limit) -> Pulled:
+    from runnel.planner.rules.decorrelation.correlation import keeps_a_row, project_pulled
+
+    projections: list[Project] = []
+    below: Relation = node.input
+    order: tuple[SortKey, ...] = ()
+    while isinstance(below, Project):
+        projections.append(below)
+        below = below.input
+    if isinstance(below, Sort):
+        order = below.keys
+        below = below.input
+    pulled = to.pull(below)
+    if pulled.defaults is None or not keeps_a_row(node):
+        pulled = _limited(to, to.complete(pulled), node, order)
+    for projection in reversed(projections):
+        pulled = project_pulled(to, pulled, projection)
+    return pulled
+
+
+@CORRELATION.of(GroupLimit)
+def _pull_group_limit(to: Anchoring, node: GroupLimit) -> Pulled:
+    pulled = to.rows(node.input)
+    return _limited(
+        to,
+        to.ready(pulled, [substitute(key, pulled.columns) for key in node.keys]),
+        node,
+        node.order,
+    )
+
+
+def _limited(
+    to: Anchoring, pulled: Pulled, node: Limit | GroupLimit, order: tuple[SortKey, ...]
+) -> Pulled:
+    from runnel.planner.rules.decorrelation.pulled import pair_of, provided, with_outer
+
+    moved = tuple(key.mapped(lambda item: substitute(item, pulled.columns)) for key in order)
+    pulled = to.ready(pulled, [key.expression for key in moved])
+    values = provided(pulled.parts)
+    keys = tuple(pair[1] for pair in map(pair_of, pulled.parts) if pair is not None)
+    if isinstance(node, GroupLimit):
+        keys += tuple(with_outer(substitute(key, pulled.columns), values) for key in node.keys)
+    relation = GroupLimit(
+        input=pulled.relation,
+        keys=keys,
+        order=tuple(key.mapped(lambda item: with_outer(item, values)) for key in moved),
+        count=node.count,
+        offset=node.offset,
+        position=node.position,
+    )
+    return replace(pulled, relation=relation)
+
+
+@ESTIMATES.of(Limit)
+def _estimate_limit(node: Limit, of: Of) -> int | None:
+    rows, count = of(node.input), literal_count(node.count)
+    if count is None:
+        return rows
+    return count if rows is None else min(rows, count)
+
+
+@ESTIMATES.of(GroupLimit)
+def _estimate_group_limit(node: GroupLimit, of: Of) -> int | None:
+    rows = of(node.input)
+    return None if rows is None else max(1, rows // 4)
+
+
+BOUNDS.add(bounds_of_input, Limit)
+
+
+ORIGINS.add(origin_in_input, Limit)
+
+
+@STREAM_CHECKS.of(GroupLimit)
+def _check_group_limit(node: GroupLimit, unbounded_state: bool) -> None:
+    if node.input.never_ends:
+        raise NotSupportedError(
+            "a LIMIT for each outer row is not supported for a streaming query",
+            detail=(
+                "an input of this query has no end, so the first rows of a group are never known"
+            ),
+            hint="put the stream on the left side of the join",
+            position=node.position,
+        )
+
+
+FRAGMENT_INPUTS.add_classes(GroupLimit, Limit)
+
+
+BLOCKING.add(lambda node: "sort in groups", GroupLimit)
+
+
+MOST_ROWS.add(most_rows_of_input, GroupLimit)
+
+
+@MOST_ROWS.of(Limit)
+def _most_rows_of_limit(node: Limit) -> int | None:
+    from runnel.planner.pushdown.memory_need import most_rows
+
+    rows, count = most_rows(node.input), literal_count(node.count)
+    return count if rows is None else rows if count is None else min(rows, count)
+
+
+@CHOICES.of(Limit)
+def _choose_limit(node: Limit, snapshot: Snapshot) -> Physical:
+    below = node.input
+    if (
+        isinstance(below, Sort)
+        and node.count is not None
+        and not (below.is_unbounded and below.never_ends)
+    ):
+        ordered = scan_in_order(below, snapshot)
+        if ordered is None:
+            return TopN(
+                fields=node.fields,
+                rows=estimate(node),
+                input=choose(below.input, snapshot),
+                keys=below.keys,
+                count=node.count,
+                offset=node.offset,
+            )
+        return _choose_limited(node, _first_rows(ordered, node))
+    return _choose_limited(node, choose(below, snapshot))
+
+
+@CHOICES.of(GroupLimit)
+def _choose_group_limit(node: GroupLimit, snapshot: Snapshot) -> Physical:
+    return PhysicalGroupLimit(
+        fields=node.fields,
+        rows=estimate(node),
+        input=choose(node.input, snapshot),
+        keys=node.keys,
+        order=node.order,
+        count=node.count,
+        offset=node.offset,
+    )
+
+
+def _choose_limited(node: Limit, below: Physical) -> Physical:
+    return PhysicalLimit(
+        fields=node.fields, rows=estimate(node), input=below, count=node.count, offset=node.offset
+    )
+
+
+def _first_rows(scan: SourceScan, node: Limit) -> SourceScan:
+    """The scan with the number of rows that are needed, unless a condition drops some of them."""
+    count = literal_count(node.count)
+    skipped = 0 if node.offset is None else literal_count(node.offset)
+    if scan.condition is not None or count is None or skipped is None:
+        return scan
+    return replace(scan, request=replace(scan.request, limit=count + skipped))
+
+
+@EXPLAIN.of(Limit, PhysicalLimit)
+def _describe_limit(node: Limit | PhysicalLimit) -> Description:
+    from runnel.planner.explain.parts import optional
+
+    return "Limit", {"count": optional(node.count), "offset": optional(node.offset)}
+
+
+@EXPLAIN.of(GroupLimit, PhysicalGroupLimit)
+def _describe_group_limit(node: GroupLimit | PhysicalGroupLimit) -> Description:
+    from runnel.planner.explain.parts import listed, optional, sort_keys
+
+    return "Limit per group", {
+        "of": listed(node.keys),
+        "by": sort_keys(node.order),
+        "count": optional(node.count),
+        "offset": optional(node.offset),
+    }
+
+
+@STATE_TEXTS.of(PhysicalGroupLimit)
+def _state_of_physical_group_limit(node: PhysicalGroupLimit) -> str:
+    from runnel.planner.explain.parts import listed
+
+    return f"the first rows of each group of {listed(node.keys)}"
+
+
+@LOWERING.of(PhysicalLimit)
+def _lower_limit(to: Lowering, node: PhysicalLimit) -> VertexOutput:
+    from runnel.processors.limit import limit
+
+    rows = to.lower(node.input)
+    return to.follow(rows, LIMIT, limit(node.count, node.offset), 1)
+
+
+@LOWERING.of(PhysicalGroupLimit)
+def _lower_group_limit(to: Lowering, node: PhysicalGroupLimit) -> VertexOutput:
+    from runnel.processors.grouping.group_limit import group_limit
+
+    rows = to.lower(node.input)
+    supplier = group_limit(node.keys, node.order, node.count, node.offset)
+    return to.by_key(rows, LIMIT_PER_GROUP, supplier, key_names(node.keys, rows.names))
+
+
+@STAGES.of(PhysicalLimit)
+def _stage_of_limit(node: PhysicalLimit) -> StageDefinition:
+    from runnel.processors.limit import limit
+    from runnel.processors.recursion import StageDefinition
+
+    return StageDefinition(limit(node.count, node.offset), needs_all=True)
+
+
+@STAGES.of(PhysicalGroupLimit)
+def _stage_of_group_limit(node: PhysicalGroupLimit) -> StageDefinition:
+    from runnel.processors.grouping.group_limit import group_limit
+    from runnel.processors.recursion import StageDefinition
+
+    return StageDefinition(
+        group_limit(node.keys, node.order, node.count, node.offset), needs_all=True
+    )
+
+
+TABLE_SHARING.add_classes(PhysicalLimit, PhysicalGroupLimit)
+
+
+@IDENTITY.of(PhysicalGroupLimit)
+def _identify_physical_group_limit(node: PhysicalGroupLimit) -> Identity:
+    from runnel.planner.identity.expressions import outer_texts
+    from runnel.planner.identity.nodes import optional_text
+
+    return (
+        "Limit per group",
+        {
+            "of": outer_texts(node.keys),
+            "by": outer_texts(node.order),
+            "count": optional_text(node.count),
+            "offset": optional_text(node.offset),
+        },
+    )
+
+
+@IDENTITY.of(PhysicalLimit)
+def _identify_physical_limit(node: PhysicalLimit) -> Identity:
+    from runnel.planner.identity.nodes import optional_text
+
+    return (
+        "Limit",
+        {"count": optional_text(node.count), "offset": optional_text(node.offset)},
+    )
+
+
+by_default(Limit, LIMITS, GRAFTING, HOISTING, STREAM_CHECKS, STATE_NAMES, REPLAY, BLOCKING)
+by_default(GroupLimit, GRAFTING, HOISTING, ORIGINS, STATE_NAMES, REPLAY)
+by_default(
+    PhysicalLimit,
+    NARROWABLE,
+    STATE_TEXTS,
+    STREAM_SHARING,
+    WORTH_SHARING,
+    READS_ALL,
+    LATE_ROWS,
+    STATE_FORMS,
+    STATE_COLUMNS,
+)
+by_default(
+    PhysicalGroupLimit,
+    NARROWABLE,
+    STREAM_SHARING,
+    WORTH_SHARING,
+    READS_ALL,
+    LATE_ROWS,
+    STATE_FORMS,
+    STATE_COLUMNS,
+)
+# Fewer input rows would change its result.
+by_default(Limit, PREDICATES)
+by_default(GroupLimit, LIMITS)
+by_default((PhysicalLimit, PhysicalGroupLimit), DYNAMIC_FILTERS)
+# It is refused on a stream.
+by_default(GroupLimit, BOUNDS)
+# It is refused on a stream, or by VERIFY JOB.
+by_default((Limit, GroupLimit), FINAL_ROWS)

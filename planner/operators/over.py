@@ -1,0 +1,350 @@
+"""The home of OVER."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runnel.catalog import Snapshot
+from runnel.expressions.evaluate import is_volatile
+from runnel.expressions.nodes import Column, Expression, columns_of
+from runnel.planner.estimates import estimate
+from runnel.planner.lower.dag_builder import WINDOW, Lowering, VertexOutput, key_names
+from runnel.planner.operators.appending import most_rows_of_input, origin_in_input
+from runnel.planner.operators.passes import (
+    BLOCKING,
+    BOUNDS,
+    CHOICES,
+    CORRELATION,
+    DYNAMIC_FILTERS,
+    EMPTY,
+    ESTIMATES,
+    EXPLAIN,
+    FINAL_ROWS,
+    FRAGMENT_INPUTS,
+    GRAFTING,
+    HOISTING,
+    IDENTITY,
+    LATE_ROWS,
+    LIMITS,
+    LOWERING,
+    MOST_ROWS,
+    NARROWABLE,
+    ORIGINS,
+    PREDICATES,
+    PRUNING,
+    READS_ALL,
+    REPLAY,
+    STAGES,
+    STATE_COLUMNS,
+    STATE_FORMS,
+    STATE_NAMES,
+    STATE_TEXTS,
+    STREAM_CHECKS,
+    STREAM_SHARING,
+    TABLE_SHARING,
+    WORTH_SHARING,
+    by_default,
+)
+from runnel.planner.physical.choose import choose, fuse
+from runnel.planner.physical.nodes import Physical, PhysicalWindow, column_names
+from runnel.planner.physical.stream_nodes import EventTimeWindow
+from runnel.planner.rewriting import divide
+from runnel.planner.rules.column_pruning import Pruned, columns_read, moved, narrow, prune
+from runnel.planner.rules.empty_relations import empty_if_input_is
+from runnel.planner.rules.predicate_pushdown import Conjuncts, plain_columns, pushed
+from runnel.relation.nodes import Aggregate, Project, Relation, Sort, references
+from runnel.relation.over import Window, WindowCall
+
+if TYPE_CHECKING:
+    from runnel.planner.event_time.expressions import Bounds
+    from runnel.planner.explain.parts import Description
+    from runnel.planner.identity.nodes import Identity
+    from runnel.planner.identity.vertices import StateForm
+    from runnel.planner.pushdown.dynamic_filters import Keys, SmallSide
+    from runnel.planner.rules.decorrelation.anchoring import Anchoring
+    from runnel.planner.rules.decorrelation.hoisting import Rewrite
+    from runnel.planner.rules.decorrelation.pulled import Pulled
+    from runnel.planner.verify.replay import Replay
+    from runnel.processors.recursion import StageDefinition
+
+
+@PRUNING.of(Window)
+def _prune_window(node: Window, needed: set[int]) -> Pruned:
+    width = len(node.input.fields)
+    kept = [i for i in range(len(node.calls)) if width + i in needed]
+    if not kept:
+        return prune(node.input, needed)
+    window = replace(
+        node, calls=tuple(node.calls[i] for i in kept), names=tuple(node.names[i] for i in kept)
+    )
+    below, places = narrow(
+        node.input, {i for i in needed if i < width} | columns_read(window.own_expressions)
+    )
+    window_below = window.map_expressions(moved(places)).with_inputs((below,))
+    return window_below, places | {
+        width + i: len(below.fields) + place for place, i in enumerate(kept)
+    }
+
+
+@PREDICATES.of(Window)
+def _push_window(node: Window, parts: Conjuncts) -> Relation:
+    """Moves conjuncts over the partition columns, except DOUBLE columns: 0 and −0 are in one
+    partition, but a condition can distinguish them."""
+    shared = set.intersection(*(plain_columns(call.partition) for call in node.calls))
+    moving, staying = divide(parts, lambda part: columns_of(part) <= shared, True)
+    return pushed(node, moving, staying)
+
+
+EMPTY.add(empty_if_input_is, Window)
+
+
+@CORRELATION.of(Window)
+def _pull_window(to: Anchoring, node: Window) -> Pulled:
+    from runnel.planner.rules.decorrelation.pulled import pair_of
+
+    below, moved = to.input_of(node)
+    keys = tuple(pair[1] for pair in map(pair_of, below.parts) if pair is not None)
+    mapped = [call.map_expressions(moved) for call in node.calls]
+    calls = tuple(replace(call, partition=(*keys, *call.partition)) for call in mapped)
+    relation = replace(node, input=below.relation, calls=calls)
+    added = references(relation.fields)[len(below.relation.fields) :]
+    return replace(below, relation=relation, columns=(*below.columns, *added))
+
+
+@HOISTING.of(Window)
+def _hoist_window(node: Window, rewrite: Rewrite) -> Relation:
+    from runnel.planner.rules.decorrelation.hoisting import hoist_below
+
+    return hoist_below(node, rewrite)
+
+
+@BOUNDS.of(Window)
+def _bounds_of_window(node: Window) -> Bounds:
+    from runnel.planner.event_time.bounds import time_bounds
+
+    if not node.input.never_ends:
+        # The rows are emitted at the end of this input, possibly long before the watermark's
+        # other inputs end.
+        return {}
+    # Loaded on first use: few queries have OVER on a stream.
+    from runnel.planner.event_time.over_streams import bounds_above
+
+    return bounds_above(node, time_bounds(node.input))
+
+
+ORIGINS.add(origin_in_input, Window)
+
+
+@STREAM_CHECKS.of(Window)
+def _check_window(node: Window, unbounded_state: bool) -> None:
+    if node.input.never_ends:
+        # Loaded on first use: few statements have OVER on a stream.
+        from runnel.planner.event_time.refusals import check_window
+
+        check_window(node, unbounded_state)
+
+
+STATE_NAMES.add(lambda node: True, Window)
+
+
+@REPLAY.of(Window)
+def _replay_without_emission(node: Aggregate | Sort | Window, replay: Replay) -> Relation:
+    return node if node.emission is None else replace(node, emission=None)
+
+
+FRAGMENT_INPUTS.add_classes(Window)
+
+
+BLOCKING.add(lambda node: "sort for OVER", Window)
+
+
+MOST_ROWS.add(most_rows_of_input, Window)
+
+
+@CHOICES.of(Window)
+def _choose_window(node: Window, snapshot: Snapshot) -> Physical:
+    if node.input.is_unbounded and node.input.never_ends:
+        # Loaded on first use: few statements read streams.
+        from runnel.planner.physical.stream_windows import choose_event_time_window
+
+        return choose_event_time_window(
+            node, lambda item, below: _one_window(item, below, snapshot)
+        )
+    return _one_window(node, None, snapshot)
+
+
+def _one_window(node: Window, chosen: Physical | None, snapshot: Snapshot) -> PhysicalWindow:
+    """The window over `chosen`, or over the operator chosen for its input."""
+    shared = [
+        key for key in node.calls[0].partition if all(key in call.partition for call in node.calls)
+    ]
+    keys = tuple(key for key in shared if isinstance(key, Column))
+    below, calls = node.input, node.calls
+    width = len(below.fields)
+    if shared and not keys and not is_volatile(shared[0]):
+        # An edge partitions rows by columns only.
+        names = (*(item.name for item in below.fields), "$partition")
+        below = Project(
+            input=below, expressions=(*references(below.fields), shared[0]), names=names
+        )
+        if chosen is not None:
+            chosen = fuse(chosen, None, below.expressions, below)
+        keys = (Column(index=width, name="$partition", type=shared[0].type),)
+        calls = tuple(_partitioned(call, shared[0], keys[0]) for call in calls)
+    chosen = choose(below, snapshot) if chosen is None else chosen
+    return PhysicalWindow(
+        fields=node.fields, rows=estimate(node), input=chosen, calls=calls, width=width, keys=keys
+    )
+
+
+def _partitioned(call: WindowCall, key: Expression, column: Column) -> WindowCall:
+    return replace(
+        call, partition=tuple(column if item == key else item for item in call.partition)
+    )
+
+
+@EXPLAIN.of(Window, PhysicalWindow)
+def _describe_window(node: Window | PhysicalWindow) -> Description:
+    from runnel.planner.explain.parts import window
+
+    return window(node)
+
+
+@EXPLAIN.of(EventTimeWindow)
+def _describe_event_time_window(node: EventTimeWindow) -> Description:
+    from runnel.planner.explain.parts import listed, time_span, window
+    from runnel.planner.explain.streams import late_property
+
+    title, properties = window(node)
+    lead = max((reach.lead for reach in node.reaches), default=0)
+    order = {"in order of" if node.reaches else "until": listed(item for item, _ in node.held)}
+    behind = {"behind": time_span(lead, node.held[0][0].type)} if lead else {}
+    return title, properties | order | behind | late_property(node.late)
+
+
+STATE_TEXTS.add(lambda node: "all rows of a partition" if node.keys else "all rows", PhysicalWindow)
+
+
+@STATE_TEXTS.of(EventTimeWindow)
+def _state_of_event_time_window(node: EventTimeWindow) -> str:
+    from runnel.planner.explain.parts import time_span
+    from runnel.planner.explain.state import FOR_EVER
+    from runnel.relation.window_reach import furthest
+
+    if not node.reaches:
+        return "the rows of each partition, until the watermark completes it"
+    reach, time = furthest(node.reaches), node.held[0][0].type
+    kept = [
+        f"rows until the watermark is {time_span(reach.lead, time)} past them"
+        if reach.lead
+        else "rows until the watermark"
+    ]
+    if reach.span > 0:
+        kept.append(f"rows of the last {time_span(reach.span, time)}")
+    ever = f" of each partition, {FOR_EVER}" if node.calls[0].partition else ""
+    if reach.rows or reach.groups:
+        kept.append(
+            f"the last {max(reach.rows, reach.groups)} "
+            f"{'rows' if reach.rows >= reach.groups else 'groups of peers'}{ever}"
+        )
+    if reach.is_running:
+        kept.append(f"a row{ever}")
+    return "; ".join(kept)
+
+
+@LOWERING.of(PhysicalWindow)
+def _lower_window(to: Lowering, node: PhysicalWindow) -> VertexOutput:
+    from runnel.processors.over.window import window
+
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    most = None if node.most is None else (node.most.call, node.most.number)
+    supplier = window(node.calls, node.width, names, most, node.input.fields)
+    return to.by_key(rows, WINDOW, supplier, key_names(node.keys, rows.names), names)
+
+
+@LOWERING.of(EventTimeWindow)
+def _lower_event_time_window(to: Lowering, node: EventTimeWindow) -> VertexOutput:
+    from runnel.planner.lower.streams import event_time_window_of
+
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    window = to.by_key(
+        rows, WINDOW, event_time_window_of(node, names), key_names(node.keys, rows.names), names
+    )
+    return to.with_late(window, node.late)
+
+
+@STAGES.of(PhysicalWindow)
+def _stage_of_window(node: PhysicalWindow) -> StageDefinition:
+    from runnel.processors.over.window import window
+    from runnel.processors.recursion import StageDefinition
+
+    return StageDefinition(
+        window(node.calls, node.width, column_names(node.fields), None, node.input.fields),
+        needs_all=True,
+    )
+
+
+STREAM_SHARING.add_classes(EventTimeWindow)
+
+
+TABLE_SHARING.add_classes(PhysicalWindow)
+
+
+WORTH_SHARING.add_classes(PhysicalWindow)
+
+
+@DYNAMIC_FILTERS.of(PhysicalWindow)
+def _narrow_window(node: PhysicalWindow, keys: Keys, feed: SmallSide) -> Physical | None:
+    from runnel.planner.pushdown.dynamic_filters import columns_of_keys, narrow_input
+
+    if not columns_of_keys(keys) <= {key.index for key in node.keys if key.index < node.width}:
+        return None
+    return narrow_input(node, keys, feed)
+
+
+@IDENTITY.of(PhysicalWindow)
+def _identify_window(node: PhysicalWindow) -> Identity:
+    from runnel.planner.identity.expressions import text
+
+    names = [field.name for field in node.fields[-len(node.calls) :]]
+    computed = ", ".join(
+        f"{text(call)} AS {name}" for call, name in zip(node.calls, names, strict=True)
+    )
+    most = "" if node.most is None else f"{names[node.most.call]} <= {text(node.most.number)}"
+    return "Window", {"compute": computed, "keep": most}
+
+
+@IDENTITY.of(EventTimeWindow)
+def _identify_event_time_window(node: EventTimeWindow) -> Identity:
+    from runnel.planner.identity.expressions import outer_texts, span_text
+    from runnel.planner.identity.nodes import late_property
+
+    title, properties = _identify_window(node)
+    lead = max((reach.lead for reach in node.reaches), default=0)
+    order = {"in order of" if node.reaches else "until": outer_texts(item for item, _ in node.held)}
+    behind = {"behind": span_text(lead, node.held[0][0].type) if lead else ""}
+    return title, properties | order | behind | late_property(node.late)
+
+
+@STATE_FORMS.of(EventTimeWindow)
+def _form_of_event_time_window(node: EventTimeWindow) -> StateForm:
+    from runnel.planner.identity.vertices import buffered_rows
+
+    return buffered_rows(node)
+
+
+by_default(Window, GRAFTING, ESTIMATES, FINAL_ROWS)
+by_default(
+    PhysicalWindow, NARROWABLE, STREAM_SHARING, READS_ALL, LATE_ROWS, STATE_FORMS, STATE_COLUMNS
+)
+by_default(EventTimeWindow, NARROWABLE, WORTH_SHARING, READS_ALL, LATE_ROWS, STATE_COLUMNS)
+# Fewer input rows would change its result.
+by_default(Window, LIMITS)
+by_default(EventTimeWindow, DYNAMIC_FILTERS)
+# Only streams have it.
+by_default(EventTimeWindow, TABLE_SHARING)
+# Only streams have it, which a recursion can't read.
+by_default(EventTimeWindow, STAGES)
