@@ -22,7 +22,6 @@ from runnel.relation.nodes import (
     Single,
 )
 from runnel.relation.streams import AssignWindows, WindowKind
-from runnel.relation.subqueries import CommonRows
 
 UNKNOWN_SELECTIVITY = 0.25
 EQUALITY_SELECTIVITY = 0.1
@@ -92,7 +91,7 @@ def _assign_windows(node: AssignWindows, of: Of) -> int | None:
     return round(rows * (windows if shape.kind is WindowKind.HOP else (windows + 1) / 2))
 
 
-ESTIMATES.add_all({CommonRows: lambda node, of: node.rows, AssignWindows: _assign_windows})
+ESTIMATES.add_all({AssignWindows: _assign_windows})
 
 
 def domain_size(relation: Relation, column: int | None) -> int | None:

@@ -117,6 +117,8 @@ class CommonRows(Relation):
     rows: the estimated number of rows; None if unknown.
     """
 
+    family = "recursion"
+
     number: int
     relation: Relation = field(repr=False)
     rows: int | None = None
@@ -246,6 +248,8 @@ class Recursion(Relation):
     distinct: whether rows that an earlier round produced are dropped (UNION instead of UNION ALL).
     """
 
+    family = "recursion"
+
     name: str
     anchor: Relation
     step: Relation
@@ -266,6 +270,8 @@ class Recursion(Relation):
 @frozen(kw_only=True)
 class WorkingTable(Relation):
     """Inside the step of the Recursion called `name`: the rows that the round before produced."""
+
+    family = "recursion"
 
     name: str
     columns: tuple[Field, ...]

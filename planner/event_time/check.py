@@ -11,7 +11,6 @@ from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.operators.passes import STREAM_CHECKS
 from runnel.relation.nodes import Join, Relation
 from runnel.relation.streams import AsOfJoin, AssignWindows, WindowKind
-from runnel.relation.subqueries import Recursion
 
 
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
@@ -32,16 +31,6 @@ def check_stream_join(node: Join | AsOfJoin, unbounded_state: bool) -> None:
         check_join(node, unbounded_state)
 
 
-def _recursion(node: Recursion, unbounded_state: bool) -> None:
-    if node.never_ends:
-        raise NotSupportedError(
-            "a recursive query cannot read a streaming source",
-            detail="an input of this query has no end, so the first round would never end",
-            hint="put a LIMIT into a subquery over the stream",
-            position=node.position,
-        )
-
-
 def _assign_windows(node: AssignWindows, unbounded_state: bool) -> None:
     if node.shape.kind is not WindowKind.SESSION or not node.input.never_ends:
         return
@@ -57,6 +46,4 @@ def _assign_windows(node: AssignWindows, unbounded_state: bool) -> None:
         )
 
 
-STREAM_CHECKS.add_all(
-    {AsOfJoin: check_stream_join, AssignWindows: _assign_windows, Recursion: _recursion}
-)
+STREAM_CHECKS.add_all({AsOfJoin: check_stream_join, AssignWindows: _assign_windows})

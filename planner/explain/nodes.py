@@ -8,7 +8,6 @@ from __future__ import annotations
 from runnel.base.frozen import frozen
 from runnel.planner.explain import streams as _streams  # noqa: F401
 from runnel.planner.explain.parts import (
-    Description,
     Properties,
 )
 from runnel.planner.operators.passes import EXPLAIN
@@ -17,8 +16,6 @@ from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Relation
 from runnel.relation.subqueries import (
     CommonRows,
-    Recursion,
-    WorkingTable,
 )
 
 
@@ -60,31 +57,3 @@ def refreshed_every(node: physical.HashJoin) -> str:
         return ""
     time = f"{node.refresh} ms" if node.refresh % 1000 else f"{node.refresh // 1000} s"
     return f", refreshed every {time}"
-
-
-def _shared(node: physical.Shared) -> Description:
-    return f"Shared {node.number}" + ("" if node.is_first else ", as before"), {}
-
-
-def _spool(node: physical.Spool) -> Description:
-    return "Hold", {}
-
-
-def _recursion(node: Recursion | physical.PhysicalRecursion) -> Description:
-    return "Recursion", {"rows": "each once" if node.distinct else ""}
-
-
-def _working_table(node: WorkingTable | physical.PhysicalWorkingTable) -> Description:
-    return f"Rows of the round before of {node.name}", {}
-
-
-EXPLAIN.add_all(
-    {
-        physical.Shared: _shared,
-        physical.Spool: _spool,
-        Recursion: _recursion,
-        physical.PhysicalRecursion: _recursion,
-        WorkingTable: _working_table,
-        physical.PhysicalWorkingTable: _working_table,
-    }
-)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from runnel.planner.explain.nodes import Node, describe
 from runnel.planner.explain.parts import time_span
 from runnel.planner.operators.passes import STATE_TEXTS
-from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Field
@@ -127,8 +126,5 @@ STATE_TEXTS.add_all(
         physical_streams.IntervalJoin: _interval_join,
         physical_streams.WindowJoin: _window_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
-        physical.PhysicalRecursion: lambda node: (
-            "all rows" if node.distinct else "the rows of a round"
-        ),
     }
 )

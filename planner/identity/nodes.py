@@ -245,11 +245,6 @@ def _yes(value: bool) -> str:
 
 IDENTITY.add_all(
     {
-        physical.Spool: lambda node: ("Hold", {}),
-        physical.PhysicalRecursion: lambda node: (
-            "Recursion",
-            {"rows": "each once" if node.distinct else ""},
-        ),
         physical_streams.PhysicalAsOfJoin: _as_of_join,
         physical_streams.PhysicalAssignWindows: _assign_windows,
         physical_streams.FramedAggregate: _framed_aggregate,

@@ -55,10 +55,6 @@ def of_input(node: physical.SingleInput, index: int) -> Side:
     return "", node.input, index
 
 
-def _shared(node: physical.Shared, index: int) -> Side:
-    return "", node.shared, index
-
-
 def _of_streams(
     node: physical_streams.StreamJoin | physical_streams.PhysicalAsOfJoin, index: int
 ) -> Side | None:
@@ -81,8 +77,6 @@ def of_join(
 STATE_COLUMNS.add_all(
     {
         physical_streams.PhysicalImposeOrder: of_input,
-        physical.Spool: of_input,
-        physical.Shared: _shared,
         physical_streams.IntervalJoin: _of_streams,
         physical_streams.WindowJoin: _of_streams,
         physical_streams.PhysicalAsOfJoin: _of_streams,

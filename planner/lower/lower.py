@@ -18,17 +18,14 @@ that its queries have.
 
 from __future__ import annotations
 
-from runnel.dag import DAG, between
+from runnel.dag import DAG
 from runnel.planner.lower.dag_builder import (
-    HOLD,
     IMPOSE_ORDER,
-    RECURSION,
     SESSION,
     Lowering,
     VertexOutput,
 )
 from runnel.planner.operators.passes import LOWERING
-from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, column_names
 from runnel.processors.sinks.result import result_sink
@@ -48,22 +45,6 @@ def lower(plan: Physical, parallelism: int) -> DAG:
         lowering.shared.connect(lowering.dag)
     lowering.dag.validate()
     return lowering.dag
-
-
-def _shared(to: Lowering, node: physical.Shared) -> VertexOutput:
-    if to.shared is None:
-        # Loaded on first use: few queries read a stream twice.
-        from runnel.planner.lower.shared import SharedVertices
-
-        to.shared = SharedVertices()
-    return to.shared.use(to, node)
-
-
-def _spool(to: Lowering, node: physical.Spool) -> VertexOutput:
-    from runnel.processors.spool import spool
-
-    rows = to.lower(node.input)
-    return to.follow(rows, HOLD, spool(), to.beside(rows))
 
 
 def _impose_order(to: Lowering, node: physical_streams.PhysicalImposeOrder) -> VertexOutput:
@@ -130,23 +111,8 @@ def _late_filter(to: Lowering, node: physical_streams.LateFilter) -> VertexOutpu
     return lower_late_filter(to, node)
 
 
-def _recursion(to: Lowering, node: physical.PhysicalRecursion) -> VertexOutput:
-    from runnel.planner.physical.recursion import schema_of, stage_definitions
-    from runnel.processors.recursion import recursion
-
-    inputs = [to.lower(item) for item in (*node.sides, node.anchor)]
-    schema = schema_of(node)
-    vertex = to.vertex(RECURSION, recursion(stage_definitions(node), schema, node.distinct), 1)
-    for ordinal, rows in enumerate(inputs):
-        priority = BUILD_PRIORITY if ordinal < len(node.sides) else PROBE_PRIORITY
-        to.dag.edge(between(rows.vertex, vertex).to_input(ordinal).with_priority(priority))
-    return VertexOutput(vertex, False, tuple(schema.names))
-
-
 LOWERING.add_all(
     {
-        physical.Shared: _shared,
-        physical.Spool: _spool,
         physical_streams.PhysicalImposeOrder: _impose_order,
         physical_streams.PhysicalAssignWindows: _assign_windows,
         physical_streams.SessionRows: _session_rows,
@@ -157,6 +123,5 @@ LOWERING.add_all(
         physical_streams.PhysicalAsOfJoin: _as_of_join,
         physical_streams.WindowJoin: _window_join,
         physical_streams.LateFilter: _late_filter,
-        physical.PhysicalRecursion: _recursion,
     }
 )

@@ -33,11 +33,6 @@ from runnel.planner.rewriting import conjunction, renumber, substitute
 from runnel.relation import nodes as logical
 from runnel.relation.nodes import Field, Relation
 from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.relation.subqueries import (
-    CommonRows,
-    Recursion,
-    WorkingTable,
-)
 from runnel.sqltypes import BIGINT
 
 NARROWABLE.add_classes(
@@ -231,13 +226,6 @@ def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
     return choose_as_of_join(node, lambda below: choose(below, snapshot))
 
 
-def _recursion(node: Recursion, snapshot: Snapshot) -> Physical:
-    # Loaded on first use: few statements have a recursion.
-    from runnel.planner.physical.recursion import choose_recursion
-
-    return choose_recursion(node, lambda relation: choose(relation, snapshot))
-
-
 def needed_rows(count: Expression, offset: Expression | None) -> Expression:
     """The number of rows that a first stage must return so that a last stage can skip `offset` rows
     and return `count`."""
@@ -246,17 +234,4 @@ def needed_rows(count: Expression, offset: Expression | None) -> Expression:
     return Call(function="add", arguments=(count, offset), type=count.type)
 
 
-CHOICES.add_all(
-    {
-        AsOfJoin: _as_of_join,
-        Recursion: _recursion,
-        WorkingTable: lambda node, _: physical.PhysicalWorkingTable(
-            fields=node.fields, name=node.name
-        ),
-        CommonRows: lambda node, _: physical.PhysicalCommonRows(
-            fields=node.fields, rows=node.rows, number=node.number
-        ),
-        ImposeOrder: _impose_order,
-        AssignWindows: _assign_windows,
-    }
-)
+CHOICES.add_all({AsOfJoin: _as_of_join, ImposeOrder: _impose_order, AssignWindows: _assign_windows})

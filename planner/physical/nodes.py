@@ -106,6 +106,8 @@ class Shared(Physical):
     watermarks: the subplan's watermarks, with their numbers for this use; others end here.
     """
 
+    family = "recursion"
+
     shared: Physical
     number: int
     is_first: bool
@@ -121,6 +123,8 @@ class PhysicalCommonRows(Physical):
     """The rows of a common table that runs once: a leaf until `share_tables` replaces it by the
     plan with that number."""
 
+    family = "recursion"
+
     number: int
 
 
@@ -128,6 +132,8 @@ class PhysicalCommonRows(Physical):
 class Spool(SingleInput):
     """Spools its input: it reads all rows before it emits any. So a `Shared` below it never waits
     for its reader."""
+
+    family = "recursion"
 
 
 @frozen(kw_only=True)
@@ -362,6 +368,8 @@ class PhysicalGroupLimit(SingleInput):
 class PhysicalWorkingTable(Physical):
     """Inside the step of a recursion: the rows of the previous round."""
 
+    family = "recursion"
+
     name: str
 
 
@@ -373,6 +381,8 @@ class PhysicalRecursion(Physical):
     stages: the operators from the working table to the step's result.
     step: the plan from which the stages were taken.
     """
+
+    family = "recursion"
 
     anchor: Physical
     sides: tuple[Physical, ...]

@@ -23,11 +23,6 @@ from runnel.relation.nodes import (
     Relation,
 )
 from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.relation.subqueries import (
-    CommonRows,
-    Recursion,
-    WorkingTable,
-)
 
 Positions = dict[int, int]
 Pruned = tuple[Relation, Positions]
@@ -102,16 +97,6 @@ def _as_of_join(node: AsOfJoin, needed: set[int]) -> Pruned:
     }
 
 
-def _recursion(node: Recursion, needed: set[int]) -> Pruned:
-    everything = range(len(node.fields))
-    anchor, step = exactly(node.anchor, everything), exactly(node.step, everything)
-    return replace(node, anchor=anchor, step=step), unchanged(len(everything))
-
-
-def _leaf(node: WorkingTable | CommonRows, needed: set[int]) -> Pruned:
-    return node, unchanged(len(node.fields))
-
-
 def _impose_order(node: ImposeOrder, needed: set[int]) -> Pruned:
     below, places = prune(node.input, needed | {node.time})
     return replace(node, input=below, time=places[node.time]), places
@@ -128,13 +113,4 @@ def _assign_windows(node: AssignWindows, needed: set[int]) -> Pruned:
     return windows, places | {width + i: len(pruned.fields) + i for i in range(len(WINDOW_COLUMNS))}
 
 
-PRUNING.add_all(
-    {
-        AsOfJoin: _as_of_join,
-        Recursion: _recursion,
-        WorkingTable: _leaf,
-        CommonRows: _leaf,
-        ImposeOrder: _impose_order,
-        AssignWindows: _assign_windows,
-    }
-)
+PRUNING.add_all({AsOfJoin: _as_of_join, ImposeOrder: _impose_order, AssignWindows: _assign_windows})

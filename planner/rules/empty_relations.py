@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from runnel.planner.operators.passes import EMPTY
 from runnel.relation.nodes import (
-    Aggregate,
     Relation,
     Single,
     Values,
-    references,
     transform,
 )
 from runnel.relation.streams import AssignWindows, ImposeOrder
-from runnel.relation.subqueries import Recursion
 
 
 def prune_empty(relation: Relation) -> Relation:
@@ -43,20 +40,4 @@ def empty_if_input_is(node: Single) -> Relation:
     return emptied(node) if is_empty(node.input) else node
 
 
-def _recursion(node: Recursion) -> Relation:
-    if is_empty(node.anchor):
-        return emptied(node)
-    if not is_empty(node.step):
-        return node
-    names = tuple(item.name for item in node.fields)
-    columns = references(node.fields)
-    return (
-        Aggregate(input=node.anchor, keys=columns, aggregates=(), names=names)
-        if node.distinct
-        else node.anchor
-    )
-
-
-EMPTY.add_all(
-    {AssignWindows: empty_if_input_is, ImposeOrder: empty_if_input_is, Recursion: _recursion}
-)
+EMPTY.add_all({AssignWindows: empty_if_input_is, ImposeOrder: empty_if_input_is})
