@@ -21,7 +21,6 @@ from runnel.relation.nodes import (
     Scan,
     Single,
 )
-from runnel.relation.streams import AssignWindows, WindowKind
 
 UNKNOWN_SELECTIVITY = 0.25
 EQUALITY_SELECTIVITY = 0.1
@@ -80,18 +79,6 @@ def filtered_rows(rows: int | None, condition: Expression | None) -> int | None:
     if rows is None:
         return None
     return max(1, round(rows * selectivity(condition))) if rows else 0
-
-
-def _assign_windows(node: AssignWindows, of: Of) -> int | None:
-    """Multiplies by the number of windows that contain a row, on average."""
-    rows, shape = of(node.input), node.shape
-    if rows is None or not shape.step:
-        return rows
-    windows = shape.size / shape.step
-    return round(rows * (windows if shape.kind is WindowKind.HOP else (windows + 1) / 2))
-
-
-ESTIMATES.add_all({AssignWindows: _assign_windows})
 
 
 def domain_size(relation: Relation, column: int | None) -> int | None:

@@ -135,7 +135,7 @@ TABLES = {
     "engine/__init__.py": [f"runnel.{home}" for home in runnel._HOMES],
     "planner/operators/__init__.py": [
         module_name(path)
-        for path in (ROOT / "planner" / "operators").glob("*.py")
+        for path in (ROOT / "planner" / "operators").rglob("*.py")
         if path.stem not in ("__init__", "passes")
     ],
     "engine/expressions/functions.py": [f"runnel.expressions.{name}" for name in LATER],

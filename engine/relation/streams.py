@@ -54,6 +54,8 @@ class ImposeOrder(Single):
         back the watermark; None: a second; 0: a partition always holds it back.
     """
 
+    family = "streams.time_windows"
+
     time: int
     lag: int
     watermark: int
@@ -101,6 +103,8 @@ class AssignWindows(Single):
     time: a column of the input.
     partition: the PARTITION BY expressions of SESSION.
     """
+
+    family = "streams.time_windows"
 
     shape: WindowShape
     time: Column

@@ -17,7 +17,7 @@ from runnel.relation.nodes import (
     Relation,
     Union,
 )
-from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, TimeBound, WindowKind
+from runnel.relation.streams import AsOfJoin, TimeBound
 
 
 def time_bounds(relation: Relation) -> Bounds:
@@ -31,25 +31,8 @@ def side_bounds(join: Join) -> tuple[Bounds, Bounds]:
     return time_bounds(join.left), time_bounds(join.right)
 
 
-def _impose_order(node: ImposeOrder) -> Bounds:
-    return {node.time: TimeBound(node.watermark)}
-
-
 def _same(node: Filter | Limit) -> Bounds:
     return time_bounds(node.input)
-
-
-def _assign_windows(node: AssignWindows) -> Bounds:
-    below = time_bounds(node.input)
-    time = below.get(node.time.index)
-    width = len(node.input.fields)
-    if time is None:
-        return below
-    if node.shape.kind is WindowKind.SESSION:
-        # Rows wait until their session is complete, so only its end is bounded.
-        return {width + 1: time, width + 2: time.moved(-1)}
-    ends = {width: time.moved(1 - node.shape.size), width + 1: time.moved(1), width + 2: time}
-    return {**below, **ends}
 
 
 def as_tied(right: Bounds, tie: tuple[int, int] | None) -> Bounds:
@@ -110,4 +93,4 @@ def _as_of_join(node: AsOfJoin) -> Bounds:
     return time_bounds(node.left)
 
 
-BOUNDS.add_all({ImposeOrder: _impose_order, AssignWindows: _assign_windows, AsOfJoin: _as_of_join})
+BOUNDS.add_all({AsOfJoin: _as_of_join})

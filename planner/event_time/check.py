@@ -6,11 +6,9 @@ read to its end first. A LIMIT ends its input, so any operator is allowed above 
 
 from __future__ import annotations
 
-from runnel.errors import NotSupportedError
-from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.operators.passes import STREAM_CHECKS
 from runnel.relation.nodes import Join, Relation
-from runnel.relation.streams import AsOfJoin, AssignWindows, WindowKind
+from runnel.relation.streams import AsOfJoin
 
 
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
@@ -31,19 +29,4 @@ def check_stream_join(node: Join | AsOfJoin, unbounded_state: bool) -> None:
         check_join(node, unbounded_state)
 
 
-def _assign_windows(node: AssignWindows, unbounded_state: bool) -> None:
-    if node.shape.kind is not WindowKind.SESSION or not node.input.never_ends:
-        return
-    if node.time.index not in time_bounds(node.input):
-        raise NotSupportedError(
-            "SESSION over a stream needs an order imposed on its time column",
-            detail="without a watermark no session would ever be complete",
-            hint=(
-                "add WATERMARK FOR to the mapping, or put TABLE(IMPOSE_ORDER(TABLE t, "
-                "DESCRIPTOR(time), lag)) into SESSION"
-            ),
-            position=node.position,
-        )
-
-
-STREAM_CHECKS.add_all({AsOfJoin: check_stream_join, AssignWindows: _assign_windows})
+STREAM_CHECKS.add_all({AsOfJoin: check_stream_join})

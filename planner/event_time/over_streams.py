@@ -22,7 +22,7 @@ from runnel.relation.nodes import (
     Sort,
 )
 from runnel.relation.over import Window, WindowCall
-from runnel.relation.streams import AssignWindows, ImposeOrder, TimeBound, WindowKind
+from runnel.relation.streams import AssignWindows, TimeBound, WindowKind
 from runnel.relation.window_reach import Reach
 
 BoundedExpressions = tuple[tuple[Expression, TimeBound], ...]
@@ -199,17 +199,10 @@ def _below(node: Relation, index: int) -> tuple[Relation, Expression] | None:
     return None if rule is None else rule(node, index)
 
 
-def _assign_windows(node: AssignWindows, index: int) -> tuple[Relation, Expression] | None:
-    return None if index == node.time.index else from_input(node, index)
-
-
 def from_input(node: Single, index: int) -> tuple[Relation, Expression] | None:
     """The origin of a column of a node that returns the columns of its input first."""
     fields = node.input.fields
     return (node.input, column(fields, index)) if index < len(fields) else None
-
-
-ORIGINS.add_all({AssignWindows: _assign_windows, ImposeOrder: from_input})
 
 
 _TIME, _START, _END, _LAST = -1, 0, 1, 2

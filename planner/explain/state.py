@@ -76,11 +76,6 @@ def _session_aggregate(node: physical_streams.SessionAggregate) -> str:
     return f"a row for each session, until the watermark is {past} its end"
 
 
-def _session_rows(node: physical_streams.SessionRows) -> str:
-    until = "the watermark is past its end" if node.bound is not None else "the input ends"
-    return f"the rows of each session, until {until}"
-
-
 def _interval_join(node: physical_streams.IntervalJoin) -> str:
     left = _waiting("left", node.times.left, node.left.fields, node.right.fields)
     return f"{left}; {_waiting('right', node.times.right, node.right.fields, node.left.fields)}"
@@ -122,7 +117,6 @@ STATE_TEXTS.add_all(
         physical_streams.EventTimeAggregate: _event_time_aggregate,
         physical_streams.FramedAggregate: _framed_aggregate,
         physical_streams.SessionAggregate: _session_aggregate,
-        physical_streams.SessionRows: _session_rows,
         physical_streams.IntervalJoin: _interval_join,
         physical_streams.WindowJoin: _window_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,

@@ -15,11 +15,10 @@ from runnel.planner.explain.parts import (
     pairs,
     time_bounds,
     time_span,
-    watermark_of,
 )
 from runnel.planner.operators.passes import EXPLAIN
 from runnel.planner.physical import stream_nodes as physical_streams
-from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
+from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin
 
 
 def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> Description:
@@ -87,26 +86,6 @@ def _as_of_join(node: AsOfJoin | physical_streams.PhysicalAsOfJoin) -> Descripti
     } | ({} if isinstance(node, AsOfJoin) else _late_sides(node.late))
 
 
-def _impose_order(node: ImposeOrder) -> Description:
-    column = node.fields[node.time]
-    return "Impose order", {"watermark": f"{column.name} - {time_span(node.lag, column.type)}"}
-
-
-def _assign_windows(node: AssignWindows | physical_streams.PhysicalAssignWindows) -> Description:
-    shape, time = node.shape, node.time.type
-    spans = {"step": shape.step, "offset": shape.offset}
-    properties = {
-        "time": str(node.time),
-        "gap" if shape.kind is WindowKind.SESSION else "size": time_span(shape.size, time),
-    }
-    properties |= {name: time_span(value, time) for name, value in spans.items() if value}
-    if isinstance(node, AssignWindows):
-        properties["of"] = listed(node.partition)
-    elif node.columns is not None:
-        properties["columns"] = ", ".join(field_names(node.fields)) or "none"
-    return f"{shape.kind.value.capitalize()} windows", properties
-
-
 def _framed_aggregate(node: physical_streams.FramedAggregate) -> Description:
     shape, time = node.shape, node.time.type
     by = ", ".join(
@@ -126,35 +105,8 @@ def _framed_aggregate(node: physical_streams.FramedAggregate) -> Description:
     return f"Aggregate in frames of {shape.kind.value.capitalize()} windows", properties
 
 
-def _session_rows(node: physical_streams.SessionRows) -> Description:
-    properties = {
-        "time": str(node.time),
-        "gap": time_span(node.gap, node.time.type),
-        "of": listed(node.keys),
-    }
-    return "Session windows", properties | {
-        "complete": "by the watermark" if node.bound is not None else "at the end"
-    }
-
-
-def _late_filter(node: physical_streams.LateFilter) -> Description:
-    properties = {"in time by": listed(item for item, _ in node.bounded)}
-    if node.lateness:
-        properties["allowed lateness"] = time_span(node.lateness, node.bounded[0][0].type)
-    return "Late filter", properties | late_property(node.late)
-
-
-def _physical_impose_order(node: physical_streams.PhysicalImposeOrder) -> Description:
-    return "Impose order", {"watermark": watermark_of(node.time)}
-
-
 EXPLAIN.add_all(
     {
-        ImposeOrder: _impose_order,
-        physical_streams.PhysicalImposeOrder: _physical_impose_order,
-        AssignWindows: _assign_windows,
-        physical_streams.PhysicalAssignWindows: _assign_windows,
-        physical_streams.SessionRows: _session_rows,
         physical_streams.EventTimeAggregate: _event_time_aggregate,
         physical_streams.FramedAggregate: _framed_aggregate,
         physical_streams.SessionAggregate: _session_aggregate,
@@ -162,6 +114,5 @@ EXPLAIN.add_all(
         physical_streams.WindowJoin: _stream_join,
         AsOfJoin: _as_of_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
-        physical_streams.LateFilter: _late_filter,
     }
 )

@@ -57,7 +57,7 @@ JOINS = {
     JoinKind.EXISTS_MARK: "Exists mark join",
     JoinKind.SINGLE: "Single join",
 }
-_WINDOWS = {
+WINDOWS = {
     WindowKind.TUMBLE: "Tumble windows",
     WindowKind.HOP: "Hop windows",
     WindowKind.CUMULATE: "Cumulate windows",
@@ -127,7 +127,7 @@ def _signed(units: int, time: SqlType) -> str:
     return f"-{span_text(-units, time)}" if units < 0 else span_text(units, time)
 
 
-def _watermark(rule: TimeRule) -> str:
+def watermark(rule: TimeRule) -> str:
     return f"{outer_text(rule.time)} - {span_text(rule.lag, rule.time.type)}"
 
 
@@ -187,27 +187,7 @@ def _framed_aggregate(node: physical_streams.FramedAggregate) -> Identity:
         "offset": span_text(shape.offset, time) if shape.offset else "",
         "complete": "by the watermark" if node.bound is not None else "at the end",
     }
-    return f"Aggregate in frames of {_WINDOWS[shape.kind]}", properties | late_property(node.late)
-
-
-def _session_rows(node: physical_streams.SessionRows) -> Identity:
-    return "Session windows", {
-        "time": text(node.time),
-        "gap": span_text(node.gap, node.time.type),
-        "of": outer_texts(node.keys),
-        "complete": "by the watermark" if node.bound is not None else "at the end",
-    }
-
-
-def _assign_windows(node: physical_streams.PhysicalAssignWindows) -> Identity:
-    shape, time = node.shape, node.time.type
-    return _WINDOWS[shape.kind], {
-        "time": text(node.time),
-        "gap" if shape.kind is WindowKind.SESSION else "size": span_text(shape.size, time),
-        "step": span_text(shape.step, time) if shape.step else "",
-        "offset": span_text(shape.offset, time) if shape.offset else "",
-        "columns": chosen(node),
-    }
+    return f"Aggregate in frames of {WINDOWS[shape.kind]}", properties | late_property(node.late)
 
 
 def _stream_join(node: physical_streams.IntervalJoin | physical_streams.WindowJoin) -> Identity:
@@ -230,15 +210,6 @@ def _as_of_join(node: physical_streams.PhysicalAsOfJoin) -> Identity:
     } | late_property(*node.late)
 
 
-def _late_filter(node: physical_streams.LateFilter) -> Identity:
-    bounded = [item for item, _ in node.bounded]
-    lateness = span_text(node.lateness, bounded[0].type) if node.lateness else ""
-    return "Late filter", {
-        "in time by": outer_texts(bounded),
-        "allowed lateness": lateness,
-    } | late_property(node.late)
-
-
 def _yes(value: bool) -> str:
     return "yes" if value else ""
 
@@ -246,16 +217,9 @@ def _yes(value: bool) -> str:
 IDENTITY.add_all(
     {
         physical_streams.PhysicalAsOfJoin: _as_of_join,
-        physical_streams.PhysicalAssignWindows: _assign_windows,
         physical_streams.FramedAggregate: _framed_aggregate,
-        physical_streams.PhysicalImposeOrder: lambda node: (
-            "Impose order",
-            {"watermark": _watermark(node.time)},
-        ),
         physical_streams.IntervalJoin: _stream_join,
-        physical_streams.LateFilter: _late_filter,
         physical_streams.SessionAggregate: _session_aggregate,
-        physical_streams.SessionRows: _session_rows,
         physical_streams.EventTimeAggregate: _event_time_aggregate,
         physical_streams.WindowJoin: _stream_join,
     }

@@ -76,7 +76,6 @@ def of_join(
 
 STATE_COLUMNS.add_all(
     {
-        physical_streams.PhysicalImposeOrder: of_input,
         physical_streams.IntervalJoin: _of_streams,
         physical_streams.WindowJoin: _of_streams,
         physical_streams.PhysicalAsOfJoin: _of_streams,

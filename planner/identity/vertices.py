@@ -11,7 +11,7 @@ from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import WINDOW_FINAL, Expression
 from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.planner.identity.expressions import outer_text, outer_texts, text
-from runnel.planner.identity.nodes import EMISSION, LATE, columns_text, keeps, node_text, types_text
+from runnel.planner.identity.nodes import EMISSION, LATE, keeps, node_text, types_text
 from runnel.planner.identity.state_columns import state_columns
 from runnel.planner.lower import lower as _lower  # noqa: F401
 from runnel.planner.lower.dag_builder import WRITE, Lowering, VertexOutput
@@ -129,16 +129,7 @@ def _state_of(node: Physical) -> StateForm:
 def _session_aggregate(node: physical_streams.SessionAggregate) -> StateForm:
     partition = outer_texts(node.keys[place] for place in node.partition)
     same = {**_grouped(node.keys, node.aggregates, node.time), "of": partition}
-    return Form.SESSIONS, _sessions(node.gap, node.time.type, node.every, node.lateness), same
-
-
-def _session_rows(node: physical_streams.SessionRows) -> StateForm:
-    same = {
-        "time": text(node.time),
-        "of": outer_texts(node.keys),
-        "columns": columns_text(node.input.fields),
-    }
-    return Form.SESSION_ROWS, _sessions(node.gap, node.time.type), same
+    return Form.SESSIONS, sessions(node.gap, node.time.type, node.every, node.lateness), same
 
 
 def _framed_aggregate(node: physical_streams.FramedAggregate) -> StateForm:
@@ -227,7 +218,7 @@ def _plain_shape(shape: WindowShape) -> WindowShape:
     return WindowShape(shape.kind, shape.size, shape.step, shape.offset % period)
 
 
-def _sessions(gap: int, time: SqlType, every: int | None = None, lateness: int = 0) -> StateWindows:
+def sessions(gap: int, time: SqlType, every: int | None = None, lateness: int = 0) -> StateWindows:
     shape = WindowShape(WindowKind.SESSION, gap)
     return StateWindows(shape=shape, is_integer=time.is_integer, every=every, lateness=lateness)
 
@@ -288,12 +279,10 @@ def _below(node: Physical) -> Iterator[Physical]:
 STATE_FORMS.add_all(
     {
         physical_streams.SessionAggregate: _session_aggregate,
-        physical_streams.SessionRows: _session_rows,
         physical_streams.FramedAggregate: _framed_aggregate,
         physical_streams.EventTimeAggregate: _event_time_aggregate,
         physical_streams.IntervalJoin: buffered_rows,
         physical_streams.WindowJoin: buffered_rows,
         physical_streams.PhysicalAsOfJoin: buffered_rows,
-        physical_streams.LateFilter: lambda node: (Form.OTHER, None, {"": "late filter"}),
     }
 )

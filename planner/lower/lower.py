@@ -20,16 +20,13 @@ from __future__ import annotations
 
 from runnel.dag import DAG
 from runnel.planner.lower.dag_builder import (
-    IMPOSE_ORDER,
-    SESSION,
     Lowering,
     VertexOutput,
 )
 from runnel.planner.operators.passes import LOWERING
 from runnel.planner.physical import stream_nodes as physical_streams
-from runnel.planner.physical.nodes import Physical, column_names
+from runnel.planner.physical.nodes import Physical
 from runnel.processors.sinks.result import result_sink
-from runnel.relation.streams import WINDOW_COLUMNS
 
 BUILD_PRIORITY = 0
 PROBE_PRIORITY = 1
@@ -45,33 +42,6 @@ def lower(plan: Physical, parallelism: int) -> DAG:
         lowering.shared.connect(lowering.dag)
     lowering.dag.validate()
     return lowering.dag
-
-
-def _impose_order(to: Lowering, node: physical_streams.PhysicalImposeOrder) -> VertexOutput:
-    from runnel.processors.sources.impose_order import impose_order
-
-    rows = to.lower(node.input)
-    return to.follow(rows, IMPOSE_ORDER, impose_order(node.time), to.beside(rows))
-
-
-def _assign_windows(to: Lowering, node: physical_streams.PhysicalAssignWindows) -> VertexOutput:
-    from runnel.processors.time_windows.assign_windows import assign_windows
-
-    rows = to.lower(node.input)
-    names = column_names(node.fields)
-    supplier = assign_windows(node.shape, node.time, names, node.columns)
-    return to.follow(rows, node.shape.kind.value, supplier, to.beside(rows), names)
-
-
-def _session_rows(to: Lowering, node: physical_streams.SessionRows) -> VertexOutput:
-    from runnel.processors.sessions.session_rows import session_rows
-
-    rows = to.lower(node.input)
-    names = column_names(node.fields)
-    width = len(node.fields) - len(WINDOW_COLUMNS)
-    keys = tuple(dict.fromkeys(key.index for key in node.keys))
-    supplier = session_rows(node.gap, node.time, keys, width, names, node.bound, node.passes_late)
-    return to.by_key(rows, SESSION, supplier, tuple(rows.names[key] for key in keys), names)
 
 
 def _stream_aggregate(
@@ -105,23 +75,13 @@ def _as_of_join(to: Lowering, node: physical_streams.PhysicalAsOfJoin) -> Vertex
     return lower_as_of_join(to, node)
 
 
-def _late_filter(to: Lowering, node: physical_streams.LateFilter) -> VertexOutput:
-    from runnel.planner.lower.streams import lower_late_filter
-
-    return lower_late_filter(to, node)
-
-
 LOWERING.add_all(
     {
-        physical_streams.PhysicalImposeOrder: _impose_order,
-        physical_streams.PhysicalAssignWindows: _assign_windows,
-        physical_streams.SessionRows: _session_rows,
         physical_streams.EventTimeAggregate: _stream_aggregate,
         physical_streams.FramedAggregate: _stream_aggregate,
         physical_streams.SessionAggregate: _stream_aggregate,
         physical_streams.IntervalJoin: _interval_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
         physical_streams.WindowJoin: _window_join,
-        physical_streams.LateFilter: _late_filter,
     }
 )

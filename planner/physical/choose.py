@@ -32,14 +32,11 @@ from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import conjunction, renumber, substitute
 from runnel.relation import nodes as logical
 from runnel.relation.nodes import Field, Relation
-from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
+from runnel.relation.streams import AsOfJoin
 from runnel.sqltypes import BIGINT
 
 NARROWABLE.add_classes(
-    physical_streams.IntervalJoin,
-    physical_streams.PhysicalAsOfJoin,
-    physical_streams.WindowJoin,
-    physical_streams.PhysicalAssignWindows,
+    physical_streams.IntervalJoin, physical_streams.PhysicalAsOfJoin, physical_streams.WindowJoin
 )
 
 PARTITION_BUILD_ROWS = 100_000
@@ -197,28 +194,6 @@ def _is_plain(projections: tuple[Expression, ...] | None) -> bool:
     return projections is None or all(isinstance(item, Column) for item in projections)
 
 
-def _impose_order(node: ImposeOrder, snapshot: Snapshot) -> Physical:
-    # Loaded on first use: only streams have this node.
-    from runnel.planner.physical.impose_order import choose_impose_order
-
-    return choose_impose_order(node, choose(node.input, snapshot))
-
-
-def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
-    if node.shape.kind is WindowKind.SESSION:
-        # Loaded on first use: few queries have sessions.
-        from runnel.planner.physical.sessions import choose_session_rows
-
-        return choose_session_rows(node, lambda below: choose(below, snapshot))
-    return physical_streams.PhysicalAssignWindows(
-        fields=node.fields,
-        rows=estimate(node),
-        input=choose(node.input, snapshot),
-        shape=node.shape,
-        time=node.time,
-    )
-
-
 def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
     # Loaded on first use: few statements have an as-of join.
     from runnel.planner.event_time.joins import choose_as_of_join
@@ -234,4 +209,4 @@ def needed_rows(count: Expression, offset: Expression | None) -> Expression:
     return Call(function="add", arguments=(count, offset), type=count.type)
 
 
-CHOICES.add_all({AsOfJoin: _as_of_join, ImposeOrder: _impose_order, AssignWindows: _assign_windows})
+CHOICES.add_all({AsOfJoin: _as_of_join})

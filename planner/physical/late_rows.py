@@ -93,17 +93,10 @@ def passing_late(rows: Physical) -> Physical:
     return rows if rule is None else rule(rows)
 
 
-def _session_rows(node: physical_streams.SessionRows) -> Physical:
-    return node if node.bound is None else replace(node, passes_late=True)
-
-
 def of_input(node: physical.SingleInput) -> Physical:
     """For a node that passes the late rows of its input on."""
     below = passing_late(node.input)
     return node if below is node.input else replace(node, input=below)
-
-
-LATE_ROWS.add_all({physical_streams.SessionRows: _session_rows})
 
 
 def set_number(rows: Physical, keys: tuple[Expression, ...]) -> int | None:

@@ -14,11 +14,9 @@ from runnel.errors import NotSupportedError, Position
 from runnel.planner.estimates import estimate
 from runnel.planner.operators.passes import STAGES
 from runnel.planner.physical import nodes as physical
-from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, column_names
 from runnel.processors.recursion import StageDefinition
 from runnel.relation.nodes import Relation
-from runnel.relation.streams import WINDOW_COLUMNS
 from runnel.relation.subqueries import Recursion
 from runnel.sqltypes import to_arrow
 
@@ -87,28 +85,3 @@ def schema_of(node: physical.PhysicalRecursion) -> pa.Schema:
     return pa.schema(
         [pa.field(name, to_arrow(item.type)) for name, item in zip(names, node.fields, strict=True)]
     )
-
-
-def _assign_windows(node: physical_streams.PhysicalAssignWindows) -> StageDefinition:
-    from runnel.processors.time_windows.assign_windows import assign_windows
-
-    return StageDefinition(
-        assign_windows(node.shape, node.time, column_names(node.fields), node.columns)
-    )
-
-
-def _session_rows(node: physical_streams.SessionRows) -> StageDefinition:
-    from runnel.processors.sessions.session_rows import session_rows
-
-    keys = tuple(dict.fromkeys(key.index for key in node.keys))
-    width = len(node.fields) - len(WINDOW_COLUMNS)
-    supplier = session_rows(node.gap, node.time, keys, width, column_names(node.fields), None)
-    return StageDefinition(supplier, needs_all=True)
-
-
-STAGES.add_all(
-    {
-        physical_streams.PhysicalAssignWindows: _assign_windows,
-        physical_streams.SessionRows: _session_rows,
-    }
-)

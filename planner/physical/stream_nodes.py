@@ -35,6 +35,8 @@ class PhysicalImposeOrder(SingleInput):
     """Generates watermarks from the times of its rows; used where the input is not a plain scan.
     `time.time` is over the input's columns."""
 
+    family = "streams.time_windows"
+
     time: TimeRule
 
 
@@ -59,6 +61,8 @@ class LateFilter(SingleInput):
     is_beside: whether each processor filters the rows of one processor of the input; otherwise the
         watermarks of all processors count.
     """
+
+    family = "streams.time_windows"
 
     bounded: tuple[tuple[Expression, TimeBound], ...]
     lateness: int
@@ -250,6 +254,8 @@ class PhysicalAssignWindows(SingleInput):
         and window_time; None: all.
     """
 
+    family = "streams.time_windows"
+
     shape: WindowShape
     time: Column
     columns: tuple[int, ...] | None = None
@@ -266,6 +272,8 @@ class SessionRows(SingleInput):
     passes_late: whether late rows are passed on, each as a session of its own, to an aggregation
         that has an output for them.
     """
+
+    family = "streams.time_windows"
 
     gap: int
     time: Column

@@ -22,7 +22,7 @@ from runnel.relation.nodes import (
     Join,
     Relation,
 )
-from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
+from runnel.relation.streams import AsOfJoin
 
 Positions = dict[int, int]
 Pruned = tuple[Relation, Positions]
@@ -97,20 +97,4 @@ def _as_of_join(node: AsOfJoin, needed: set[int]) -> Pruned:
     }
 
 
-def _impose_order(node: ImposeOrder, needed: set[int]) -> Pruned:
-    below, places = prune(node.input, needed | {node.time})
-    return replace(node, input=below, time=places[node.time]), places
-
-
-def _assign_windows(node: AssignWindows, needed: set[int]) -> Pruned:
-    width = len(node.input.fields)
-    below = {i for i in needed if i < width}
-    if len(below) == len(needed) and node.shape.kind in (WindowKind.TUMBLE, WindowKind.SESSION):
-        # Each row is in one window, and no column of the window is needed.
-        return prune(node.input, below)
-    pruned, places = narrow(node.input, below | columns_read(node.own_expressions))
-    windows = node.map_expressions(moved(places)).with_inputs((pruned,))
-    return windows, places | {width + i: len(pruned.fields) + i for i in range(len(WINDOW_COLUMNS))}
-
-
-PRUNING.add_all({AsOfJoin: _as_of_join, ImposeOrder: _impose_order, AssignWindows: _assign_windows})
+PRUNING.add_all({AsOfJoin: _as_of_join})

@@ -14,7 +14,6 @@ from runnel.relation.nodes import (
     Values,
     transform,
 )
-from runnel.relation.streams import AssignWindows, ImposeOrder
 
 
 def prune_empty(relation: Relation) -> Relation:
@@ -38,6 +37,3 @@ def _prune(node: Relation) -> Relation:
 def empty_if_input_is(node: Single) -> Relation:
     """For a node that returns no rows if its input has none."""
     return emptied(node) if is_empty(node.input) else node
-
-
-EMPTY.add_all({AssignWindows: empty_if_input_is, ImposeOrder: empty_if_input_is})

@@ -24,15 +24,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runnel.deadline import check_time
-from runnel.expressions.nodes import Column, Expression, columns_of
+from runnel.expressions.nodes import Column, Expression
 from runnel.planner.operators.passes import PREDICATES
-from runnel.planner.rewriting import conjunction, divide, reads_only
+from runnel.planner.rewriting import conjunction
 from runnel.relation.nodes import (
     Filter,
     Relation,
     Single,
 )
-from runnel.relation.streams import AssignWindows, WindowKind
 
 Conjuncts = list[Expression]
 
@@ -73,26 +72,9 @@ def pushed(node: Single, moving: Conjuncts, staying: Conjuncts) -> Relation:
     return retained(node if below is node.input else replace(node, input=below), staying)
 
 
-def _assign_windows(node: AssignWindows, parts: Conjuncts) -> Relation:
-    """Every row is in at least one window, so no row is dropped. But a session depends on all rows
-    of its partition."""
-    width = len(node.input.fields)
-    if node.shape.kind is WindowKind.SESSION:
-        keys = plain_columns(node.partition)
-        moving, staying = divide(
-            parts, lambda part: bool(columns_of(part)) and columns_of(part) <= keys, False
-        )
-    else:
-        moving, staying = divide(parts, lambda part: reads_only(part, 0, width), True)
-    return pushed(node, moving, staying)
-
-
 def plain_columns(keys: Sequence[Expression]) -> set[int]:
     return {
         key.index
         for key in keys
         if isinstance(key, Column) and not key.type.is_approximate and not key.type.is_nested
     }
-
-
-PREDICATES.add_all({AssignWindows: _assign_windows})

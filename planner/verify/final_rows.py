@@ -21,7 +21,7 @@ from runnel.relation.nodes import (
     references,
     walk,
 )
-from runnel.relation.streams import AssignWindows, ImposeOrder, TimeBound, WindowKind
+from runnel.relation.streams import TimeBound
 from runnel.sqltypes import BIGINT, BOOLEAN, Kind, SqlType
 
 TIME = "event time"
@@ -126,14 +126,6 @@ def gives_at_once(relation: Relation) -> bool:
 def _gives_at_once(node: Relation) -> bool:
     rule = FINAL_ROWS.find(node)
     return rule is not None and rule(node)
-
-
-FINAL_ROWS.add_all(
-    {
-        AssignWindows: lambda node: node.shape.kind is not WindowKind.SESSION,
-        ImposeOrder: lambda node: True,
-    }
-)
 
 
 def before(column: Expression, time: int) -> Expression:

@@ -16,7 +16,7 @@ from runnel.planner.operators.passes import REPLAY
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Join, Relation, Scan, transform
-from runnel.relation.streams import AsOfJoin, ImposeOrder
+from runnel.relation.streams import AsOfJoin
 
 
 @frozen
@@ -92,4 +92,4 @@ def without_late(node: Join | AsOfJoin, replay: Replay) -> Relation:
     return node if node.late is None else replace(node, late=None)
 
 
-REPLAY.add_all({ImposeOrder: lambda node, replay: node.input, AsOfJoin: without_late})
+REPLAY.add_all({AsOfJoin: without_late})

@@ -11,7 +11,7 @@ from runnel.errors import ProgrammingError
 from runnel.planner.operators.passes import STATE_NAMES
 from runnel.planner.parse.query.allow_list import position_of
 from runnel.relation.nodes import Relation
-from runnel.relation.streams import AsOfJoin, AssignWindows, WindowKind
+from runnel.relation.streams import AsOfJoin
 
 _HINT = re.compile(r"\+\s*STATE\b\s*(.*)", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"\(\s*([A-Za-z_]\w*)\s*\)\s*")
@@ -53,6 +53,4 @@ def _has_state(node: Relation) -> bool:
     return rule is not None and rule(node)
 
 
-STATE_NAMES.add_all(
-    {AssignWindows: lambda node: node.shape.kind is WindowKind.SESSION, AsOfJoin: lambda node: True}
-)
+STATE_NAMES.add_all({AsOfJoin: lambda node: True})

@@ -29,9 +29,6 @@ from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation.streams import TimeBound
 
 STREAM_SHARING.add_classes(
-    physical_streams.PhysicalImposeOrder,
-    physical_streams.PhysicalAssignWindows,
-    physical_streams.SessionRows,
     physical_streams.EventTimeAggregate,
     physical_streams.FramedAggregate,
     physical_streams.SessionAggregate,

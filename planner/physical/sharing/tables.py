@@ -22,11 +22,7 @@ from runnel.planner.physical.nodes import Physical, Shared, SourceScan, Spool
 from runnel.planner.physical.sharing.merged_scans import merged_scans
 from runnel.planner.physical.sharing.streams import VolatileError, key_of
 
-TABLE_SHARING.add_classes(
-    physical_streams.PhysicalAssignWindows,
-    physical_streams.FramedAggregate,
-    physical_streams.SessionAggregate,
-)
+TABLE_SHARING.add_classes(physical_streams.FramedAggregate, physical_streams.SessionAggregate)
 WORTH_SHARING.add_classes(physical_streams.FramedAggregate, physical_streams.SessionAggregate)
 READS_ALL.add_classes(physical_streams.FramedAggregate, physical_streams.SessionAggregate)
 

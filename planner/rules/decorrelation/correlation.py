@@ -38,17 +38,14 @@ from runnel.planner.rules.decorrelation.pulled import (
     Pulled,
     as_it_is,
     is_outer,
-    pair_of,
 )
 from runnel.relation.nodes import (
     Limit,
     Project,
     Relation,
     Values,
-    references,
 )
 from runnel.relation.nodes import walk as relations_of
-from runnel.relation.streams import AssignWindows, WindowKind
 
 ONE_ROW = Values(rows=((),), columns=())
 
@@ -115,24 +112,3 @@ def keeps_a_row(limit: Limit) -> bool:
     """Whether a LIMIT certainly retains a single row."""
     value = getattr(limit.count, "value", 1 if limit.count is None else 0)
     return isinstance(value, int) and value > 0 and limit.offset is None
-
-
-def _assign_windows(to: Anchoring, node: AssignWindows) -> Pulled:
-    """Sessions are separate for each outer row; other windows are the same for all outer rows."""
-    below, moved = to.input_of(node)
-    time, *partition = (moved(item) for item in node.own_expressions)
-    relation = below.relation
-    if not isinstance(time, Column):
-        names = (*(item.name for item in relation.fields), "$time")
-        relation = Project(
-            input=relation, expressions=(*references(relation.fields), time), names=names
-        )
-        time = references(relation.fields)[-1]
-    if node.shape.kind is WindowKind.SESSION:
-        partition = [pair[1] for pair in map(pair_of, below.parts) if pair is not None] + partition
-    windows = replace(node, input=relation, time=time, partition=tuple(partition))
-    added = references(windows.fields)[len(relation.fields) :]
-    return replace(below, relation=windows, columns=(*below.columns, *added))
-
-
-CORRELATION.add_all({AssignWindows: _assign_windows})

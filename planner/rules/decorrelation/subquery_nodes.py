@@ -14,7 +14,6 @@ from runnel.planner.rules.decorrelation.hoisting import (
     Rewrite,
     exists_join,
     has_subquery,
-    hoist_below,
     in_join,
 )
 from runnel.planner.rules.decorrelation.laterals import dependent_join
@@ -25,7 +24,6 @@ from runnel.relation.nodes import (
     Relation,
     transform,
 )
-from runnel.relation.streams import AssignWindows
 from runnel.relation.subqueries import (
     SUBQUERIES,
     DependentJoin,
@@ -121,6 +119,3 @@ def project_with_subqueries(node: Project, rewrite: Rewrite) -> Relation:
 
 def _dependent(node: DependentJoin) -> Relation:
     return dependent_join(node, deepened(fold_constants(node.right), -1))
-
-
-HOISTING.add_all({AssignWindows: hoist_below})
