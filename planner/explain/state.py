@@ -54,28 +54,6 @@ def keeps(node: Physical) -> bool:
     return rule is not None and rule(node) != NOTHING
 
 
-def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> str:
-    bounds = ", ".join(str(node.keys[number]) for number, _ in node.bounds)
-    until = f"until the watermark completes its {bounds}"
-    if node.lateness:
-        until = (
-            f"until the watermark is {time_span(node.lateness, node.keys[node.bounds[0][0]].type)} "
-            f"past its {bounds}"
-        )
-    return f"a row for each group, {until}"
-
-
-def _framed_aggregate(node: physical_streams.FramedAggregate) -> str:
-    span = time_span(node.shape.size, node.time.type)
-    until = "until the watermark is past them" if node.bound is not None else "until the input ends"
-    return f"a row for each group and frame of the last {span}, {until}"
-
-
-def _session_aggregate(node: physical_streams.SessionAggregate) -> str:
-    past = f"{time_span(node.lateness, node.time.type)} past" if node.lateness else "past"
-    return f"a row for each session, until the watermark is {past} its end"
-
-
 def _interval_join(node: physical_streams.IntervalJoin) -> str:
     left = _waiting("left", node.times.left, node.left.fields, node.right.fields)
     return f"{left}; {_waiting('right', node.times.right, node.right.fields, node.left.fields)}"
@@ -114,9 +92,6 @@ def _as_of_join(node: physical_streams.PhysicalAsOfJoin) -> str:
 
 STATE_TEXTS.add_all(
     {
-        physical_streams.EventTimeAggregate: _event_time_aggregate,
-        physical_streams.FramedAggregate: _framed_aggregate,
-        physical_streams.SessionAggregate: _session_aggregate,
         physical_streams.IntervalJoin: _interval_join,
         physical_streams.WindowJoin: _window_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,

@@ -9,7 +9,6 @@ copies of EXPLAIN's texts, and never change when EXPLAIN changes or a class is r
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from runnel.columns.type_records import type_spelling
@@ -63,8 +62,6 @@ WINDOWS = {
     WindowKind.CUMULATE: "Cumulate windows",
     WindowKind.SESSION: "Session windows",
 }
-_BOUNDS = ("window_start", "window_end", "window_time")
-"""The columns of a window that the indexes −3, −2 and −1 stand for."""
 
 
 def keeps(node: Physical) -> bool:
@@ -135,14 +132,6 @@ def late_property(*sides: physical_streams.LateOutput | None) -> Properties:
     return next(({LATE: side.table.name} for side in sides if side is not None), {})
 
 
-def _emission(every: int | None, lateness: int, time: SqlType) -> Properties:
-    early = "" if every is None else str(timedelta(microseconds=every))
-    return {
-        "early results every": early,
-        "allowed lateness": span_text(lateness, time) if lateness else "",
-    }
-
-
 def aggregate(node: physical.HashAggregate) -> Identity:
     stages = "one" if node.aggregates and not node.two_stage else ""
     properties = {
@@ -151,43 +140,6 @@ def aggregate(node: physical.HashAggregate) -> Identity:
         "stages": stages,
     }
     return "Aggregate" if node.aggregates else "Distinct", properties
-
-
-def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> Identity:
-    title, properties = aggregate(node)
-    until = {"until": outer_texts(node.keys[number] for number, _ in node.bounds)}
-    emission = _emission(node.every, node.lateness, node.keys[node.bounds[0][0]].type)
-    return title, properties | until | emission | late_property(node.late)
-
-
-def _window_keys(keys: Sequence[Expression], columns: Iterable[int]) -> str:
-    return ", ".join(_BOUNDS[place] if place < 0 else text(keys[place]) for place in columns)
-
-
-def _session_aggregate(node: physical_streams.SessionAggregate) -> Identity:
-    properties = {
-        "by": _window_keys(node.keys, node.columns),
-        "compute": outer_texts(node.aggregates),
-        "time": text(node.time),
-        "gap": span_text(node.gap, node.time.type),
-        "of": outer_texts(node.keys[place] for place in node.partition),
-    }
-    emission = _emission(node.every, node.lateness, node.time.type)
-    return "Aggregate by sessions", properties | emission | late_property(node.late)
-
-
-def _framed_aggregate(node: physical_streams.FramedAggregate) -> Identity:
-    shape, time = node.shape, node.time.type
-    properties = {
-        "by": _window_keys(node.keys, node.columns),
-        "compute": outer_texts(node.aggregates),
-        "time": text(node.time),
-        "size": span_text(shape.size, time),
-        "step": span_text(shape.step, time),
-        "offset": span_text(shape.offset, time) if shape.offset else "",
-        "complete": "by the watermark" if node.bound is not None else "at the end",
-    }
-    return f"Aggregate in frames of {WINDOWS[shape.kind]}", properties | late_property(node.late)
 
 
 def _stream_join(node: physical_streams.IntervalJoin | physical_streams.WindowJoin) -> Identity:
@@ -217,10 +169,7 @@ def _yes(value: bool) -> str:
 IDENTITY.add_all(
     {
         physical_streams.PhysicalAsOfJoin: _as_of_join,
-        physical_streams.FramedAggregate: _framed_aggregate,
         physical_streams.IntervalJoin: _stream_join,
-        physical_streams.SessionAggregate: _session_aggregate,
-        physical_streams.EventTimeAggregate: _event_time_aggregate,
         physical_streams.WindowJoin: _stream_join,
     }
 )

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from runnel.columns.type_records import type_spelling
 from runnel.connector import WritableTable
 from runnel.dag import Supplier, Vertex
-from runnel.expressions.nodes import WINDOW_FINAL, Expression
 from runnel.expressions.nodes import AggregateCall as AggregateCall
-from runnel.planner.identity.expressions import outer_text, outer_texts, text
+from runnel.planner.identity.expressions import outer_texts, text
 from runnel.planner.identity.nodes import EMISSION, LATE, keeps, node_text, types_text
 from runnel.planner.identity.state_columns import state_columns
 from runnel.planner.lower import lower as _lower  # noqa: F401
@@ -22,7 +20,7 @@ from runnel.planner.physical.nodes import Physical, column_names
 from runnel.relation.nodes import JoinKind
 from runnel.relation.state_identity import Form, StateSignature, StateWindows
 from runnel.relation.streams import WindowKind, WindowShape
-from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
+from runnel.sqltypes import SqlType
 
 
 def state_signatures(plan: Physical, parallelism: int) -> dict[str, StateSignature]:
@@ -126,30 +124,6 @@ def _state_of(node: Physical) -> StateForm:
     return Form.OTHER, None, {"": text}
 
 
-def _session_aggregate(node: physical_streams.SessionAggregate) -> StateForm:
-    partition = outer_texts(node.keys[place] for place in node.partition)
-    same = {**_grouped(node.keys, node.aggregates, node.time), "of": partition}
-    return Form.SESSIONS, sessions(node.gap, node.time.type, node.every, node.lateness), same
-
-
-def _framed_aggregate(node: physical_streams.FramedAggregate) -> StateForm:
-    same = _grouped((), node.aggregates, node.time)
-    return Form.FRAMES, _windows(node, node.columns), same
-
-
-def _event_time_aggregate(node: physical_streams.EventTimeAggregate) -> StateForm:
-    found = node.windowed
-    if found is None:
-        bounded = node.keys[node.bounds[0][0]]
-        return Form.GROUPS, _without_windows(node), _grouped(node.keys, node.aggregates, bounded)
-    is_overlapping = (
-        found.shape.kind is not WindowKind.TUMBLE and found.shape.size > found.shape.step
-    )
-    windows = _windows(found, found.columns, node.every, node.lateness)
-    form = Form.WINDOWS if is_overlapping else Form.GROUPS
-    return form, windows, _grouped((), found.aggregates, found.time)
-
-
 def buffered_rows(node: Physical) -> StateForm:
     """For an operator that buffers rows of its inputs as they are."""
     return Form.ROWS, None, {"": _rows_text(node)}
@@ -181,69 +155,9 @@ def _endless(node: Physical) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for item in _inputs(node) for name in _endless(item)))
 
 
-def _windows(
-    found: physical_streams.FramedAggregate | physical_streams.WindowedKeys,
-    places: tuple[int, ...],
-    every: int | None = None,
-    lateness: int = 0,
-) -> StateWindows:
-    time = found.time.type
-    return StateWindows(
-        shape=_plain_shape(found.shape),
-        is_integer=time.is_integer,
-        keys=tuple(_typed(key) for key in found.keys),
-        places=places,
-        bound=str(to_arrow(TIMESTAMP if time.kind is Kind.DATE else time)),
-        every=every,
-        lateness=lateness,
-    )
-
-
-def _without_windows(node: physical_streams.EventTimeAggregate) -> StateWindows:
-    """Of groups by times as they are, or by windows further down: of these there are no others."""
-    keys = tuple(_typed(key) for key in node.keys)
-    return StateWindows(
-        shape=WindowShape(WindowKind.TUMBLE, 1),
-        is_integer=node.keys[node.bounds[0][0]].type.is_integer,
-        keys=keys,
-        places=tuple(range(len(keys))),
-        every=node.every,
-        lateness=node.lateness,
-    )
-
-
-def _plain_shape(shape: WindowShape) -> WindowShape:
-    """The offset of a window only counts within one period."""
-    period = shape.size if shape.kind is not WindowKind.HOP else shape.step
-    return WindowShape(shape.kind, shape.size, shape.step, shape.offset % period)
-
-
 def sessions(gap: int, time: SqlType, every: int | None = None, lateness: int = 0) -> StateWindows:
     shape = WindowShape(WindowKind.SESSION, gap)
     return StateWindows(shape=shape, is_integer=time.is_integer, every=every, lateness=lateness)
-
-
-def _grouped(
-    keys: tuple[Expression, ...], aggregates: tuple[AggregateCall, ...], time: Expression
-) -> dict[str, str]:
-    """What groups are made of. Whether a result is final is no part of a state."""
-    calls = [call for call in aggregates if call.function != WINDOW_FINAL]
-    arguments = [item for call in calls for item in call.expressions]
-    return {
-        "time": _typed(time),
-        "by": ", ".join(map(_typed, keys)),
-        "compute": outer_texts(calls),
-        "types": ", ".join(
-            [
-                *(type_spelling(call.type) for call in calls),
-                *(type_spelling(item.type) for item in arguments),
-            ]
-        ),
-    }
-
-
-def _typed(expression: Expression) -> str:
-    return f"{outer_text(expression)} {type_spelling(expression.type)}"
 
 
 def _reads(node: Physical) -> tuple[str, ...]:
@@ -278,9 +192,6 @@ def _below(node: Physical) -> Iterator[Physical]:
 
 STATE_FORMS.add_all(
     {
-        physical_streams.SessionAggregate: _session_aggregate,
-        physical_streams.FramedAggregate: _framed_aggregate,
-        physical_streams.EventTimeAggregate: _event_time_aggregate,
         physical_streams.IntervalJoin: buffered_rows,
         physical_streams.WindowJoin: buffered_rows,
         physical_streams.PhysicalAsOfJoin: buffered_rows,

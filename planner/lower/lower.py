@@ -44,19 +44,6 @@ def lower(plan: Physical, parallelism: int) -> DAG:
     return lowering.dag
 
 
-def _stream_aggregate(
-    to: Lowering,
-    node: physical_streams.EventTimeAggregate
-    | physical_streams.FramedAggregate
-    | physical_streams.SessionAggregate,
-) -> VertexOutput:
-    from runnel.planner.lower.aggregates import lower_stream_aggregate
-
-    expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
-    rows = to.in_pieces(to.lower(node.input), expressions)
-    return lower_stream_aggregate(to, node, rows)
-
-
 def _interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> VertexOutput:
     from runnel.planner.lower.streams import lower_interval_join
 
@@ -77,9 +64,6 @@ def _as_of_join(to: Lowering, node: physical_streams.PhysicalAsOfJoin) -> Vertex
 
 LOWERING.add_all(
     {
-        physical_streams.EventTimeAggregate: _stream_aggregate,
-        physical_streams.FramedAggregate: _stream_aggregate,
-        physical_streams.SessionAggregate: _stream_aggregate,
         physical_streams.IntervalJoin: _interval_join,
         physical_streams.PhysicalAsOfJoin: _as_of_join,
         physical_streams.WindowJoin: _window_join,

@@ -99,6 +99,8 @@ class EventTimeAggregate(HashAggregate):
     windowed: set if the aggregation is by windows of TUMBLE, HOP or CUMULATE.
     """
 
+    family = "streams.aggregates"
+
     bounds: tuple[tuple[int, TimeBound], ...]
     every: int | None = None
     lateness: int = 0
@@ -117,6 +119,8 @@ class FramedAggregate(SingleInput):
         window_time, window_end, window_start.
     bound: of the time column; None: the input ends.
     """
+
+    family = "streams.aggregates"
 
     shape: WindowShape
     time: Column
@@ -137,6 +141,8 @@ class SessionAggregate(SingleInput):
     columns, bound: as in FramedAggregate.
     every, lateness: as in TimedAggregate.
     """
+
+    family = "streams.aggregates"
 
     gap: int
     time: Column

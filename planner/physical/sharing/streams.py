@@ -28,12 +28,6 @@ from runnel.planner.physical.sharing.merged_scans import UNWANTED, merged_scans
 from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation.streams import TimeBound
 
-STREAM_SHARING.add_classes(
-    physical_streams.EventTimeAggregate,
-    physical_streams.FramedAggregate,
-    physical_streams.SessionAggregate,
-)
-
 
 def share(plan: Physical) -> Physical:
     """The plan, in which each use of a repeated subplan is a `Shared`."""

@@ -17,14 +17,9 @@ from runnel.deadline import check_time
 from runnel.expressions.nodes import Expression
 from runnel.planner.operators.passes import READS_ALL, TABLE_SHARING, WORTH_SHARING
 from runnel.planner.physical import nodes as physical
-from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, Shared, SourceScan, Spool
 from runnel.planner.physical.sharing.merged_scans import merged_scans
 from runnel.planner.physical.sharing.streams import VolatileError, key_of
-
-TABLE_SHARING.add_classes(physical_streams.FramedAggregate, physical_streams.SessionAggregate)
-WORTH_SHARING.add_classes(physical_streams.FramedAggregate, physical_streams.SessionAggregate)
-READS_ALL.add_classes(physical_streams.FramedAggregate, physical_streams.SessionAggregate)
 
 
 def share_tables(plan: Physical, commons: Mapping[int, Physical] | None = None) -> Physical:
