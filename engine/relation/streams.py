@@ -150,6 +150,8 @@ class AsOfJoin(Pair):
     late: the output for late rows; None if the SELECT has none.
     """
 
+    family = "streams.joins"
+
     left_keys: tuple[Expression, ...]
     right_keys: tuple[Expression, ...]
     left_time: Expression

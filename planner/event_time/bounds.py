@@ -17,7 +17,7 @@ from runnel.relation.nodes import (
     Relation,
     Union,
 )
-from runnel.relation.streams import AsOfJoin, TimeBound
+from runnel.relation.streams import TimeBound
 
 
 def time_bounds(relation: Relation) -> Bounds:
@@ -86,11 +86,3 @@ def _may_become(target: int, renamed: Mapping[int, int], number: int) -> bool:
     return renamed.get(number, target) == target and all(
         of == number for of, to in renamed.items() if to == target
     )
-
-
-def _as_of_join(node: AsOfJoin) -> Bounds:
-    """Rows of the right side can have any age, so only the left side's columns are bounded."""
-    return time_bounds(node.left)
-
-
-BOUNDS.add_all({AsOfJoin: _as_of_join})

@@ -27,6 +27,3 @@ def check_stream_join(node: Join | AsOfJoin, unbounded_state: bool) -> None:
         from runnel.planner.event_time.joins import check_join
 
         check_join(node, unbounded_state)
-
-
-STREAM_CHECKS.add_all({AsOfJoin: check_stream_join})

@@ -30,8 +30,6 @@ from runnel.relation.streams import WindowKind
 
 if TYPE_CHECKING:
     from runnel.processors.sources.partition_watermarks import TimeRule
-    from runnel.relation.stream_joins import JoinTimeBounds
-    from runnel.sqltypes import SqlType
 
 Properties = dict[str, str]
 Identity = tuple[str, Properties]
@@ -113,17 +111,6 @@ def pairs(
     )
 
 
-def _link(link: JoinTimeBounds, left: Sequence[Field], right: Sequence[Field]) -> str:
-    first, second = left[link.left], right[link.right]
-    low = "" if link.low is None else f"{_signed(link.low, first.type)} <= "
-    high = "" if link.high is None else f" <= {_signed(link.high, first.type)}"
-    return f"{low}{second.name} - {first.name}{high}"
-
-
-def _signed(units: int, time: SqlType) -> str:
-    return f"-{span_text(-units, time)}" if units < 0 else span_text(units, time)
-
-
 def watermark(rule: TimeRule) -> str:
     return f"{outer_text(rule.time)} - {span_text(rule.lag, rule.time.type)}"
 
@@ -142,34 +129,5 @@ def aggregate(node: physical.HashAggregate) -> Identity:
     return "Aggregate" if node.aggregates else "Distinct", properties
 
 
-def _stream_join(node: physical_streams.IntervalJoin | physical_streams.WindowJoin) -> Identity:
-    link = node.times.time_bounds
-    complete = "" if isinstance(node, physical_streams.IntervalJoin) else ", when complete"
-    return f"{JOINS[node.kind]} of streams{complete}", {
-        "on": pairs(node.left_keys, node.right_keys, node.null_safe),
-        "times": "" if link is None else _link(link, node.left.fields, node.right.fields),
-        "where": optional_text(node.condition),
-        "columns": chosen(node),
-    } | late_property(*node.late)
-
-
-def _as_of_join(node: physical_streams.PhysicalAsOfJoin) -> Identity:
-    sign = ("<" if node.shape.forward else ">") + ("" if node.shape.strict else "=")
-    return "Left as-of join" if node.shape.outer else "As-of join", {
-        "on": pairs(node.left_keys, node.right_keys),
-        "time": f"{text(node.left_time)} {sign} {text(node.right_time)}",
-        "columns": chosen(node),
-    } | late_property(*node.late)
-
-
 def _yes(value: bool) -> str:
     return "yes" if value else ""
-
-
-IDENTITY.add_all(
-    {
-        physical_streams.PhysicalAsOfJoin: _as_of_join,
-        physical_streams.IntervalJoin: _stream_join,
-        physical_streams.WindowJoin: _stream_join,
-    }
-)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from runnel.columns.type_records import type_spelling
 from runnel.planner.operators.passes import STATE_COLUMNS
 from runnel.planner.physical import nodes as physical
-from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, unique_names
 
 
@@ -55,12 +54,6 @@ def of_input(node: physical.SingleInput, index: int) -> Side:
     return "", node.input, index
 
 
-def _of_streams(
-    node: physical_streams.StreamJoin | physical_streams.PhysicalAsOfJoin, index: int
-) -> Side | None:
-    return of_join(("left.", node.left), ("right.", node.right), node.columns, index)
-
-
 def of_join(
     left: tuple[str, Physical],
     right: tuple[str, Physical],
@@ -72,12 +65,3 @@ def of_join(
     if index < width:
         return (*left, index)
     return (*right, index - width) if index - width < len(right[1].fields) else None
-
-
-STATE_COLUMNS.add_all(
-    {
-        physical_streams.IntervalJoin: _of_streams,
-        physical_streams.WindowJoin: _of_streams,
-        physical_streams.PhysicalAsOfJoin: _of_streams,
-    }
-)

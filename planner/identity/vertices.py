@@ -188,12 +188,3 @@ def _below(node: Physical) -> Iterator[Physical]:
     for item in node.inputs:
         yield item
         yield from _below(item)
-
-
-STATE_FORMS.add_all(
-    {
-        physical_streams.IntervalJoin: buffered_rows,
-        physical_streams.WindowJoin: buffered_rows,
-        physical_streams.PhysicalAsOfJoin: buffered_rows,
-    }
-)

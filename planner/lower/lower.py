@@ -21,10 +21,7 @@ from __future__ import annotations
 from runnel.dag import DAG
 from runnel.planner.lower.dag_builder import (
     Lowering,
-    VertexOutput,
 )
-from runnel.planner.operators.passes import LOWERING
-from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
 from runnel.processors.sinks.result import result_sink
 
@@ -42,30 +39,3 @@ def lower(plan: Physical, parallelism: int) -> DAG:
         lowering.shared.connect(lowering.dag)
     lowering.dag.validate()
     return lowering.dag
-
-
-def _interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> VertexOutput:
-    from runnel.planner.lower.streams import lower_interval_join
-
-    return lower_interval_join(to, node)
-
-
-def _window_join(to: Lowering, node: physical_streams.WindowJoin) -> VertexOutput:
-    from runnel.planner.lower.streams import lower_window_join
-
-    return lower_window_join(to, node)
-
-
-def _as_of_join(to: Lowering, node: physical_streams.PhysicalAsOfJoin) -> VertexOutput:
-    from runnel.planner.lower.streams import lower_as_of_join
-
-    return lower_as_of_join(to, node)
-
-
-LOWERING.add_all(
-    {
-        physical_streams.IntervalJoin: _interval_join,
-        physical_streams.PhysicalAsOfJoin: _as_of_join,
-        physical_streams.WindowJoin: _window_join,
-    }
-)

@@ -27,17 +27,11 @@ from runnel.foreign.fragment import Fragment, FragmentSource
 from runnel.planner.estimates import estimate
 from runnel.planner.operators.passes import CHOICES, NARROWABLE
 from runnel.planner.physical import nodes as physical
-from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import conjunction, renumber, substitute
 from runnel.relation import nodes as logical
 from runnel.relation.nodes import Field, Relation
-from runnel.relation.streams import AsOfJoin
 from runnel.sqltypes import BIGINT
-
-NARROWABLE.add_classes(
-    physical_streams.IntervalJoin, physical_streams.PhysicalAsOfJoin, physical_streams.WindowJoin
-)
 
 PARTITION_BUILD_ROWS = 100_000
 """Number of rows from which the build side of a join is partitioned by key, instead of sent whole
@@ -194,19 +188,9 @@ def _is_plain(projections: tuple[Expression, ...] | None) -> bool:
     return projections is None or all(isinstance(item, Column) for item in projections)
 
 
-def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
-    # Loaded on first use: few statements have an as-of join.
-    from runnel.planner.event_time.joins import choose_as_of_join
-
-    return choose_as_of_join(node, lambda below: choose(below, snapshot))
-
-
 def needed_rows(count: Expression, offset: Expression | None) -> Expression:
     """The number of rows that a first stage must return so that a last stage can skip `offset` rows
     and return `count`."""
     if offset is None:
         return count
     return Call(function="add", arguments=(count, offset), type=count.type)
-
-
-CHOICES.add_all({AsOfJoin: _as_of_join})

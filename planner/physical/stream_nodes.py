@@ -178,12 +178,16 @@ class IntervalJoin(StreamJoin):
     """A join whose times bound each other, as `times` says; `condition` is checked for the pairs
     that are found by keys and times."""
 
+    family = "streams.joins"
+
     times: IntervalShape
 
 
 @frozen(kw_only=True)
 class WindowJoin(StreamJoin):
     """A join that runs value by value of a time that both sides share."""
+
+    family = "streams.joins"
 
     times: WindowJoinShape
 
@@ -214,6 +218,8 @@ class PhysicalAsOfJoin(TwoInputs):
     shape: how versions are selected, and how long rows wait.
     late: the outputs for late rows of the two sides.
     """
+
+    family = "streams.joins"
 
     left_keys: tuple[Expression, ...]
     right_keys: tuple[Expression, ...]

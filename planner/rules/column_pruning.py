@@ -12,7 +12,6 @@ the positions {0: 0, 2: 1}.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Expression, columns_of
@@ -66,35 +65,3 @@ def unchanged(count: int) -> Positions:
 
 def late_sides(node: Join | AsOfJoin) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
     return ((), ()) if node.late is None else (node.late.left, node.late.right)
-
-
-def _as_of_join(node: AsOfJoin, needed: set[int]) -> Pruned:
-    width = len(node.left.fields)
-    late_left, late_right = late_sides(node)
-    read_left, read_right = (
-        (*node.left_keys, node.left_time, *late_left),
-        (*node.right_keys, node.right_time, *late_right),
-    )
-    left, left_places = narrow(
-        node.left, {i for i in needed if i < width} | columns_read(read_left)
-    )
-    right_needed = {i - width for i in needed if i >= width} | columns_read(read_right)
-    right, right_places = narrow(node.right, right_needed)
-    joined = replace(
-        node,
-        left=left,
-        right=right,
-        left_keys=tuple(map(moved(left_places), node.left_keys)),
-        right_keys=tuple(map(moved(right_places), node.right_keys)),
-        left_time=renumber(node.left_time, left_places),
-        right_time=renumber(node.right_time, right_places),
-        late=None
-        if node.late is None
-        else node.late.mapped(moved(left_places), moved(right_places)),
-    )
-    return joined, left_places | {
-        width + old: len(left.fields) + new for old, new in right_places.items()
-    }
-
-
-PRUNING.add_all({AsOfJoin: _as_of_join})

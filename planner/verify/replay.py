@@ -90,6 +90,3 @@ class Replay(NamedTuple):
 
 def without_late(node: Join | AsOfJoin, replay: Replay) -> Relation:
     return node if node.late is None else replace(node, late=None)
-
-
-REPLAY.add_all({AsOfJoin: without_late})

@@ -11,7 +11,6 @@ from runnel.errors import ProgrammingError
 from runnel.planner.operators.passes import STATE_NAMES
 from runnel.planner.parse.query.allow_list import position_of
 from runnel.relation.nodes import Relation
-from runnel.relation.streams import AsOfJoin
 
 _HINT = re.compile(r"\+\s*STATE\b\s*(.*)", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"\(\s*([A-Za-z_]\w*)\s*\)\s*")
@@ -51,6 +50,3 @@ def _name_of(tree: Any, sql: str) -> str | None:
 def _has_state(node: Relation) -> bool:
     rule = STATE_NAMES.find(node)
     return rule is not None and rule(node)
-
-
-STATE_NAMES.add_all({AsOfJoin: lambda node: True})
