@@ -1,17 +1,15 @@
-"""What a node of a plan says of itself in EXPLAIN: one title, and its properties by name.
+"""EXPLAIN's tree of a plan: for each node a title, and properties by name in the order of reading.
 
-One function per node. A property is a short name and a text; the order is that of reading.
+The homes of the nodes register the rules (`planner/operators/passes.py::EXPLAIN`).
 """
 
 from __future__ import annotations
 
 from runnel.base.frozen import frozen
-from runnel.planner.explain import streams as _streams  # noqa: F401
 from runnel.planner.explain.parts import (
     Properties,
 )
 from runnel.planner.operators.passes import EXPLAIN
-from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Relation
 from runnel.relation.subqueries import (
@@ -48,12 +46,3 @@ def _described(plan: Relation | Physical, written: set[int]) -> Node:
     known = {name: text for name, text in properties.items() if text}
     rows = plan.rows if isinstance(plan, Physical) else None
     return Node(title, known, rows, tuple(_described(item, written) for item in plan.inputs))
-
-
-def refreshed_every(node: physical.HashJoin) -> str:
-    """How often a join reads its table again, as people read it, after a comma; empty where it
-    reads it once."""
-    if node.refresh is None:
-        return ""
-    time = f"{node.refresh} ms" if node.refresh % 1000 else f"{node.refresh // 1000} s"
-    return f", refreshed every {time}"

@@ -15,6 +15,7 @@ from runnel.relation.over import Window
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
+    from runnel.planner.physical.stream_nodes import LateOutput
     from runnel.processors.sources.partition_watermarks import TimeRule
     from runnel.relation.stream_joins import JoinTimeBounds
 
@@ -119,3 +120,8 @@ def window(node: Window | physical.PhysicalWindow) -> Description:
     if isinstance(node, physical.PhysicalWindow) and node.most is not None:
         properties["keep"] = f"{names[node.most.call]} <= {node.most.number}"
     return "Window", properties
+
+
+def late_property(late: LateOutput | None) -> Properties:
+    """The property with the table of late rows; none without LATE DATA INTO."""
+    return {} if late is None else {"late rows": late.table.name}

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
 from runnel.expressions.nodes import Expression
-from runnel.planner.explain import state as _state  # noqa: F401
 from runnel.planner.identity.expressions import (
     outer_text,
     outer_texts,

@@ -11,7 +11,6 @@ from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.planner.identity.expressions import outer_texts, text
 from runnel.planner.identity.nodes import EMISSION, LATE, keeps, node_text, types_text
 from runnel.planner.identity.state_columns import state_columns
-from runnel.planner.lower import lower as _lower  # noqa: F401
 from runnel.planner.lower.dag_builder import WRITE, Lowering, VertexOutput
 from runnel.planner.operators.passes import STATE_FORMS
 from runnel.planner.physical import nodes as physical

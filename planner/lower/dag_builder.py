@@ -46,6 +46,10 @@ are prefixes."""
 
 _NAMED_BY_TABLE = (SCAN, WRITE)
 
+BUILD_PRIORITY = 0
+PROBE_PRIORITY = 1
+"""The priorities of the edges of a join: the build side is read to its end first."""
+
 
 @frozen
 class VertexOutput:

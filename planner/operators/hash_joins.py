@@ -6,8 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runnel.dag import between
-from runnel.planner.lower.dag_builder import JOIN, LOOK_UP, Lowering, VertexOutput, key_names
-from runnel.planner.lower.lower import BUILD_PRIORITY, PROBE_PRIORITY
+from runnel.planner.lower.dag_builder import (
+    BUILD_PRIORITY,
+    JOIN,
+    LOOK_UP,
+    PROBE_PRIORITY,
+    Lowering,
+    VertexOutput,
+    key_names,
+)
 from runnel.planner.operators.passes import (
     DYNAMIC_FILTERS,
     EXPLAIN,
@@ -44,7 +51,6 @@ NARROWABLE.add_classes(HashJoin, LookupJoin)
 
 @EXPLAIN.of(HashJoin)
 def _describe_hash_join(node: HashJoin) -> Description:
-    from runnel.planner.explain.nodes import refreshed_every
     from runnel.planner.explain.parts import field_names, join_title, optional, pairs
 
     how = " by hash" if node.probe_keys else "" if node.condition is None else " by nested loop"
@@ -52,9 +58,18 @@ def _describe_hash_join(node: HashJoin) -> Description:
         "on": pairs(node.probe_keys, node.build_keys, node.null_safe),
         "where": optional(node.condition),
         "build": "second input"
-        + (", divided by key" if node.is_partitioned else refreshed_every(node)),
+        + (", divided by key" if node.is_partitioned else _refreshed_every(node)),
         "columns": "" if node.columns is None else ", ".join(field_names(node.fields)) or "none",
     }
+
+
+def _refreshed_every(node: HashJoin) -> str:
+    """How often a join reads its table again, as people read it, after a comma; empty where it
+    reads it once."""
+    if node.refresh is None:
+        return ""
+    time = f"{node.refresh} ms" if node.refresh % 1000 else f"{node.refresh // 1000} s"
+    return f", refreshed every {time}"
 
 
 @EXPLAIN.of(LookupJoin)
@@ -75,11 +90,10 @@ def _describe_lookup_join(node: LookupJoin) -> Description:
 
 @STATE_TEXTS.of(HashJoin)
 def _state_of_hash_join(node: HashJoin) -> str:
-    from runnel.planner.explain.nodes import refreshed_every
 
     if node.refresh is not None:
         return (
-            f"all rows of the second input{refreshed_every(node)}, and those of its next version "
+            f"all rows of the second input{_refreshed_every(node)}, and those of its next version "
             "while that is read"
         )
     return "all rows of the second input, which is read once, first"

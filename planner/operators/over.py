@@ -53,7 +53,7 @@ from runnel.planner.rewriting import divide
 from runnel.planner.rules.column_pruning import Pruned, columns_read, moved, narrow, prune
 from runnel.planner.rules.empty_relations import empty_if_input_is
 from runnel.planner.rules.predicate_pushdown import Conjuncts, plain_columns, pushed
-from runnel.relation.nodes import Aggregate, Project, Relation, Sort, references
+from runnel.relation.nodes import Project, Relation, references
 from runnel.relation.over import Window, WindowCall
 
 if TYPE_CHECKING:
@@ -149,8 +149,10 @@ STATE_NAMES.add(lambda node: True, Window)
 
 
 @REPLAY.of(Window)
-def _replay_without_emission(node: Aggregate | Sort | Window, replay: Replay) -> Relation:
-    return node if node.emission is None else replace(node, emission=None)
+def _replay_window(node: Window, replay: Replay) -> Relation:
+    from runnel.planner.verify.replay import without_emission
+
+    return without_emission(node, replay)
 
 
 FRAGMENT_INPUTS.add_classes(Window)
@@ -213,8 +215,7 @@ def _describe_window(node: Window | PhysicalWindow) -> Description:
 
 @EXPLAIN.of(EventTimeWindow)
 def _describe_event_time_window(node: EventTimeWindow) -> Description:
-    from runnel.planner.explain.parts import listed, time_span, window
-    from runnel.planner.explain.streams import late_property
+    from runnel.planner.explain.parts import late_property, listed, time_span, window
 
     title, properties = window(node)
     lead = max((reach.lead for reach in node.reaches), default=0)

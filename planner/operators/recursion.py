@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 from runnel.catalog import Snapshot
 from runnel.dag import between
 from runnel.errors import NotSupportedError
-from runnel.planner.lower.dag_builder import HOLD, RECURSION, Lowering, VertexOutput
-from runnel.planner.lower.lower import BUILD_PRIORITY, PROBE_PRIORITY
+from runnel.planner.lower.dag_builder import (
+    BUILD_PRIORITY,
+    HOLD,
+    PROBE_PRIORITY,
+    RECURSION,
+    Lowering,
+    VertexOutput,
+)
 from runnel.planner.operators.passes import (
     BLOCKING,
     BOUNDS,

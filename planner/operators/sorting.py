@@ -221,8 +221,7 @@ def _describe_top(node: TopN) -> Description:
 
 @EXPLAIN.of(EventTimeSort)
 def _describe_event_time_sort(node: EventTimeSort) -> Description:
-    from runnel.planner.explain.parts import sort
-    from runnel.planner.explain.streams import late_property
+    from runnel.planner.explain.parts import late_property, sort
 
     title, properties = sort(node)
     return title, {**properties, "complete": "by the watermark"} | late_property(node.late)

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.dag import Supplier, Vertex
-from runnel.planner.lower import lower as _lower  # noqa: F401
 from runnel.planner.lower.dag_builder import Lowering, VertexOutput
 from runnel.planner.operators.passes import REPLAY
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical
-from runnel.relation.nodes import Join, Relation, Scan, transform
+from runnel.relation.nodes import Aggregate, Join, Relation, Scan, Sort, transform
+from runnel.relation.over import Window
 from runnel.relation.streams import AsOfJoin
 
 
@@ -86,6 +86,11 @@ class Replay(NamedTuple):
 
     table_of: Callable[[Scan], Table]
     counts: Iterator[int]
+
+
+def without_emission(node: Aggregate | Sort | Window, replay: Replay) -> Relation:
+    """For a node whose results have no emission clauses over tables."""
+    return node if node.emission is None else replace(node, emission=None)
 
 
 def without_late(node: Join | AsOfJoin, replay: Replay) -> Relation:

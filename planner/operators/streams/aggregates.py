@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
 @EXPLAIN.of(EventTimeAggregate)
 def _describe_event_time_aggregate(node: EventTimeAggregate) -> Description:
-    from runnel.planner.explain.parts import aggregate, listed, time_span
-    from runnel.planner.explain.streams import late_property
+    from runnel.planner.explain.parts import aggregate, late_property, listed, time_span
 
     title, properties = aggregate(node)
     first = node.bounds[0][0]
@@ -60,8 +59,7 @@ def _describe_event_time_aggregate(node: EventTimeAggregate) -> Description:
 
 @EXPLAIN.of(FramedAggregate)
 def _describe_framed_aggregate(node: FramedAggregate) -> Description:
-    from runnel.planner.explain.parts import listed, time_span
-    from runnel.planner.explain.streams import late_property
+    from runnel.planner.explain.parts import late_property, listed, time_span
 
     shape, time = node.shape, node.time.type
     by = ", ".join(
@@ -83,8 +81,7 @@ def _describe_framed_aggregate(node: FramedAggregate) -> Description:
 
 @EXPLAIN.of(SessionAggregate)
 def _describe_session_aggregate(node: SessionAggregate) -> Description:
-    from runnel.planner.explain.parts import listed, time_span
-    from runnel.planner.explain.streams import late_property
+    from runnel.planner.explain.parts import late_property, listed, time_span
 
     by = ", ".join(
         WINDOW_COLUMNS[place] if place < 0 else str(node.keys[place]) for place in node.columns
@@ -278,7 +275,7 @@ def _grouped(
 
 def _windows(
     found: FramedAggregate | WindowedKeys,
-    places: tuple[int, ...],
+    columns: tuple[int, ...],
     every: int | None = None,
     lateness: int = 0,
 ) -> StateWindows:
@@ -289,7 +286,7 @@ def _windows(
         shape=_plain_shape(found.shape),
         is_integer=time.is_integer,
         keys=tuple(_typed(key) for key in found.keys),
-        places=places,
+        places=columns,
         bound=str(to_arrow(TIMESTAMP if time.kind is Kind.DATE else time)),
         every=every,
         lateness=lateness,

@@ -170,7 +170,7 @@ def _describe_as_of_join(node: AsOfJoin | PhysicalAsOfJoin) -> Description:
 def _late_sides(
     late: tuple[LateOutput | None, LateOutput | None],
 ) -> Properties:
-    from runnel.planner.explain.streams import late_property
+    from runnel.planner.explain.parts import late_property
 
     return late_property(late[0] or late[1])
 

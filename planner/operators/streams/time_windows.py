@@ -291,8 +291,7 @@ def _describe_session_rows(node: SessionRows) -> Description:
 
 @EXPLAIN.of(LateFilter)
 def _describe_late_filter(node: LateFilter) -> Description:
-    from runnel.planner.explain.parts import listed, time_span
-    from runnel.planner.explain.streams import late_property
+    from runnel.planner.explain.parts import late_property, listed, time_span
 
     properties = {"in time by": listed(item for item, _ in node.bounded)}
     if node.lateness:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from runnel.expressions.aggregates.registry import AGGREGATES, SPREADS, WITHIN_GROUP
+from runnel.planner.operators import aggregates as operators
 from runnel.planner.pushdown import partial_aggregation
-from runnel.planner.rules.decorrelation import correlation
 from runnel.rendering.duckdb import aggregates as duckdb
 from runnel.rendering.spark import aggregates as spark
 from runnel.rendering.spark import windows as spark_windows
@@ -107,7 +107,7 @@ TABLES = [
     ),
     Table(
         "values of no rows",
-        (correlation._NULL_WITHOUT_ROWS, correlation._value_of_no_rows),
+        (operators._NULL_WITHOUT_ROWS, operators._value_of_no_rows),
         {SLOWER: set(AGGREGATES) - {"any_value", "min", "max", *SUMS, *COUNTS}},
     ),
     Table(
