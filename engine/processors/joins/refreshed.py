@@ -30,7 +30,7 @@ from runnel.processors.calc import (
     works_slowly,
 )
 from runnel.processors.joins.build_side import JoinPlan, JoinShape, JoinTable
-from runnel.processors.sources.scan import FAR_FUTURE, OpenPartition
+from runnel.processors.sources.open_partition import FAR_FUTURE, OpenPartition
 from runnel.processors.stateful.buffered import EmittingProcessor, accumulated_too_much
 from runnel.relation.nodes import Field
 from runnel.storage.memory_budget import Reservation, size_of, too_large

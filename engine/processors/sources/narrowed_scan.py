@@ -13,7 +13,7 @@ from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext, Processor
 from runnel.processors.calc import compile_transform
 from runnel.processors.joins.key_filter import KeyFilter
-from runnel.processors.sources.scan import DeferredPartitions, ScanProcessor
+from runnel.processors.sources.scan import ScanProcessor
 from runnel.processors.sources.scan_state import ScanShare
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Keys = tuple[Expression, ...]
 """Expressions over the columns of a fragment."""
 
 
-class NarrowedPartitions(DeferredPartitions):
+class NarrowedPartitions:
     """Collects the keys of the filters, and has the fragment return the rows that pass them.
 
     The keys of filter number i arrive on input i.

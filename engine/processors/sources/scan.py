@@ -6,13 +6,12 @@ the batches while reading.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from runnel.connector import End, EventTimeMark, Pause, Source, SourcePartition, Token, check_traits
+from runnel.connector import End, Pause, Source, SourcePartition, Token, check_traits
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import OperationalError
 from runnel.expressions.kernels.result_size import TooManyRows
@@ -33,6 +32,7 @@ from runnel.processors.calc import (
     divided,
     works_slowly,
 )
+from runnel.processors.sources.open_partition import FAR_FUTURE, OpenPartition
 from runnel.processors.sources.scan_state import (
     SavedPartition,
     ScanShare,
@@ -43,106 +43,22 @@ from runnel.processors.sources.scan_state import (
 )
 from runnel.processors.stateful.buffered import MAKING_TIME, EmittingProcessor
 
+if TYPE_CHECKING:
+    from runnel.processors.sources.scan_watermarks import ScanWatermarks
+
 READS_PER_CALL = 16
 """Maximum number of batches that one cooperative call reads, in addition to the limit in time."""
-
-FAR_FUTURE = 1 << 62
-"""The due time of a partition that is read only after it has woken its reader."""
 
 FEW_ROWS = 4096
 """After a batch of fewer rows, a partition rests if the job allows lingering."""
 
 
-ReadItem: TypeAlias = "pa.RecordBatch | EventTimeMark | Pause | End"
-"""An item that a partition returns."""
+class DeferredPartitions(Protocol):
+    """The partitions of a scan, if they depend on the rows of its inputs."""
 
-
-class OpenPartition:
-    """An open partition, and when to read it next.
-
-    number: the number of the partition in its processor.
-    due: the time of the next read, in monotonic nanoseconds; 0: now; FAR_FUTURE: after the
-        partition has woken its reader.
-    resting: the earliest time of the next read after a wake-up.
-    """
-
-    def __init__(self, number: int, partition: SourcePartition, wake: Callable[[], None]) -> None:
-        self.number = number
-        self.partition = partition
-        self._wake_processor = wake
-        self.due = 0
-        self.resting = 0
-        partition.open(self._wake)
-
-    def read(self) -> ReadItem:
-        # Set before the read, so that a wake-up during the read isn't lost.
-        self.due = FAR_FUTURE
-        item = self.partition.read()
-        if isinstance(item, Pause):
-            if item.until is not None:
-                self.due = min(self.due, item.until)
-        else:
-            self.due = self.resting
-        return item
-
-    def rest(self, until: int) -> None:
-        """Don't read before the time `until`, so that more rows may arrive."""
-        self.resting = self.due = until
-
-    def _wake(self) -> None:
-        self.due = self.resting
-        self._wake_processor()
-
-
-class ScanObserver(ABC):
-    """The part of a scan that emits other items than rows, such as watermarks, after the rows.
-
-    Each scan has one of its own.
-    """
-
-    @abstractmethod
-    def init(self, scan: ScanProcessor, partitions: int) -> None:
-        """Must be called when the scan is initialised.
-
-        partitions: the number of partitions.
-        """
-
-    @abstractmethod
-    def observe(self, partition: OpenPartition, item: ReadItem) -> None:
-        """A partition returned an item, which is not emitted yet."""
-
-    @abstractmethod
-    def nothing_due(self, partitions: Sequence[OpenPartition]) -> None:
-        """None of the open partitions is due."""
-
-    @abstractmethod
-    def offer(self) -> bool:
-        """Offer the items that follow the rows; returns false if the outbox is full."""
-
-    @abstractmethod
-    def wait(self) -> None:
-        """Request the next wake-up, if one is needed."""
-
-    @abstractmethod
-    def saved(self, number: int, item: SavedPartition) -> SavedPartition:
-        """Return the state of an open partition, completed by the state of this observer."""
-
-    @abstractmethod
-    def restored(self, known: Sequence[SavedPartition | None]) -> None:
-        """The partitions were restored from a snapshot.
-
-        known: the saved state of each partition; None if it is new.
-        """
-
-
-class DeferredPartitions(ABC):
-    """The part of a scan whose partitions depend on the rows of its inputs."""
-
-    @abstractmethod
     def add(self, ordinal: int, batch: pa.RecordBatch) -> None:
         """Add rows of input `ordinal`."""
 
-    @abstractmethod
     def partitions(self) -> Sequence[SourcePartition]:
         """Return the partitions. Called once, after the inputs have ended."""
 
@@ -155,7 +71,7 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
     share: the partitions of this processor.
     transform: computes the rows to emit.
     slow: whether the transformation of a batch may take long.
-    observer: emits other items than rows; None: there are none.
+    watermarks: generates watermarks from the rows; None: none are emitted.
     deferred: determines the partitions instead of `share`; None: `share` has them.
     """
 
@@ -164,11 +80,11 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
         share: ScanShare,
         transform: Transform,
         slow: bool,
-        observer: ScanObserver | None = None,
+        watermarks: ScanWatermarks | None = None,
         deferred: DeferredPartitions | None = None,
     ) -> None:
         super().__init__()
-        self._observer = observer
+        self._watermarks = watermarks
         self._deferred = deferred
         self._is_slow = slow
         self.cooperative = share.is_cooperative
@@ -185,8 +101,8 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
-        if self._observer is not None:
-            self._observer.init(self, len(self._partitions))
+        if self._watermarks is not None:
+            self._watermarks.init(outbox, context, len(self._partitions))
 
     @property
     def malformed_records(self) -> int:
@@ -205,8 +121,8 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
         self._deferred.add(ordinal, batch)
 
     def drain(self) -> bool:
-        """Offer the results that wait, then the items of the observer that follow them."""
-        return super().drain() and (self._observer is None or self._observer.offer())
+        """Offer the results that wait, then the watermarks that follow them."""
+        return super().drain() and (self._watermarks is None or self._watermarks.offer())
 
     def complete(self) -> bool:
         if self._open is None:
@@ -230,11 +146,6 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
                 break
         self.context.wake()
         return False
-
-    @property
-    def open_partitions(self) -> Sequence[OpenPartition]:
-        """The partitions that have not ended, after the first call of `complete`."""
-        return self._open or ()
 
     def _due_partition(self) -> OpenPartition | None:
         """Return the next partition, in turn, that is due; None if there is none."""
@@ -265,8 +176,10 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
         if not isinstance(item, Pause):
             self._begun[partition.number] = True
             self.reads += 1
-        if self._observer is not None:
-            self._observer.observe(partition, item)
+        if self._watermarks is not None:
+            resumption = self._watermarks.observe(partition, item, self._open)
+            if resumption is not None:
+                self.emit_item(resumption)
         if isinstance(item, End):
             self._open.remove(partition)
         elif isinstance(item, pa.RecordBatch):
@@ -288,11 +201,11 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
         assert self._open is not None
         if not self._open:
             return self.drain()
-        if self._observer is not None:
-            self._observer.nothing_due(self._open)
+        if self._watermarks is not None:
+            self._watermarks.nothing_due(self._open)
             if not self.drain():
                 return False
-            self._observer.wait()
+            self._watermarks.wait()
         earliest = min(item.due for item in self._open)
         if earliest < FAR_FUTURE:
             self.context.wake_at(earliest)
@@ -316,7 +229,7 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
         if not is_open:
             return SavedPartition(name, is_begun=True, is_ended=True)
         item = SavedPartition(name, position_text(self._partitions[number]), self._begun[number])
-        return item if self._observer is None else self._observer.saved(number, item)
+        return item if self._watermarks is None else self._watermarks.saved(number, item)
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         self._saved.extend(decode(batch))
@@ -329,8 +242,8 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
         self._begun = [item is not None and item.is_begun for _, _, item in restored]
         if not self.context.index:
             self._ended = [item for item in known if item.is_ended]
-        if self._observer is not None:
-            self._observer.restored([item for _, _, item in restored])
+        if self._watermarks is not None:
+            self._watermarks.restored([item for _, _, item in restored])
         return True
 
     def commit(self, snapshot_id: int, success: bool) -> bool:
