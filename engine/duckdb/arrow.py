@@ -1,5 +1,5 @@
-"""How columns go to DuckDB and come back: in canonical Arrow types, but that an interval is a
-number there."""
+"""Conversion of columns for DuckDB and back: canonical Arrow types, except that an interval is a
+number."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from runnel.sqltypes import Kind, SqlType, to_arrow
 
 
 def carried_schema(types: Sequence[SqlType]) -> pa.Schema:
-    """The schema of rows that go to DuckDB: columns c0, c1, …; one of no meaning where there are
-    none."""
+    """The schema of rows for DuckDB: columns c0, c1, …. Rows without columns have one to ignore."""
     fields = [pa.field(f"c{i}", carried_type(item)) for i, item in enumerate(types)]
     return pa.schema(fields or [pa.field("c0", pa.bool_())])
 
 
 def carried_type(sql_type: SqlType) -> pa.DataType:
-    """The Arrow type in which a column goes to DuckDB and comes back."""
+    """The Arrow type of a column for DuckDB and from DuckDB."""
     return pa.int64() if sql_type.kind is Kind.INTERVAL else to_arrow(sql_type)
 
 
 def to_duckdb(batch: pa.RecordBatch, types: Sequence[SqlType], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows in canonical types as they go to DuckDB; `schema` is that of `carried_schema`."""
+    """Rows in canonical types, converted for DuckDB. `schema` comes from `carried_schema`."""
     if not types:
         return pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows, pa.bool_())], schema=schema)
     columns = [_carried(array, item) for array, item in zip(batch.columns, types, strict=True)]
@@ -37,7 +36,7 @@ def _carried(array: pa.Array, sql_type: SqlType) -> pa.Array:
 
 
 def from_duckdb(batch: pa.RecordBatch, fields: Sequence[Field]) -> pa.RecordBatch:
-    """Rows of a result as they are in canonical types, the columns called c0, c1, …."""
+    """The rows of a result in canonical types, with the columns c0, c1, …."""
     if not fields:
         return empty_columns(batch.num_rows)
     columns = [

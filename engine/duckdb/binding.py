@@ -1,8 +1,8 @@
-"""Binding a text on DuckDB without running it, for no longer than the statement has.
+"""Binding a text on DuckDB without running it, within the deadline of the statement.
 
-DuckDB parses and binds without a look at `interrupt`, and the time grows faster than the text: a
-long text is bound by a thread of its own, which the statement leaves when it is cancelled or its
-time is over.
+DuckDB ignores `interrupt` while it parses and binds, and the time grows faster than the length of
+the text. So another thread binds a long text, and the statement abandons that thread when it is
+cancelled or times out.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from runnel.duckdb.kernel import DuckDBKernel
 
 LONG = 20_000
-"""Characters of a text that is bound by a thread of its own; shorter ones take some
+"""The number of characters from which another thread binds the text; a shorter text needs some
 milliseconds."""
 
 
 def bind(kernel: DuckDBKernel, write: Callable[[DuckDBPyConnection], str]) -> None:
-    """Raises what DuckDB refuses a text with, or what ends the statement meanwhile. `write`
-    registers in a cursor what the text reads, and returns it."""
+    """Raises the error of DuckDB, or the error that ends the statement in the meantime. `write`
+    registers the inputs of the text in a cursor, and returns the text."""
     with ExitStack() as own:
         cursor = own.enter_context(kernel.cursor())
         text = write(cursor)

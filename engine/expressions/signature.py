@@ -10,11 +10,13 @@ only; `ANY_TEXT` converts every type to VARCHAR.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from runnel.base.frozen import frozen
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.function import Bind, Bound, Function, Kernel, never_fails
+from runnel.expressions.kernels.per_value import per_value
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.sqltypes import (
     DATE,
@@ -181,6 +183,31 @@ def named(
     )
 
 
+def by_value(
+    name: str,
+    arguments: str,
+    types: Sequence[Any],
+    result: SqlType,
+    function: Callable[..., Any],
+    *,
+    family: str,
+    optional: int = 0,
+    sql_names: tuple[str, ...] = (),
+    can_fail: Callable[[Call], bool] = never_fails,
+) -> Function:
+    """A function that SQL calls by name, and that calls `function` with Python values."""
+    return named(
+        name,
+        arguments,
+        str(result),
+        signature(*types, result=result, optional=optional),
+        per_value(function),
+        sql_names=sql_names,
+        can_fail=can_fail,
+        family=family,
+    )
+
+
 __all__ = [
     "ANY",
     "ANY_TEXT",
@@ -190,6 +217,7 @@ __all__ = [
     "NUMERIC",
     "TEMPORAL",
     "Group",
+    "by_value",
     "named",
     "signature",
 ]

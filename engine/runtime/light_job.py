@@ -29,8 +29,7 @@ from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.latency import quantiles
 from runnel.runtime.metrics import VertexMetrics, vertex_metrics
 from runnel.runtime.tasklets.failures import cancelled, timed_out
-from runnel.runtime.tasklets.progress import MADE_PROGRESS
-from runnel.runtime.tasklets.tasklet import take_turn
+from runnel.runtime.tasklets.tasklet import MADE_PROGRESS, take_turn
 from runnel.runtime.template import Template
 from runnel.runtime.threads.caller import CallingThread
 from runnel.runtime.threads.clock import SYSTEM_CLOCK, Clock

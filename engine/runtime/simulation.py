@@ -23,8 +23,7 @@ from runnel.processor import JobContext
 from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.snapshots import SnapshotCoordinator
-from runnel.runtime.tasklets.progress import DONE, MADE_PROGRESS
-from runnel.runtime.tasklets.tasklet import Tasklet
+from runnel.runtime.tasklets.tasklet import DONE, MADE_PROGRESS, Tasklet
 from runnel.runtime.template import Template
 from runnel.runtime.threads.timers import NEVER, Timers
 from runnel.storage.memory_budget import Memory

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that stops until a test advances it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import Lock
 
 
 class ManualClock:
-    """Monotonic and wall time move together, and only by `advance`. Safe for threads.
+    """Monotonic and wall time advance together, and only by `advance`. Thread-safe.
 
     `start` is the monotonic time in nanoseconds at the beginning, `wall_start` the wall time in µs
     since 1970 (UTC).
@@ -26,7 +26,7 @@ class ManualClock:
         return self._now // 1000 + self._wall_offset
 
     def advance(self, nanoseconds: int) -> None:
-        """Moves the time on and tells those who wait for it."""
+        """Advances the time, and calls the subscribers."""
         if nanoseconds < 0:
             raise ValueError("time doesn't go back")
         with self._lock:
@@ -36,7 +36,7 @@ class ManualClock:
             moved()
 
     def advance_to(self, time: int) -> None:
-        """Moves on to the monotonic time `time`, unless it is over already."""
+        """Advances to the monotonic time `time`, unless it has passed."""
         self.advance(max(0, time - self._now))
 
     def timeout(self, until: int) -> float | None:

@@ -33,23 +33,23 @@ def rows_of(data: Any) -> list[Row]:
 def assert_rows(
     actual: Any, expected: Any, *, ordered: bool = True, tolerance: float = 1e-9
 ) -> None:
-    """Fails with the first difference where the rows differ.
+    """Fails with the first difference if the rows differ.
 
     Both sides may be a table, batches, or an iterable of tuples. With `ordered=False` they are
-    compared as multisets. Floats are equal when they differ by at most `tolerance` relative to the
-    larger; everything else must be equal.
+    compared as multisets. Floats are equal if they differ by at most `tolerance` relative to the
+    larger one; all other values must be equal.
     """
-    got, wanted = rows_of(actual), rows_of(expected)
-    if _written(got, ordered) == _written(wanted, ordered):
-        return  # almost always, and much sooner known than by sorting and comparing value by value
+    got, expected_rows = rows_of(actual), rows_of(expected)
+    if _written(got, ordered) == _written(expected_rows, ordered):
+        return  # the usual case, and much faster than sorting and comparing each value
     if not ordered:
-        got, wanted = sorted(got, key=_sort_key), sorted(wanted, key=_sort_key)
-    for number, (left, right) in enumerate(zip_longest(got, wanted, fillvalue=_MISSING)):
+        got, expected_rows = sorted(got, key=_sort_key), sorted(expected_rows, key=_sort_key)
+    for number, (left, right) in enumerate(zip_longest(got, expected_rows, fillvalue=_MISSING)):
         if left is _MISSING or right is _MISSING:
             what = "missing" if left is _MISSING else "unexpected"
             row = right if left is _MISSING else left
             raise AssertionError(
-                f"{len(got)} rows instead of {len(wanted)}; row {number} is {what}: {row!r}"
+                f"{len(got)} rows instead of {len(expected_rows)}; row {number} is {what}: {row!r}"
             )
         if not same_value(left, right, tolerance):
             raise AssertionError(f"row {number} is {left!r}, expected {right!r}")
@@ -77,8 +77,8 @@ def same_value(left: Any, right: Any, tolerance: float) -> bool:
 
 
 def _sort_key(row: Row) -> tuple[Any, ...]:
-    """Floats last: two that differ only by rounding then change places only with rows that are
-    equal otherwise."""
+    """Floats last: a row whose floats differ only by rounding then changes its position only among
+    rows that are equal otherwise."""
     exact = [(_rank(value), value) for value in row if not isinstance(value, float)]
     floats = [
         (_rank(value), 0.0 if math.isnan(value) else value)

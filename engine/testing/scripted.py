@@ -1,5 +1,4 @@
-"""A source that follows a script, with the troubles of real ones in it: pauses, failures, an
-end."""
+"""A source that follows a script, in which it pauses, fails and ends as real sources do."""
 
 from __future__ import annotations
 
@@ -15,11 +14,11 @@ from runnel.processor import JobContext
 
 
 class Cue(Enum):
-    """An entry of a script that isn't a batch.
+    """An entry of a script that is not a batch.
 
-    EOF: the partition ends here; what follows is read by the next execution. ABORT: reading fails
-    with an OperationalError, once; the next execution passes over it. PAUSE: nothing more until
-    `ScriptedSource.resume`, once for each pause.
+    EOF: the partition ends; the next execution reads the entries after it.
+    ABORT: reading fails with an OperationalError, once; the next execution skips it.
+    PAUSE: the partition pauses until `ScriptedSource.resume`, which ends one pause.
     """
 
     EOF = "EOF"
@@ -36,7 +35,7 @@ Script = Sequence[pa.RecordBatch | Cue]
 
 class ScriptedSource(Source):
     """One partition for each script. An execution starts at the beginning, or after the last EOF
-    that one came to.
+    that an execution reached.
 
     `opened` and `closed` count the partitions' `open` and `close`.
     """
@@ -54,7 +53,7 @@ class ScriptedSource(Source):
         return [ScriptedPartition(self, script) for script in self._scripts]
 
     def resume(self) -> None:
-        """Lets every partition go past one more PAUSE. Safe for threads."""
+        """Lets every partition pass one more PAUSE. Thread-safe."""
         with self._lock:
             self._resumed += 1
             wakes = list(self._wakes)
@@ -78,12 +77,12 @@ class ScriptedSource(Source):
 
 
 class ScriptedPartition(SourcePartition):
-    """Reads one script; made by `ScriptedSource.split`."""
+    """Reads one script; created by `ScriptedSource.split`."""
 
     def __init__(self, source: ScriptedSource, script: list[pa.RecordBatch | Cue]) -> None:
         self._source = source
         self._script = script
-        self._place = 0
+        self._position = 0
         self._pauses = 0
         self._ended = False
         self._wake: Callable[[], None] | None = None
@@ -93,21 +92,21 @@ class ScriptedPartition(SourcePartition):
         self._source.partition_opened(wake)
 
     def read(self) -> pa.RecordBatch | Pause | End:
-        if self._ended or self._place == len(self._script):
+        if self._ended or self._position == len(self._script):
             return END
-        entry = self._script[self._place]
+        entry = self._script[self._position]
         if entry is PAUSE and self._pauses >= self._source.resumed:
             return Pause()
-        self._place += 1
+        self._position += 1
         if entry is PAUSE:
             self._pauses += 1
             return self.read()
         if entry is EOF:
-            del self._script[: self._place]
+            del self._script[: self._position]
             self._ended = True
             return END
         if entry is ABORT:
-            del self._script[self._place - 1]
+            del self._script[self._position - 1]
             raise OperationalError("the script says ABORT")
         return entry
 

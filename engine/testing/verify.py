@@ -1,9 +1,9 @@
-"""`verify_processor`: one processor under every hard condition that the runtime may put it in.
+"""`verify_processor`: runs one processor under every condition that the runtime may create.
 
-A processor must give the same rows whether it gets its batches one by one or all at once, row by
-row or in bulk, with room downstream or hardly any, and with its state saved and restored in a new
-instance at every pause. The idea is that of Hazelcast Jet's TestSupport. It needs no runtime: this
-module is the caller that the contract in `runnel.processor` speaks of.
+A processor must emit the same rows if its batches arrive one by one, all at once or row by row, if
+its outbox is empty or nearly full, and if its state is saved and restored in a new instance at
+every pause. The design follows TestSupport of Hazelcast Jet. It needs no runtime: this module is
+the caller that the contract in `runnel.processor` describes.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from runnel.testing.bench import Bench, BenchLimits, Conditions
 from runnel.testing.rows import assert_rows, rows_of
 
 Expected = Any
-"""Rows as `assert_rows` takes them, or a function that is given the list of items of an output and
-fails by itself."""
+"""Rows for `assert_rows`, or a function that checks the list of items of an output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What to verify, beyond inputs and outputs.
+    """The options of a verification.
 
-    `priorities[i]` orders the inputs: a smaller one is read to its end first, equal ones take
-    turns; by default input 0 comes first, then 1, and so on. `outputs` is the number of outputs;
-    with 0 the rows are taken from the job's results.
-    `ordered`: whether the order of rows matters. `snapshots`: whether state is saved and restored.
-    `row_by_row`: whether to cut the batches into single rows too. With a `memory` of a small limit
-    operators spill.
+    priorities: the order of the inputs. An input with a smaller number is read to its end first;
+        inputs with equal numbers alternate. None: input 0, then input 1, and so on.
+    outputs: the number of outputs; with 0 the rows come from the job's results.
+    ordered: whether the order of rows matters.
+    tolerance: the largest relative difference of equal floats.
+    snapshots: whether state is saved and restored.
+    row_by_row: whether the batches are also divided into single rows.
+    memory: with a small limit, operators spill.
     """
 
     priorities: tuple[int, ...] | None = None
@@ -62,17 +63,18 @@ def verify_processor(
     """Runs the processor that `supplier` makes (a factory, a supplier or a meta-supplier) under all
     conditions, and fails with an AssertionError that names the conditions.
 
-    `inputs[i]` are the items of input i; `()` is a source. `expected` is what output 0 gives: rows,
-    or a function of the output's items; with several outputs, a sequence of such. `options` are
-    fields of `Verification`.
+    inputs: the items of each input; `()` for a source.
+    expected: the rows of output 0, or a function of the output's items; with several outputs, a
+        sequence of these.
+    options: fields of `Verification`.
 
-    Each mode is run with the whole input at once and batch by batch, if asked for row by row; with
-    an outbox that takes everything and one of a single place that refuses every other offer; with
-    and without snapshots. A single call may take `limits.call_seconds` of CPU time, and
-    `limits.idle_calls` calls in a row may lead to nothing.
+    It runs with the whole input at once, batch by batch and, with `row_by_row`, row by row; with an
+    outbox that accepts everything, and with an outbox of one item that refuses every second offer;
+    with and without snapshots. One call may use `limits.call_seconds` of CPU time, and
+    `limits.idle_calls` successive calls may make no progress.
     """
     chosen = replace(verification or Verification(), **options)
-    wanted = [
+    expected_items = [
         item if callable(item) else rows_of(item)
         for item in ([expected] if chosen.outputs < 2 else expected)
     ]
@@ -99,7 +101,7 @@ def verify_processor(
             outputs = bench.run(
                 job, schedule(inputs, chosen.priorities, slicing), len(inputs), chosen.outputs
             )
-            _check(outputs, wanted, chosen)
+            _check(outputs, expected_items, chosen)
         except AssertionError as error:
             raise AssertionError(f"{conditions}: {error}") from error
 
@@ -107,14 +109,14 @@ def verify_processor(
 def one_processor(
     supplier: Supplier, context: JobContext
 ) -> tuple[Processor, Callable[[BaseException | None], None]]:
-    """A single processor, and what to call when it was closed."""
+    """A single processor, and the function to call after it was closed."""
     if isinstance(supplier, ProcessorMetaSupplier):
         suppliers = supplier.get(context, 1, 1)
-        assert len(suppliers) == 1, "a meta-supplier gives one supplier for each member"
+        assert len(suppliers) == 1, "a meta-supplier returns one supplier for each member"
         supplier = suppliers[0]
     if isinstance(supplier, ProcessorSupplier):
         processors = supplier.get(1)
-        assert len(processors) == 1, "a supplier gives as many processors as it is asked for"
+        assert len(processors) == 1, "a supplier returns the requested number of processors"
         return processors[0], supplier.close
     return supplier(), lambda _: None
 
@@ -124,7 +126,7 @@ def schedule(
     priorities: Sequence[int] | None,
     slicing: str,
 ) -> Iterator[tuple[int, pa.RecordBatch | Watermark | None]]:
-    """The items in the order of arrival, each with its input; None is the end of an input."""
+    """The items in the order of arrival, each with its input; None marks the end of an input."""
     order = list(range(len(inputs))) if priorities is None else list(priorities)
     for priority in sorted(set(order)):
         members = [i for i in range(len(inputs)) if order[i] == priority]
@@ -149,8 +151,8 @@ def _sliced(
             yield item
 
 
-def _check(outputs: list[list[Item]], wanted: list[Expected], chosen: Verification) -> None:
-    for items, one in zip(outputs, wanted, strict=True):
+def _check(outputs: list[list[Item]], expected_items: list[Expected], chosen: Verification) -> None:
+    for items, one in zip(outputs, expected_items, strict=True):
         if callable(one):
             one(items)
         else:

@@ -10,8 +10,7 @@ import pytest
 from runnel.dag import DAG, between
 from runnel.processor import IDLE, Inbox, Item, Outbox, Processor, ProcessorContext, Watermark
 from runnel.runtime.simulation import Simulation, SimulationOptions
-from runnel.runtime.tasklets.progress import DONE, NO_PROGRESS, Progress
-from runnel.runtime.tasklets.tasklet import Tasklet
+from runnel.runtime.tasklets.tasklet import DONE, NO_PROGRESS, Progress, Tasklet
 from runnel.runtime.threads.clock import SYSTEM_CLOCK
 from runnel.runtime.threads.dedicated import DedicatedThread
 from tests.runtime.sample_processors import ItemSource, ToResults, numbers

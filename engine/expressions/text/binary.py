@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow.compute as pc
@@ -14,7 +15,7 @@ from runnel.expressions.function import Bound, Datum, Function, always_may_fail,
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.kernels.per_value import per_value
 from runnel.expressions.nodes import Expression
-from runnel.expressions.signature import named, signature
+from runnel.expressions.signature import by_value, named, signature
 from runnel.sqltypes import BIGINT, INTEGER, VARBINARY, VARCHAR, Kind, SqlType
 
 
@@ -146,34 +147,12 @@ def _hexadecimal(name: str) -> Function:
     return _octets(name, lambda data: digest(data).hex())
 
 
-def _plain(
-    name: str,
-    arguments: str,
-    types: Sequence[SqlType],
-    result: SqlType,
-    function: Callable[..., Any],
-    *,
-    names: tuple[str, ...] = (),
-    optional: int = 0,
-    can_fail: bool = True,
-) -> Function:
-    return named(
-        name,
-        arguments,
-        str(result),
-        signature(*types, result=result, optional=optional),
-        per_value(function),
-        sql_names=names,
-        can_fail=always_may_fail if can_fail else never_fails,
-        family="binary",
-    )
-
-
 def _join(left: Datum, right: Datum) -> Datum:
     return pc.binary_join_element_wise(left, right, _EMPTY)
 
 
 _EMPTY = pack_scalar(b"", VARBINARY)
+_plain = partial(by_value, family="binary", can_fail=always_may_fail)
 FUNCTIONS = (
     _plain("encode", "x VARBINARY, form VARCHAR", [VARBINARY, VARCHAR], VARCHAR, _encode),
     _plain("decode", "s VARCHAR, form VARCHAR", [VARCHAR, VARCHAR], VARBINARY, _decode),
@@ -183,7 +162,7 @@ FUNCTIONS = (
         [VARCHAR],
         VARBINARY,
         lambda text: _decode(text, "hex"),
-        names=("FROM_HEX",),
+        sql_names=("FROM_HEX",),
     ),
     _plain(
         "from_base64",
@@ -191,10 +170,10 @@ FUNCTIONS = (
         [VARCHAR],
         VARBINARY,
         lambda text: _decode(text, "base64"),
-        names=("UNBASE64",),
+        sql_names=("UNBASE64",),
     ),
     _plain("from_utf8", "x VARBINARY", [VARBINARY], VARCHAR, _from_utf8),
-    _plain("to_utf8", "s VARCHAR", [VARCHAR], VARBINARY, str.encode, can_fail=False),
+    _plain("to_utf8", "s VARCHAR", [VARCHAR], VARBINARY, str.encode, can_fail=never_fails),
     _plain("get_byte", "x VARBINARY, position BIGINT", [VARBINARY, BIGINT], INTEGER, _get_byte),
     _plain(
         "binary_substring",

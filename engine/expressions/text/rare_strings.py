@@ -6,19 +6,19 @@ Most are Python functions that are called once per distinct text.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import convert
-from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, never_fails
+from runnel.expressions.function import Bound, Datum, Kernel, always_may_fail
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.kernels.per_value import per_value
 from runnel.expressions.nodes import Call, Expression
-from runnel.expressions.signature import ANY_TEXT, named, signature
+from runnel.expressions.signature import ANY_TEXT, by_value, named, signature
 from runnel.sqltypes import BIGINT, INTEGER, VARCHAR, Kind, SqlType, can_cast
 
 _LONGEST = 100_000_000
@@ -198,29 +198,7 @@ def _contains(call: Call) -> Kernel:
     return run
 
 
-def _text(
-    name: str,
-    arguments: str,
-    types: Sequence[Any],
-    result: SqlType,
-    function: Callable[..., Any],
-    *,
-    optional: int = 0,
-    names: tuple[str, ...] = (),
-    can_fail: bool = False,
-) -> Function:
-    return named(
-        name,
-        arguments,
-        str(result),
-        signature(*types, result=result, optional=optional),
-        per_value(function),
-        sql_names=names,
-        can_fail=always_may_fail if can_fail else never_fails,
-        family="string",
-    )
-
-
+_text = partial(by_value, family="string")
 FUNCTIONS = (
     _text("translate", "s VARCHAR, old VARCHAR, new VARCHAR", [VARCHAR] * 3, VARCHAR, _translate),
     _text(
@@ -230,7 +208,7 @@ FUNCTIONS = (
         VARCHAR,
         _overlay,
         optional=1,
-        can_fail=True,
+        can_fail=always_may_fail,
     ),
     _text("quote_literal", "x ANY", [ANY_TEXT], VARCHAR, _quote_literal),
     _text(
@@ -263,10 +241,17 @@ FUNCTIONS = (
         [VARCHAR] * 2,
         INTEGER,
         _levenshtein,
-        can_fail=True,
-        names=("EDITDIST3",),
+        can_fail=always_may_fail,
+        sql_names=("EDITDIST3",),
     ),
-    _text("to_base", "x BIGINT, base BIGINT", [BIGINT] * 2, VARCHAR, _to_base, can_fail=True),
+    _text(
+        "to_base",
+        "x BIGINT, base BIGINT",
+        [BIGINT] * 2,
+        VARCHAR,
+        _to_base,
+        can_fail=always_may_fail,
+    ),
     _text("to_hex", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 16)),
     _text("to_bin", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 2)),
     _text("to_oct", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 8)),
@@ -277,7 +262,7 @@ FUNCTIONS = (
         VARCHAR,
         _normalize,
         optional=1,
-        can_fail=True,
+        can_fail=always_may_fail,
     ),
     _text(
         "strip_accents",
@@ -289,8 +274,8 @@ FUNCTIONS = (
         ),
     ),
     _text("to_ascii", "s VARCHAR", [VARCHAR], VARCHAR, _to_ascii),
-    _text("unicode", "s VARCHAR", [VARCHAR], INTEGER, _unicode, names=("ORD",)),
-    _text("space", "count BIGINT", [BIGINT], VARCHAR, _spaces, can_fail=True),
+    _text("unicode", "s VARCHAR", [VARCHAR], INTEGER, _unicode, sql_names=("ORD",)),
+    _text("space", "count BIGINT", [BIGINT], VARCHAR, _spaces, can_fail=always_may_fail),
     named(
         "bit_length",
         "s VARCHAR",

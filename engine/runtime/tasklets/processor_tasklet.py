@@ -40,7 +40,6 @@ from runnel.runtime.latency import MARK_INTERVAL, LatencyHistogram
 from runnel.runtime.tasklets import snapshot_steps
 from runnel.runtime.tasklets.context import TaskletContext
 from runnel.runtime.tasklets.failures import is_interrupt
-from runnel.runtime.tasklets.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
 from runnel.runtime.tasklets.state import (
     ALARM,
     COMPLETE,
@@ -57,7 +56,7 @@ from runnel.runtime.tasklets.state import (
     WATERMARK,
     TaskletState,
 )
-from runnel.runtime.tasklets.tasklet import Tasklet
+from runnel.runtime.tasklets.tasklet import DONE, MADE_PROGRESS, NO_PROGRESS, Progress, Tasklet
 from runnel.runtime.threads.idle import Backoff
 
 if TYPE_CHECKING:

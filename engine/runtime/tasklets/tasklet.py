@@ -24,9 +24,28 @@ guarantees (and the per-object locks of a free-threaded build).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import Enum
 from typing import Protocol
 
-from runnel.runtime.tasklets.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
+
+class Progress(Enum):
+    """The reason why a call of a tasklet ended.
+
+    MADE_PROGRESS: its time slice ended; call it again.
+    NO_PROGRESS: it cannot proceed until something changes, so it is not to be called before it is
+        woken (the call may have done work before it came to this point).
+    DONE: the tasklet has ended; never call it again.
+    """
+
+    MADE_PROGRESS = "made progress"
+    NO_PROGRESS = "no progress"
+    DONE = "done"
+
+
+# An attribute of an Enum class costs more than a global, and this is asked for at every call.
+MADE_PROGRESS = Progress.MADE_PROGRESS
+NO_PROGRESS = Progress.NO_PROGRESS
+DONE = Progress.DONE
 
 
 class Owner(Protocol):

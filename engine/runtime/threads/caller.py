@@ -19,8 +19,7 @@ from threading import Lock
 from typing import Protocol
 
 from runnel.runtime.execution import Execution
-from runnel.runtime.tasklets.progress import MADE_PROGRESS
-from runnel.runtime.tasklets.tasklet import Tasklet, take_turn
+from runnel.runtime.tasklets.tasklet import MADE_PROGRESS, Tasklet, take_turn
 from runnel.runtime.threads.clock import Clock
 from runnel.runtime.threads.idle import Parker
 from runnel.runtime.threads.interrupts import interrupts_deferred

@@ -7,8 +7,7 @@ from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
 from runnel.deadline import Deadline
-from runnel.runtime.tasklets.progress import DONE, NO_PROGRESS
-from runnel.runtime.tasklets.tasklet import Tasklet, take_turn
+from runnel.runtime.tasklets.tasklet import DONE, NO_PROGRESS, Tasklet, take_turn
 from runnel.runtime.threads.clock import Clock
 from runnel.runtime.threads.idle import Parker
 

@@ -22,8 +22,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from threading import Lock, Thread, current_thread, get_ident
 
-from runnel.runtime.tasklets.progress import MADE_PROGRESS
-from runnel.runtime.tasklets.tasklet import Tasklet, take_turn
+from runnel.runtime.tasklets.tasklet import MADE_PROGRESS, Tasklet, take_turn
 from runnel.runtime.threads.clock import Clock
 from runnel.runtime.threads.idle import LAST_DELAY, Backoff, Parker
 from runnel.runtime.threads.timers import NEVER, Timers

@@ -15,8 +15,7 @@ from runnel.processor import DONE, IDLE, Barrier, Watermark
 from runnel.runtime.edges.inputs import InputEdge, Inputs
 from runnel.runtime.edges.outbox import make_outbox
 from runnel.runtime.edges.queues import BatchInbox, Queue
-from runnel.runtime.tasklets.progress import NO_PROGRESS, Progress
-from runnel.runtime.tasklets.tasklet import Tasklet, take_turn
+from runnel.runtime.tasklets.tasklet import NO_PROGRESS, Progress, Tasklet, take_turn
 from tests.runtime.sample_processors import numbers, values_of
 
 

@@ -7,8 +7,7 @@ from threading import get_ident
 
 import pytest
 
-from runnel.runtime.tasklets.progress import NO_PROGRESS, Progress
-from runnel.runtime.tasklets.tasklet import Tasklet
+from runnel.runtime.tasklets.tasklet import NO_PROGRESS, Progress, Tasklet
 from runnel.runtime.threads.workers import Worker, Workers
 from runnel.testing import ManualClock
 
