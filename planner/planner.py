@@ -7,7 +7,7 @@ plan depends on the types of its arguments, never on their values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -38,24 +38,16 @@ from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import (
     AlterJobPlan,
     ClearPlan,
-    CreateDataConnectionPlan,
-    CreateIndexPlan,
+    CommandPlan,
     CreateJobPlan,
     CreateMappingPlan,
-    CreateSnapshotPlan,
     CreateViewPlan,
-    DropJobPlan,
-    DropPlan,
-    DropSnapshotPlan,
     ExplainPlan,
     KeyGetPlan,
     KeyPutPlan,
-    OptionValue,
     Plan,
     QueryPlan,
-    SetPlan,
     ShowPlan,
-    VerifyJobPlan,
     WritePlan,
 )
 from runnel.planner.rules import apply
@@ -98,6 +90,8 @@ def _plan(
             f"unexpected parameter count: expected {expected or 0}, got {len(types)}",
             hint="give one argument for each ? in the statement",
         )
+    if isinstance(statement, syntax.Command):
+        return CommandPlan(statement=statement)
     if isinstance(statement, syntax.CreateJob | syntax.AlterJob):
         write = (
             None
@@ -118,7 +112,12 @@ def _plan(
             return _create_view(binder, statement)
         case syntax.Show(what="columns" | "views"):
             return _show(binder, statement)
-    return _definition(statement)
+        case syntax.Show():
+            name = None if statement.name is None else statement.name.text
+            return ShowPlan(what=statement.what, name=name)
+        case syntax.CreateMapping():
+            return _create_mapping(statement)
+    raise internal(f"no plan for {type(statement).__name__}")
 
 
 def plan_job(
@@ -145,7 +144,7 @@ def plan_job(
 
 
 def _job(statement: syntax.CreateJob | syntax.AlterJob, write: WritePlan | None) -> Plan:
-    options = _option_values(statement.options)
+    options = syntax.option_values(statement.options)
     parameters = () if write is None else write.parameters
     if isinstance(statement, syntax.AlterJob):
         return AlterJobPlan(
@@ -167,10 +166,6 @@ def _job(statement: syntax.CreateJob | syntax.AlterJob, write: WritePlan | None)
         if_not_exists=statement.if_not_exists,
         parameters=parameters,
     )
-
-
-def _option_values(options: Iterable[syntax.OptionClause]) -> tuple[OptionValue, ...]:
-    return tuple((option.name.text, option.value, option.name.position) for option in options)
 
 
 def _query(binder: Binder, statement: syntax.Query) -> Plan:
@@ -383,52 +378,6 @@ def _view_columns(statement: syntax.CreateView, relation: Relation) -> tuple[str
     return names
 
 
-def _definition(statement: syntax.Statement) -> Plan:
-    match statement:
-        case syntax.CreateMapping():
-            return _create_mapping(statement)
-        case syntax.CreateIndex():
-            return CreateIndexPlan(
-                name=statement.name.text,
-                table_name=statement.table.text,
-                columns=tuple(column.text for column in statement.columns),
-                kind=statement.kind,
-                if_not_exists=statement.if_not_exists,
-            )
-        case syntax.CreateDataConnection():
-            return CreateDataConnectionPlan(
-                name=statement.name.text,
-                connector=statement.connector.text,
-                options={option.name.text: option.value for option in statement.options},
-                is_shared=statement.is_shared,
-                or_replace=statement.or_replace,
-                if_not_exists=statement.if_not_exists,
-            )
-        case syntax.DropDataConnection():
-            return DropPlan(
-                kind="data connection", name=statement.name.text, if_exists=statement.if_exists
-            )
-        case syntax.DropMapping():
-            return DropPlan(kind="mapping", name=statement.name.text, if_exists=statement.if_exists)
-        case syntax.DropView():
-            return DropPlan(kind="view", name=statement.name.text, if_exists=statement.if_exists)
-        case syntax.DropIndex():
-            return DropPlan(kind="index", name=statement.name.text, if_exists=statement.if_exists)
-        case (
-            syntax.DropJob() | syntax.VerifyJob() | syntax.CreateSnapshot() | syntax.DropSnapshot()
-        ):
-            return _about_a_job(statement)
-        case syntax.Show():
-            return ShowPlan(
-                what=statement.what, name=None if statement.name is None else statement.name.text
-            )
-        case syntax.SetOption():
-            return SetPlan(
-                name=statement.name.text, value=statement.value, position=statement.name.position
-            )
-    raise internal(f"no plan for {type(statement).__name__}")
-
-
 def _create_mapping(statement: syntax.CreateMapping) -> CreateMappingPlan:
     return CreateMappingPlan(
         name=statement.name.text,
@@ -449,37 +398,6 @@ def _create_mapping(statement: syntax.CreateMapping) -> CreateMappingPlan:
         if_not_exists=statement.if_not_exists,
         watermark=_watermark(statement),
     )
-
-
-def _about_a_job(
-    statement: syntax.DropJob | syntax.VerifyJob | syntax.CreateSnapshot | syntax.DropSnapshot,
-) -> Plan:
-    name = statement.name
-    match statement:
-        case syntax.DropJob():
-            snapshot = None if statement.snapshot is None else statement.snapshot.text
-            return DropJobPlan(
-                name=name.text,
-                position=name.position,
-                if_exists=statement.if_exists,
-                snapshot=snapshot,
-            )
-        case syntax.VerifyJob():
-            return VerifyJobPlan(
-                name=name.text, position=name.position, options=_option_values(statement.options)
-            )
-        case syntax.CreateSnapshot():
-            return CreateSnapshotPlan(
-                name=name.text,
-                position=name.position,
-                job=statement.job.text,
-                job_position=statement.job.position,
-                or_replace=statement.or_replace,
-            )
-        case _:
-            return DropSnapshotPlan(
-                name=name.text, position=name.position, if_exists=statement.if_exists
-            )
 
 
 def _watermark(statement: syntax.CreateMapping) -> WatermarkClause | None:

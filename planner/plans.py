@@ -2,7 +2,7 @@
 objects it used.
 
 A plan holds no arguments and nothing that runs. `engine/statements/run.py` names the handler of
-each class.
+each class, and of each command.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from runnel.connector import (
 from runnel.dag import DAG
 from runnel.errors import Position
 from runnel.expressions.nodes import Expression
+from runnel.planner.parse.syntax import Command, OptionValue
 from runnel.relation.nodes import Field, Relation
 from runnel.sqltypes import SqlType
 
@@ -137,6 +138,13 @@ class ClearPlan(Plan):
 
 
 @frozen(kw_only=True)
+class CommandPlan(Plan):
+    """A statement that needs no planning, as it was parsed."""
+
+    statement: Command
+
+
+@frozen(kw_only=True)
 class CreateMappingPlan(Plan):
     """CREATE MAPPING. Exactly one of `connector` and `data_connection` is set.
 
@@ -156,16 +164,6 @@ class CreateMappingPlan(Plan):
 
 
 @frozen(kw_only=True)
-class CreateDataConnectionPlan(Plan):
-    name: str
-    connector: str
-    options: Mapping[str, str]
-    is_shared: bool
-    or_replace: bool
-    if_not_exists: bool
-
-
-@frozen(kw_only=True)
 class CreateViewPlan(Plan):
     """CREATE VIEW.
 
@@ -179,19 +177,6 @@ class CreateViewPlan(Plan):
     or_replace: bool
     if_not_exists: bool
     temporary: bool
-
-
-@frozen(kw_only=True)
-class CreateIndexPlan(Plan):
-    name: str
-    table_name: str
-    columns: tuple[str, ...]
-    kind: str
-    if_not_exists: bool
-
-
-OptionValue = tuple[str, str, Position | None]
-"""An option as written: name, value, and the position of the name in the statement."""
 
 
 @frozen(kw_only=True)
@@ -228,59 +213,6 @@ class AlterJobPlan(Plan):
 
 
 @frozen(kw_only=True)
-class DropJobPlan(Plan):
-    """DROP JOB.
-
-    snapshot: the name under which the job's state is stored first; None: the state is deleted.
-    """
-
-    name: str
-    position: Position | None = None
-    if_exists: bool
-    snapshot: str | None = None
-
-
-@frozen(kw_only=True)
-class VerifyJobPlan(Plan):
-    name: str
-    position: Position | None = None
-    options: tuple[OptionValue, ...] = ()
-
-
-@frozen(kw_only=True)
-class CreateSnapshotPlan(Plan):
-    """CREATE SNAPSHOT … FOR JOB.
-
-    position, job_position: of the snapshot's and of the job's name in the statement.
-    """
-
-    name: str
-    job: str
-    or_replace: bool
-    position: Position | None = None
-    job_position: Position | None = None
-
-
-@frozen(kw_only=True)
-class DropSnapshotPlan(Plan):
-    name: str
-    if_exists: bool
-    position: Position | None = None
-
-
-@frozen(kw_only=True)
-class DropPlan(Plan):
-    """DROP of a catalog object.
-
-    kind: "mapping", "view", "index" or "data connection".
-    """
-
-    kind: str
-    name: str
-    if_exists: bool
-
-
-@frozen(kw_only=True)
 class ShowPlan(Plan):
     """SHOW.
 
@@ -291,19 +223,6 @@ class ShowPlan(Plan):
     what: str
     name: str | None = None
     rows: tuple[tuple[str | None, ...], ...] = ()
-
-
-@frozen(kw_only=True)
-class SetPlan(Plan):
-    """SET and RESET.
-
-    value: the literal, or the text of a bare word; None for DEFAULT.
-    position: of the setting's name in the statement.
-    """
-
-    name: str
-    value: str | int | bool | float | None
-    position: Position | None = None
 
 
 @frozen(kw_only=True)

@@ -3,13 +3,14 @@ options from one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from runnel.catalog import DataConnection, Mapping, Snapshot
 from runnel.connector import ColumnDefinition, Connector, DataConnector, MappingDefinition
 from runnel.connectors.registry import ConnectorRegistry
 from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
-from runnel.planner.plans import CreateDataConnectionPlan, DropPlan
+from runnel.planner.parse.syntax import CreateDataConnection, DropDataConnection
 from runnel.session.table_options import merged, open_table
 from runnel.statements.call import StatementCall
 
@@ -20,24 +21,26 @@ NO_COUNT = -1
 
 
 def create_data_connection(
-    session: Session, plan: CreateDataConnectionPlan, call: StatementCall
+    session: Session, statement: CreateDataConnection, call: StatementCall
 ) -> int:
-    """Names options, once the connector has found them sound. Mappings over a connection that is
-    replaced are opened anew, all or none."""
+    """Names options that the connector has checked. Mappings over a connection that is replaced are
+    opened again, all or none."""
+    name = statement.name.text
+    options = {option.name.text: option.value for option in statement.options}
     with session.definitions:
         session.caller.require_no_bounds("data connections")
-        known = session.catalog.connections.get(plan.name.lower())
-        if known is not None and not plan.or_replace:
-            if plan.if_not_exists:
+        known = session.catalog.connections.get(name.lower())
+        if known is not None and not statement.or_replace:
+            if statement.if_not_exists:
                 return NO_COUNT
             raise ProgrammingError(
                 f'data connection "{known.name}" exists already',
                 hint="use CREATE OR REPLACE DATA CONNECTION, IF NOT EXISTS, or another name",
             )
-        connector = data_connector(session.connectors, plan.connector)
-        _check_names(connector, plan)
-        connector.check_connection(plan.options)
-        connection = DataConnection(plan.name, connector.name, plan.options, plan.is_shared)
+        connector = data_connector(session.connectors, statement.connector.text)
+        _check_names(connector, options)
+        connector.check_connection(options)
+        connection = DataConnection(name, connector.name, options, statement.is_shared)
         session.change_catalog(put_connection=connection, put=_reopened(session, connection))
     return NO_COUNT
 
@@ -76,18 +79,26 @@ def _reopened(session: Session, connection: DataConnection) -> tuple[Mapping, ..
     return tuple(anew)
 
 
-def drop_data_connection(session: Session, plan: DropPlan, call: StatementCall) -> None:
-    """Takes a data connection out of the catalog, unless a mapping uses it."""
+def drop_data_connection(
+    session: Session, statement: DropDataConnection, call: StatementCall
+) -> int:
+    """Removes a data connection from the catalog, unless a mapping uses it."""
+    with session.definitions:
+        _drop(session, statement.name.text, statement.if_exists)
+    return NO_COUNT
+
+
+def _drop(session: Session, name: str, if_exists: bool) -> None:
     session.caller.require_no_bounds("data connections")
     snapshot = session.catalog
-    found = snapshot.connections.get(plan.name.lower())
+    found = snapshot.connections.get(name.lower())
     if found is None:
-        if plan.if_exists:
+        if if_exists:
             return
         raise ProgrammingError(
-            f'data connection "{plan.name}" not found',
+            f'data connection "{name}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
-            hint=suggest(plan.name, [item.name for item in snapshot.connections.values()]),
+            hint=suggest(name, [item.name for item in snapshot.connections.values()]),
         )
     users = [f'"{item.name}"' for item in snapshot.mappings_of(found.name)]
     if users:
@@ -128,9 +139,9 @@ def connector_and_definition(
     return registry.get(found.connector), merged(found, definition)
 
 
-def _check_names(connector: DataConnector, plan: CreateDataConnectionPlan) -> None:
+def _check_names(connector: DataConnector, options: Iterable[str]) -> None:
     known = connector.connection_options
-    for name in plan.options if known else ():
+    for name in options if known else ():
         if name.lower() not in {item.lower() for item in known}:
             raise ProgrammingError(
                 f'a data connection of connector {connector.name} has no option "{name}"',

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from runnel.catalog import CatalogObject, Index, Mapping, Registration, View
 from runnel.connector import IndexedTable, MappingDefinition
 from runnel.errors import ErrorCode, ProgrammingError, suggest
-from runnel.planner.plans import CreateIndexPlan, CreateMappingPlan, CreateViewPlan, DropPlan
+from runnel.planner.parse.syntax import CreateIndex, DropIndex, DropObject
+from runnel.planner.plans import CreateMappingPlan, CreateViewPlan
 from runnel.session.table_options import open_table
 from runnel.statements.call import StatementCall
-from runnel.statements.data_connections import connector_and_definition, drop_data_connection
+from runnel.statements.data_connections import connector_and_definition
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
@@ -88,13 +89,13 @@ def create_view(session: Session, plan: CreateViewPlan, call: StatementCall) -> 
     return NO_COUNT
 
 
-def create_index(session: Session, plan: CreateIndexPlan, call: StatementCall) -> int:
+def create_index(session: Session, statement: CreateIndex, call: StatementCall) -> int:
     """Declares an index; the map builds it when it is first used."""
     with session.definitions:
         snapshot = session.catalog
-        existing = snapshot.indexes.get(plan.name.lower())
+        existing = snapshot.indexes.get(statement.name.text.lower())
         if existing is not None:
-            if plan.if_not_exists:
+            if statement.if_not_exists:
                 return NO_COUNT
             raise ProgrammingError(
                 f'index "{existing.name}" exists already',
@@ -102,7 +103,7 @@ def create_index(session: Session, plan: CreateIndexPlan, call: StatementCall) -
                 detail=f'it is on mapping "{existing.table_name}"',
                 hint="use IF NOT EXISTS, drop it first, or take another name",
             )
-        found = snapshot.get(plan.table_name)
+        found = snapshot.get(statement.table.text)
         if not isinstance(found, Mapping) or not isinstance(found.table, IndexedTable):
             raise ProgrammingError(
                 f'{_kind(found)} "{found.name}" can\'t have an index',
@@ -110,38 +111,42 @@ def create_index(session: Session, plan: CreateIndexPlan, call: StatementCall) -
                 hint="indexes are for mappings of TYPE IMap",
             )
         session.caller.require_own(f'mapping "{found.name}"', is_confined=found.is_confined)
-        index = Index(plan.name, found.name, plan.columns, plan.kind)
+        columns = tuple(column.text for column in statement.columns)
+        index = Index(statement.name.text, found.name, columns, statement.kind)
         found.table.validate_index(index)
         session.change_catalog(put_index=index)
     return NO_COUNT
 
 
-def drop(session: Session, plan: DropPlan, call: StatementCall) -> int:
-    """Takes a mapping (with its indexes), a view, an index or a data connection out of the
-    catalog."""
+def drop(session: Session, statement: DropObject, call: StatementCall) -> int:
+    """Removes a mapping, with its indexes, or a view from the catalog."""
+    with session.definitions:
+        found = session.catalog.find(statement.name.text)
+        if found is None:
+            if statement.if_exists:
+                return NO_COUNT
+            known = [item.name for item in session.catalog if _kind(item) == statement.kind]
+            raise _missing(statement, known)
+        if _kind(found) != statement.kind:
+            raise ProgrammingError(
+                f'"{found.name}" is a {_kind(found)}, not a {statement.kind}',
+                hint=_how_to_drop(found),
+            )
+        _check_own(session, found)
+        session.change_catalog(drop=found)
+    return NO_COUNT
+
+
+def drop_index(session: Session, statement: DropIndex, call: StatementCall) -> int:
+    """Removes an index from the catalog."""
     with session.definitions:
         snapshot = session.catalog
-        if plan.kind == "data connection":
-            drop_data_connection(session, plan, call)
-            return NO_COUNT
-        if plan.kind == "index":
-            index = snapshot.indexes.get(plan.name.lower())
-            if index is not None:
-                _check_own(session, snapshot.find(index.table_name))
-                session.change_catalog(drop_indexes=(index,))
-            elif not plan.if_exists:
-                raise _missing(plan, [item.name for item in snapshot.indexes.values()])
-            return NO_COUNT
-        found = snapshot.find(plan.name)
-        if found is not None and _kind(found) != plan.kind:
-            raise ProgrammingError(
-                f'"{found.name}" is a {_kind(found)}, not a {plan.kind}', hint=_how_to_drop(found)
-            )
-        if found is not None:
-            _check_own(session, found)
-            session.change_catalog(drop=found)
-        elif not plan.if_exists:
-            raise _missing(plan, [item.name for item in snapshot if _kind(item) == plan.kind])
+        index = snapshot.indexes.get(statement.name.text.lower())
+        if index is not None:
+            _check_own(session, snapshot.find(index.table_name))
+            session.change_catalog(drop_indexes=(index,))
+        elif not statement.if_exists:
+            raise _missing(statement, [item.name for item in snapshot.indexes.values()])
     return NO_COUNT
 
 
@@ -165,11 +170,11 @@ def _is_free(session: Session, plan: CreateMappingPlan | CreateViewPlan, kind: s
     raise ProgrammingError(f'{_kind(found)} "{found.name}" exists already', hint=hint)
 
 
-def _missing(plan: DropPlan, known: list[str]) -> ProgrammingError:
+def _missing(statement: DropObject, known: list[str]) -> ProgrammingError:
     return ProgrammingError(
-        f'{plan.kind} "{plan.name}" not found',
+        f'{statement.kind} "{statement.name}" not found',
         code=ErrorCode.OBJECT_NOT_FOUND,
-        hint=suggest(plan.name, known),
+        hint=suggest(statement.name.text, known),
     )
 
 

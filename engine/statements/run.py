@@ -1,12 +1,13 @@
-"""Running the statements of a session: one handler per plan class.
+"""Running the statements of a session: one handler per class of plans or commands.
 
-Every process runs queries; the handlers of all other plans are loaded by the first of these.
+Every process runs queries; the handlers of all other statements are loaded by the first of these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from runnel.statements.arguments import (
 from runnel.statements.call import OnStart, Outcome, StatementCall
 
 if TYPE_CHECKING:
+    from runnel.planner.parse.syntax import Command
     from runnel.session.session import Session
     from runnel.sqltypes import SqlType
 
@@ -108,79 +110,80 @@ def _run_explain(session: Session, plan: plans.ExplainPlan, call: StatementCall)
     return run_explain(session, plan, call, run)
 
 
-_HANDLERS: dict[type[plans.Plan], Callable[[Session, Any, StatementCall], Outcome]] = {
+Handler = Callable[["Session", Any, StatementCall], Outcome]
+
+_HANDLERS: dict[type[plans.Plan | Command], Handler] = {
     plans.QueryPlan: queries.run_query,
     plans.KeyGetPlan: queries.run_key_get,
     plans.ExplainPlan: _run_explain,
 }
-"""Those loaded so far."""
+"""The handler of each class of plans, and of each class of commands; the ones loaded so far."""
 
 
 def run(session: Session, plan: plans.Plan, call: StatementCall) -> Outcome:
-    """Carries out one plan."""
-    handler = _HANDLERS.get(type(plan))
+    """Carries out one plan. The handler of a command receives the command."""
+    subject = plan.statement if isinstance(plan, plans.CommandPlan) else plan
+    handler = _HANDLERS.get(type(subject))
     if handler is None:
         _load_handlers()
-        handler = _HANDLERS.get(type(plan))
+        handler = _HANDLERS.get(type(subject))
         if handler is None:
-            raise internal(f"no handler for a {type(plan).__name__}")
-    return handler(session, plan, call)
+            raise internal(f"no handler for a {type(subject).__name__}")
+    return handler(session, subject, call)
 
 
 def _load_handlers() -> None:
+    from runnel.planner.parse import jobs as job_syntax
+    from runnel.planner.parse import syntax
     from runnel.statements import data_connections, definitions, show, writes
 
-    def lazily(name: str) -> Callable[[Session, Any, StatementCall], Outcome]:
-        def handle(session: Session, plan: Any, call: StatementCall) -> Outcome:
-            # Loaded on first use: most connections have no named jobs.
-            if name == "verify_job":
-                from runnel.statements.verify.verify import verify_job
-
-                return verify_job(session, plan, call)
-            from runnel.statements.jobs import jobs
-
-            outcome: Outcome = getattr(jobs, name)(session, plan, call)
-            return outcome
-
-        return handle
-
+    jobs, verify = "runnel.statements.jobs.jobs", "runnel.statements.verify.verify"
     _HANDLERS.update(
         {
             plans.WritePlan: writes.run_write,
             plans.KeyPutPlan: writes.run_key_put,
             plans.ClearPlan: writes.run_clear,
             plans.CreateMappingPlan: definitions.create_mapping,
-            plans.CreateDataConnectionPlan: data_connections.create_data_connection,
             plans.CreateViewPlan: definitions.create_view,
-            plans.CreateIndexPlan: definitions.create_index,
-            plans.DropPlan: definitions.drop,
+            syntax.CreateDataConnection: data_connections.create_data_connection,
+            syntax.DropDataConnection: data_connections.drop_data_connection,
+            syntax.CreateIndex: definitions.create_index,
+            syntax.DropIndex: definitions.drop_index,
+            syntax.DropMapping: definitions.drop,
+            syntax.DropView: definitions.drop,
             plans.ShowPlan: show.run_show,
-            plans.SetPlan: show.run_set,
-            plans.CreateJobPlan: lazily("create_job"),
-            plans.AlterJobPlan: lazily("alter_job"),
-            plans.DropJobPlan: lazily("drop_job"),
-            plans.VerifyJobPlan: lazily("verify_job"),
-            plans.CreateSnapshotPlan: lazily("create_snapshot"),
-            plans.DropSnapshotPlan: lazily("drop_snapshot"),
+            syntax.SetOption: show.run_set,
+            plans.CreateJobPlan: _lazily(jobs, "create_job"),
+            plans.AlterJobPlan: _lazily(jobs, "alter_job"),
+            job_syntax.DropJob: _lazily(jobs, "drop_job"),
+            job_syntax.VerifyJob: _lazily(verify, "verify_job"),
+            job_syntax.CreateSnapshot: _lazily(jobs, "create_snapshot"),
+            job_syntax.DropSnapshot: _lazily(jobs, "drop_snapshot"),
         }
     )
+
+
+def _lazily(module: str, name: str) -> Handler:
+    """A handler whose module is loaded on first use: most connections have no named jobs."""
+
+    def handle(session: Session, subject: Any, call: StatementCall) -> Outcome:
+        handler: Handler = getattr(import_module(module), name)
+        return handler(session, subject, call)
+
+    return handle
 
 
 def run_many(
     session: Session, plan: plans.Plan, call: StatementCall, types: tuple[SqlType, ...], rows: Rows
 ) -> int:
-    """Carries out one plan for many argument lists, of which `call` has none yet; gives the number
-    of rows written in all, −1 where there is none."""
-    if isinstance(
-        plan,
-        plans.QueryPlan
-        | plans.KeyGetPlan
-        | plans.ExplainPlan
-        | plans.ShowPlan
-        | plans.VerifyJobPlan,
+    """Carries out one plan for many argument lists, of which `call` has none yet; returns the total
+    number of rows written, −1 for a statement without such a number."""
+    has_rows = isinstance(plan, plans.CommandPlan) and plan.statement.has_rows
+    if has_rows or isinstance(
+        plan, plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan
     ):
         raise ProgrammingError(
-            "executemany is not for statements that give rows", hint="use execute"
+            "executemany is not for statements that return rows", hint="use execute"
         )
     from runnel.statements.batches import run_batch, templates
 
@@ -190,10 +193,10 @@ def run_many(
         context = replace(call, arguments=(None,) * len(types)).evaluation(session, plan)
         return run_batch(session, plan, types, rows, context)
     total = -1
-    patience = current()
+    deadline = current()
     for args in rows:
-        patience.check()
-        patience.check_time()
+        deadline.check()
+        deadline.check_time()
         count = run(
             session, plan, replace(call, arguments=converted(args, types, plan.parameters, zone))
         )

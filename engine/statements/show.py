@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from runnel.catalog import Mapping, TableColumn
 from runnel.connector import DataConnector
 from runnel.errors import Error, internal
-from runnel.planner.plans import SetPlan, ShowPlan
+from runnel.planner.parse.syntax import SetOption
+from runnel.planner.plans import ShowPlan
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row
 from runnel.settings import SETTINGS, find
@@ -42,27 +43,22 @@ def run_show(session: Session, plan: ShowPlan, call: StatementCall) -> Result:
     return show(session)
 
 
-def run_set(session: Session, plan: SetPlan, call: StatementCall) -> int:
-    """Changes a setting, which is one of the connection, for all of its statements."""
+def run_set(session: Session, statement: SetOption, call: StatementCall) -> int:
+    """Changes a setting: of the session or of the database, by the scope of the setting."""
     session.caller.require_owner("the settings of a server")
-    if plan.name.upper() != "ALL":
-        try:
-            if (
-                session.caller.access is not None
-                and plan.name.lower() == "temp_directory"
-                and plan.value
-            ):
-                session.caller.access.resolve(str(plan.value))
-            session.set(plan.name, plan.value)
-        except Error as error:
-            error.position = error.position or plan.position
-            raise
-    elif plan.value is None:
+    name, value, access = statement.name.text, statement.value, session.caller.access
+    if name.upper() == "ALL" and value is None:
         for setting in SETTINGS:
             if not setting.at_start:
                 session.set(setting.name, None)
-    else:
-        find(plan.name)
+        return -1
+    try:
+        if access is not None and name.lower() == "temp_directory" and value:
+            access.resolve(str(value))
+        session.set(name, value)
+    except Error as error:
+        error.position = error.position or statement.name.position
+        raise
     return -1
 
 

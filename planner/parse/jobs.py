@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.dml import parse_insert
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import (
     AlterJob,
+    Command,
     CreateJob,
-    CreateSnapshot,
-    DropJob,
-    DropSnapshot,
     Insert,
+    Name,
+    OptionClause,
     Statement,
-    VerifyJob,
 )
 from runnel.planner.parse.tokens import read_options
 
 _ACTIONS = ("SUSPEND", "RESUME", "RESTART")
+
+
+@frozen(kw_only=True)
+class DropJob(Command):
+    """DROP JOB.
+
+    snapshot: the name after WITH SNAPSHOT, if there is one.
+    """
+
+    name: Name
+    if_exists: bool
+    snapshot: Name | None = None
+
+
+@frozen(kw_only=True)
+class VerifyJob(Command):
+    """VERIFY JOB."""
+
+    has_rows = True
+    name: Name
+    options: tuple[OptionClause, ...] = ()
+
+
+@frozen(kw_only=True)
+class CreateSnapshot(Command):
+    """CREATE SNAPSHOT name FOR JOB job."""
+
+    name: Name
+    job: Name
+    or_replace: bool
+
+
+@frozen(kw_only=True)
+class DropSnapshot(Command):
+    """DROP SNAPSHOT."""
+
+    name: Name
+    if_exists: bool
 
 
 def parse_create(reader: StatementReader) -> Statement:

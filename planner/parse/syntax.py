@@ -7,7 +7,8 @@ keep their spelling.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from runnel.base.frozen import frozen
 from runnel.connector import WriteMode
@@ -36,6 +37,16 @@ class Statement:
 
     sql: str
     position: Position
+
+
+@frozen(kw_only=True)
+class Command(Statement):
+    """A statement that needs no planning: its handler receives it as it was parsed.
+
+    has_rows: whether the result is rows.
+    """
+
+    has_rows: ClassVar[bool] = False
 
 
 @frozen
@@ -97,6 +108,14 @@ class OptionClause:
     value: str
 
 
+OptionValue = tuple[str, str, Position]
+"""An option as written: name, value, and the position of the name in the statement."""
+
+
+def option_values(options: Iterable[OptionClause]) -> tuple[OptionValue, ...]:
+    return tuple((option.name.text, option.value, option.name.position) for option in options)
+
+
 @frozen(kw_only=True)
 class CreateMapping(Statement):
     """CREATE MAPPING. Exactly one of `connector` (TYPE) and `data_connection` is set.
@@ -118,7 +137,7 @@ class CreateMapping(Statement):
 
 
 @frozen(kw_only=True)
-class CreateDataConnection(Statement):
+class CreateDataConnection(Command):
     """CREATE DATA CONNECTION."""
 
     name: Name
@@ -127,14 +146,6 @@ class CreateDataConnection(Statement):
     is_shared: bool
     or_replace: bool
     if_not_exists: bool
-
-
-@frozen(kw_only=True)
-class DropDataConnection(Statement):
-    """DROP DATA CONNECTION."""
-
-    name: Name
-    if_exists: bool
 
 
 @frozen(kw_only=True)
@@ -153,7 +164,7 @@ class CreateView(Statement):
 
 
 @frozen(kw_only=True)
-class CreateIndex(Statement):
+class CreateIndex(Command):
     """CREATE INDEX.
 
     kind: "sorted" or "hash".
@@ -167,31 +178,47 @@ class CreateIndex(Statement):
 
 
 @frozen(kw_only=True)
-class DropMapping(Statement):
+class DropObject(Command):
+    """DROP of a catalog object.
+
+    kind: the words after DROP in lower case.
+    """
+
+    kind: ClassVar[str]
+    name: Name
+    if_exists: bool
+
+
+@frozen(kw_only=True)
+class DropMapping(DropObject):
     """DROP MAPPING."""
 
-    name: Name
-    if_exists: bool
+    kind = "mapping"
 
 
 @frozen(kw_only=True)
-class DropView(Statement):
+class DropView(DropObject):
     """DROP VIEW."""
 
-    name: Name
-    if_exists: bool
+    kind = "view"
 
 
 @frozen(kw_only=True)
-class DropIndex(Statement):
+class DropDataConnection(DropObject):
+    """DROP DATA CONNECTION."""
+
+    kind = "data connection"
+
+
+@frozen(kw_only=True)
+class DropIndex(DropObject):
     """DROP INDEX.
 
     table: the mapping after ON, if the statement names one.
     """
 
-    name: Name
+    kind = "index"
     table: Name | None
-    if_exists: bool
 
 
 @frozen(kw_only=True)
@@ -285,43 +312,6 @@ class AlterJob(Statement):
 
 
 @frozen(kw_only=True)
-class DropJob(Statement):
-    """DROP JOB.
-
-    snapshot: the name after WITH SNAPSHOT, if there is one.
-    """
-
-    name: Name
-    if_exists: bool
-    snapshot: Name | None = None
-
-
-@frozen(kw_only=True)
-class VerifyJob(Statement):
-    """VERIFY JOB."""
-
-    name: Name
-    options: tuple[OptionClause, ...] = ()
-
-
-@frozen(kw_only=True)
-class CreateSnapshot(Statement):
-    """CREATE SNAPSHOT name FOR JOB job."""
-
-    name: Name
-    job: Name
-    or_replace: bool
-
-
-@frozen(kw_only=True)
-class DropSnapshot(Statement):
-    """DROP SNAPSHOT."""
-
-    name: Name
-    if_exists: bool
-
-
-@frozen(kw_only=True)
 class Explain(Statement):
     """EXPLAIN.
 
@@ -349,7 +339,7 @@ class Show(Statement):
 
 
 @frozen(kw_only=True)
-class SetOption(Statement):
+class SetOption(Command):
     """SET name = value, or RESET name.
 
     value: None for DEFAULT and RESET; a bare word is text.

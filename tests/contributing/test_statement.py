@@ -7,10 +7,10 @@ import pytest
 import runnel
 from runnel.catalog import Catalog
 from runnel.planner.bind.query import Environment
-from runnel.planner.parse import syntax
+from runnel.planner.parse.jobs import DropSnapshot
 from runnel.planner.parse.statement import parse
 from runnel.planner.planner import plan
-from runnel.planner.plans import DropSnapshotPlan
+from runnel.planner.plans import CommandPlan
 
 SQL = "DROP SNAPSHOT IF EXISTS before_upgrade"
 
@@ -21,7 +21,7 @@ def no_files(*arguments: object) -> None:
 
 def test_text_to_syntax() -> None:
     statement = parse(SQL)
-    assert isinstance(statement, syntax.DropSnapshot)
+    assert isinstance(statement, DropSnapshot)
     assert (statement.name.text, statement.if_exists) == ("before_upgrade", True)
     with pytest.raises(runnel.ProgrammingError):
         parse("DROP SNAPSHOT")
@@ -30,8 +30,8 @@ def test_text_to_syntax() -> None:
 def test_syntax_to_plan() -> None:
     environment = Environment(file_table=no_files)  # type: ignore[arg-type]
     found = plan(SQL, Catalog().snapshot, (), environment)
-    assert isinstance(found, DropSnapshotPlan)
-    assert (found.name, found.if_exists) == ("before_upgrade", True)
+    assert isinstance(found, CommandPlan)
+    assert found.statement == parse(SQL)
 
 
 def test_plan_to_effect() -> None:

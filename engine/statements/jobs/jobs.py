@@ -28,14 +28,11 @@ from runnel.named_jobs.state_evolution.compatibility import (
     keeping,
     state_outcomes,
 )
+from runnel.planner.parse.jobs import CreateSnapshot, DropJob, DropSnapshot
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import (
     AlterJobPlan,
     CreateJobPlan,
-    CreateSnapshotPlan,
-    DropJobPlan,
-    DropSnapshotPlan,
-    VerifyJobPlan,
     WritePlan,
 )
 from runnel.processor import Guarantee
@@ -141,12 +138,10 @@ def blamed(position: Position | None) -> Iterator[None]:
         raise
 
 
-def job_of(
-    session: Session, plan: AlterJobPlan | DropJobPlan | VerifyJobPlan, call: StatementCall
-) -> NamedJob:
-    """The job that a statement names, and its caller may change or look into."""
-    with blamed(plan.position):
-        job = session.named_jobs.get(plan.name)
+def job_of(session: Session, name: str, position: Position | None) -> NamedJob:
+    """The job that a statement names, if its caller may change it or look into it."""
+    with blamed(position):
+        job = session.named_jobs.get(name)
         _check_owned(session, job)
         return job
 
@@ -159,7 +154,7 @@ def _check_owned(session: Session, item: NamedJob | NamedSnapshot) -> None:
         session.caller.require_own(f'snapshot "{item.name}"', is_confined=item.is_confined)
 
 
-def _check_replaced(session: Session, snapshot: str, call: StatementCall) -> None:
+def _check_replaced(session: Session, snapshot: str) -> None:
     found = session.named_jobs.snapshots.find(snapshot)
     if found is not None:
         _check_owned(session, found)
@@ -235,7 +230,7 @@ def _storable_arguments(call: StatementCall) -> tuple[object, ...]:
 def alter_job(session: Session, plan: AlterJobPlan, call: StatementCall) -> int:
     """Suspends, resumes or restarts a job, or changes its options; waits until that has come
     about."""
-    job = job_of(session, plan, call)
+    job = job_of(session, plan.name, plan.position)
     timeout = _left(call)
     match plan.action:
         case "suspend":
@@ -308,44 +303,43 @@ def _check_own(job: NamedJob) -> None:
         )
 
 
-def drop_job(session: Session, plan: DropJobPlan, call: StatementCall) -> int:
-    """Cancels a job if it hasn't ended, and forgets it with all that is kept for it."""
-    jobs = session.named_jobs
-    job = jobs.find(plan.name)
+def drop_job(session: Session, statement: DropJob, call: StatementCall) -> int:
+    """Cancels a job if it has not ended, and deletes it with all its data."""
+    jobs, name, snapshot = session.named_jobs, statement.name, statement.snapshot
+    job = jobs.find(name.text)
     if job is None:
-        if plan.if_exists:
-            jobs.records.check_readable(plan.name)
+        if statement.if_exists:
+            jobs.records.check_readable(name.text)
             return NO_COUNT
-        job = job_of(session, plan, call)
+        job = job_of(session, name.text, name.position)
     _check_owned(session, job)
-    if plan.snapshot is not None:
-        _check_replaced(session, plan.snapshot, call)
-    if plan.snapshot is not None:
-        job.cancel_and_export_snapshot(plan.snapshot, _left(call))
+    if snapshot is not None:
+        _check_replaced(session, snapshot.text)
+        job.cancel_and_export_snapshot(snapshot.text, _left(call))
     elif not job.is_done:
         job.cancel(_left(call))
     jobs.remove(job)
     return NO_COUNT
 
 
-def create_snapshot(session: Session, plan: CreateSnapshotPlan, call: StatementCall) -> int:
-    """Takes a snapshot of a job and keeps it under a name."""
-    with blamed(plan.job_position):
-        job = session.named_jobs.get(plan.job)
-        _check_owned(session, job)
-    _check_replaced(session, plan.name, call)
-    if not plan.or_replace:
-        with blamed(plan.position):
-            session.named_jobs.snapshots.check_free(plan.name)
-    job.export_snapshot(plan.name, _left(call))
+def create_snapshot(session: Session, statement: CreateSnapshot, call: StatementCall) -> int:
+    """Takes a snapshot of a job and stores it under a name."""
+    name = statement.name
+    job = job_of(session, statement.job.text, statement.job.position)
+    _check_replaced(session, name.text)
+    if not statement.or_replace:
+        with blamed(name.position):
+            session.named_jobs.snapshots.check_free(name.text)
+    job.export_snapshot(name.text, _left(call))
     return NO_COUNT
 
 
-def drop_snapshot(session: Session, plan: DropSnapshotPlan, call: StatementCall) -> int:
-    """Forgets a named snapshot."""
-    _check_replaced(session, plan.name, call)
-    with blamed(plan.position):
-        session.named_jobs.snapshots.drop(plan.name, plan.if_exists)
+def drop_snapshot(session: Session, statement: DropSnapshot, call: StatementCall) -> int:
+    """Deletes a named snapshot."""
+    name = statement.name
+    _check_replaced(session, name.text)
+    with blamed(name.position):
+        session.named_jobs.snapshots.drop(name.text, statement.if_exists)
     return NO_COUNT
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from runnel.base.frozen import frozen
 from runnel.catalog import TableColumn
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
-from runnel.planner.plans import OptionValue
+from runnel.planner.parse.syntax import OptionValue
 from runnel.planner.verify.sample import sample_columns
 from runnel.relation.nodes import Relation
 from runnel.sqltypes import Kind

@@ -21,8 +21,10 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Column
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.named_job import NamedJob
+from runnel.planner.parse.jobs import VerifyJob
+from runnel.planner.parse.syntax import option_values
 from runnel.planner.physical.nodes import Physical
-from runnel.planner.plans import QueryPlan, VerifyJobPlan, WritePlan
+from runnel.planner.plans import QueryPlan, WritePlan
 from runnel.planner.verify.comparison import Compared, plan_comparison
 from runnel.planner.verify.final_rows import (
     BoundedRows,
@@ -70,10 +72,10 @@ _FIELDS = (
 )
 
 
-def verify_job(session: Session, plan: VerifyJobPlan, call: StatementCall) -> Result:
+def verify_job(session: Session, statement: VerifyJob, call: StatementCall) -> Result:
     """Compares what a job has written with what a bounded query gives of its input."""
-    job = job_of(session, plan, call)
-    sample = read_sample(plan.options)
+    job = job_of(session, statement.name.text, statement.name.position)
+    sample = read_sample(option_values(statement.options))
     write, evaluation = planned_job(session, job.record)
     keys = _keys(write)
     _check(job, write, keys)

@@ -148,7 +148,7 @@ def test_nothing_is_done_for_no_arguments(people: Cursor) -> None:
 def test_queries_are_refused(people: Cursor) -> None:
     for sql in ("SELECT ?", "SELECT * FROM people WHERE __key = ?"):
         with pytest.raises(
-            runnel.ProgrammingError, match="executemany is not for statements that give rows"
+            runnel.ProgrammingError, match="executemany is not for statements that return rows"
         ):
             people.executemany(sql, [(1,)])
 
