@@ -5,7 +5,7 @@ They resolve names, convert arguments, determine types, and raise errors with po
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions.coercion import (
@@ -65,13 +65,13 @@ def call(
     name: str,
     arguments: Sequence[Expression],
     position: Position | None = None,
-    others: Sequence[str] = (),
+    others: Iterable[str] = (),
     *,
     written: str | None = None,
 ) -> Expression:
     """A function call by SQL name in any case, or an operator by its key ("add", "eq", …).
 
-    others: further names to suggest if there is no such function.
+    others: further names to suggest if there is no such function; read only then.
     written: the name as the user wrote it, for the error.
     """
     if name.upper() in _LAZY:

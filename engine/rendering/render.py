@@ -125,7 +125,9 @@ class Rendering:
         return f"{self.dialect.error}({self.text(ERROR_MARK + message)})"
 
     def check(self, is_wrong: str, message: str, value: str) -> str:
-        """`value`, or an error where `is_wrong`."""
+        """`value`, or an error where `is_wrong`. The message is the text of the DataError that
+        Runnel's operators raise, since a test compares errors.
+        """
         return f"CASE WHEN {is_wrong} THEN {self.error(message)} ELSE {value} END"
 
     def expression(self, expression: Expression, columns: Sequence[str]) -> str:

@@ -12,8 +12,13 @@ from runnel.foreign.fragment import Unrenderable
 
 @frozen
 class Invocation:
-    """An aggregate whose arguments are rendered. `run` puts DISTINCT, FILTER and OVER to a bare
-    call of an engine's aggregate, so that a rule may build its result of several."""
+    """An aggregate whose arguments are rendered.
+
+    `run` adds the DISTINCT, FILTER and OVER of the call to a bare call of an engine's aggregate, so
+    that a rule may combine several. DISTINCT applies to the arguments of `run`: a rule that passes
+    values computed from the argument raises Unrenderable if `call.distinct`, as different arguments
+    may have equal values.
+    """
 
     call: AggregateCall
     arguments: tuple[str, ...]

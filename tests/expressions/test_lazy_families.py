@@ -4,9 +4,11 @@ DuckDB and with Python."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+import textwrap
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -22,6 +24,7 @@ from hypothesis import strategies as st
 
 import runnel
 from runnel.errors import DataError, ProgrammingError
+from runnel.expressions.function import Function
 from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
 from runnel.expressions.json import text as json_text
 from runnel.expressions.json.path import compile_path
@@ -37,8 +40,39 @@ from tests.expressions.edge_values import Rows, assert_like_duckdb, call, litera
 SLT = Path(__file__).parent.parent / "slt"
 
 
+def word_of(function: Function) -> str:
+    """The entry of a function in the list."""
+    names = ",".join(function.sql_names)
+    return function.name if names == function.name.upper() else f"{function.name}={names}"
+
+
+def written_list(text: str) -> str:
+    """The source of the list with the functions that the modules define."""
+    for module in LATER:
+        functions = import_module(f"runnel.expressions.{module}").FUNCTIONS
+        words = " ".join(word_of(item) for item in functions)
+        lines = textwrap.wrap(words, 92, break_long_words=False, break_on_hyphens=False)
+        indented = "".join(f"        {line}\n" for line in lines)
+        entry = re.compile(rf'''    "{re.escape(module)}": (?:"""[^"]*"""|"[^"]*"),\n''')
+        (found,) = entry.findall(text)
+        new = f'    "{module}": """\n{indented}    """,\n'
+        text = text.replace(found, new)
+    return text
+
+
+def test_the_list_says_what_the_modules_define() -> None:
+    path = Path(__file__).parents[2] / "engine" / "expressions" / "lazy_families.py"
+    text = path.read_text("utf-8")
+    if os.environ.get("RUNNEL_REFRESH"):
+        path.write_text(text := written_list(text), "utf-8")
+    assert written_list(text) == text, (
+        "engine/expressions/lazy_families.py is generated: RUNNEL_REFRESH=1 "
+        ".venv/bin/python -m pytest -q tests/expressions/test_lazy_families.py -k the_list"
+    )
+
+
 @pytest.mark.parametrize("module", LATER)
-def test_the_list_says_what_the_modules_define(module: str) -> None:
+def test_functions_are_found_by_key_and_name(module: str) -> None:
     family = import_module(f"runnel.expressions.{module}")
     assert {item.name: item.sql_names for item in family.FUNCTIONS} == dict(LATER[module])
     for key, names in LATER[module].items():

@@ -124,62 +124,53 @@ def _folding(operation: str) -> Callable[[SqlType], tuple[Folded, ...]]:
     return lambda kind: (Folded(operation, to_arrow(kind)),)
 
 
-def _functions() -> list[AggregateFunction]:
-    functions = []
-    for name, compute in _PAIRS.items():
-        result = bigint if name == "regr_count" else double
-        functions.append(
-            AggregateFunction(
-                name,
-                numeric,
-                result,
-                lambda _: (Comoments(),),
-                _of_pairs(compute),
-                DOUBLE,
-                2,
-                bind=_bind_pair,
-                evaluated=both,
-            )
-        )
-    for name, moments in (
-        ("skewness", _skewness),
-        ("kurtosis", _kurtosis),
-        ("kurtosis_pop", _kurtosis_pop),
-    ):
-        finish = _of_pairs(moments)
-        functions.append(
-            AggregateFunction(
-                name,
-                numeric,
-                double,
-                lambda _: (HigherMoments(),),
-                finish,
-                DOUBLE,
-                bind=_bind_double,
-            )
-        )
-    product = AggregateFunction(
-        "product", numeric, double, _folding("product"), _folded, DOUBLE, bind=_bind_double
+def _pair(name: str, compute: Pairs) -> AggregateFunction:
+    return AggregateFunction(
+        name,
+        numeric,
+        bigint if name == "regr_count" else double,
+        lambda _: (Comoments(),),
+        _of_pairs(compute),
+        DOUBLE,
+        2,
+        bind=_bind_pair,
+        evaluated=both,
     )
-    functions.append(product)
-    functions += [
+
+
+def _of_powers(name: str, compute: Pairs) -> AggregateFunction:
+    return AggregateFunction(
+        name,
+        numeric,
+        double,
+        lambda _: (HigherMoments(),),
+        _of_pairs(compute),
+        DOUBLE,
+        bind=_bind_double,
+    )
+
+
+FUNCTIONS = [
+    *(_pair(name, compute) for name, compute in _PAIRS.items()),
+    _of_powers("skewness", _skewness),
+    _of_powers("kurtosis", _kurtosis),
+    _of_powers("kurtosis_pop", _kurtosis_pop),
+    AggregateFunction(
+        "product", numeric, double, _folding("product"), _folded, DOUBLE, bind=_bind_double
+    ),
+    *(
         AggregateFunction(
             f"bit_{fold}", integral, same, _folding(fold), _folded, ignores_distinct=fold != "xor"
         )
         for fold in ("and", "or", "xor")
-    ]
-    functions.append(
-        AggregateFunction(
-            "approx_distinct",
-            anything,
-            bigint,
-            lambda _: (Sketch(),),
-            _estimated,
-            ignores_distinct=True,
-            sql_names=("approx_count_distinct",),
-        )
-    )
-    return functions
-
-
-FUNCTIONS = _functions()
+    ),
+    AggregateFunction(
+        "approx_distinct",
+        anything,
+        bigint,
+        lambda _: (Sketch(),),
+        _estimated,
+        ignores_distinct=True,
+        sql_names=("approx_count_distinct",),
+    ),
+]

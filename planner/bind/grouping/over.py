@@ -16,6 +16,7 @@ from sqlglot import exp
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions import build
+from runnel.expressions.aggregates.registry import aggregate_names
 from runnel.expressions.aggregates.window_functions import (
     WINDOW_FUNCTIONS,
     is_window_function,
@@ -173,6 +174,7 @@ def window_value(
                 f"{called.written or 'this expression'} is neither a window function nor an "
                 "aggregate function, so OVER "
                 "can't follow",
+                hint=suggest(called.name, map(str.upper, [*aggregate_names(), *WINDOW_FUNCTIONS])),
                 position=at,
             )
         if called.ignore_nulls is not None:

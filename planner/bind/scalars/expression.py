@@ -7,7 +7,7 @@ expressions of `engine/relation/subqueries.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from runnel.catalog import check_schema
 from runnel.deadline import check_time
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.aggregates.window_functions import is_window_function
+from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS, is_window_function
 from runnel.expressions.coercion import convert
 from runnel.expressions.nodes import WINDOW_FINAL, AggregateCall, Expression, Literal, Parameter
 from runnel.planner.bind.grouping.aggregate import AggregateBinder, call_of, is_aggregate
@@ -421,11 +421,17 @@ class ExpressionBinder(AggregateBinder):
                 )
         bound = [self.bind(argument) for argument in arguments]
         if own is None:
-            known = [item.name for item in self._query.snapshot.functions.values()]
-            return build.call(name, bound, self._at(tree), known, written=tree.name)
+            return build.call(name, bound, self._at(tree), self._other_names(), written=tree.name)
         from runnel.expressions.python.calls import python_call
 
         return python_call(own, bound, self._at(tree))
+
+    def _other_names(self) -> Iterator[str]:
+        """The names of user functions, aggregates and window functions, for suggestions."""
+        from runnel.expressions.aggregates.registry import aggregate_names
+
+        yield from (item.name for item in self._query.snapshot.functions.values())
+        yield from map(str.upper, (*aggregate_names(), *WINDOW_FUNCTIONS))
 
     def _window(self, tree: Any) -> Expression:
         # Loaded on first use: most statements have no OVER.
