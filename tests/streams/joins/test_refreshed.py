@@ -28,6 +28,7 @@ class Bench:
         database = connection._database
         database.jobs.close()
         database.jobs = Jobs(2, self.clock, kernel=database.kernel, memory=database.memory)
+        connection._session.light_jobs = database.jobs
         self.stream = connection.register_stream("s", SCHEMA, time_column="n")
 
     @contextmanager
