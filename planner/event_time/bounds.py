@@ -1,7 +1,7 @@
 """The columns of a relation that a watermark bounds.
 
-The bounds come from `ImposeOrder` and from windows, and go through what keeps columns as they are,
-or computes them as `time_expressions` knows.
+`ImposeOrder` and windows make bounds. Bounds pass nodes that return columns unchanged, or compute
+them as `expressions` knows.
 """
 
 from __future__ import annotations

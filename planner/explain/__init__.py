@@ -1,8 +1,10 @@
 """EXPLAIN: plans as text, graph or JSON, and DDL as text.
 
-Imports `planner/physical`, `planner/plans.py`, `scope` of `planner/bind`, `engine/relation`,
-`engine/expressions`, `engine/processors/sources` and the contracts.
+Imports `planner/operators/passes.py`, `planner/physical`, `planner/plans.py`, `scope` of
+`planner/bind`, `engine/relation`, `engine/expressions`, `engine/processors/sources` and the
+contracts.
 
-Begin with `explain.explain`, then `nodes.describe`: the title and properties of each node.
-`streams` and `state` add event time and state; `redaction` removes secrets from OPTIONS.
+Begin with `explain.explain`, then `nodes.describe`: the title and properties of each node, from
+the homes in `planner/operators`. `state` adds the state of operators; `redaction` removes
+secrets from OPTIONS.
 """

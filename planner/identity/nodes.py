@@ -1,5 +1,5 @@
-"""Nodes as they stand in the identity of state, version 1: a title and properties, one function per
-kind of node.
+"""Nodes as they stand in the identity of state, version 1: a title and properties. The homes of the
+nodes register the rules (`planner/operators/passes.py::IDENTITY`).
 
 The texts are stored with snapshots and compared with the texts of a later plan. They began as
 copies of EXPLAIN's texts, and never change when EXPLAIN changes or a class is renamed;

@@ -3,6 +3,6 @@
 Imports `planner/physical`, `engine/processors` with its folders, the contracts,
 `engine/relation` and `engine/expressions`.
 
-Begin with `lower.lower`, one rule per physical node, and `dag_builder.Lowering`, the DAG under
-construction. `aggregates`, `streams` and `shared` have rules of one family.
+Begin with `lower.lower` and `dag_builder.Lowering`, the DAG under construction. The rules are in
+the homes of the nodes (`planner/operators`); `aggregates`, `streams` and `shared` have long ones.
 """

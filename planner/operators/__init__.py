@@ -1,12 +1,13 @@
-"""The homes of the operators: for each family of nodes one module that registers what every pass of
-the planner does with them.
+"""The homes of the operators: for each family of nodes one module that registers what every pass
+of the planner does with them.
 
-`passes` is the list of the passes, each with its contract and its default; a pass itself (such as
-`planner/rules/column_pruning.py`) has the recursion and the functions that homes share. A home
-imports passes and `engine/relation`; no pass imports a home. Homes are imported here, by name, when
-a pass first meets a node of their family.
+`passes` is the list of the passes, each with its contract and its default; a pass itself (such
+as `planner/rules/column_pruning.py`) has the recursion and the functions that homes share. A
+home imports passes and `engine/relation`; no pass imports a home. `appending` and `row_by_row`
+register the rules of many passes at once; `streams` has the homes of operators that only
+streams have. Homes are imported here, by name, when a pass first meets a node of their family.
 
-Begin with `passes`, then `unnest`: a home with three relational nodes and two physical nodes.
+Begin with `passes`, then `unnest`: a home with two relational nodes and two physical nodes.
 """
 
 from __future__ import annotations

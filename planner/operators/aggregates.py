@@ -44,6 +44,7 @@ from runnel.planner.operators.passes import (
     PREDICATES,
     PRUNING,
     READS_ALL,
+    RENDERED,
     REPLAY,
     STAGES,
     STATE_COLUMNS,
@@ -397,3 +398,4 @@ by_default(Aggregate, GRAFTING, FINAL_ROWS)
 by_default(HashAggregate, NARROWABLE, STREAM_SHARING, LATE_ROWS, STATE_FORMS, STATE_COLUMNS)
 # Fewer input rows would change its result.
 by_default(Aggregate, LIMITS)
+RENDERED.add_classes(Aggregate)

@@ -31,6 +31,7 @@ from runnel.planner.operators.passes import (
     ORIGINS,
     PREDICATES,
     PRUNING,
+    RENDERED,
     REPLAY,
     STATE_COLUMNS,
     STATE_NAMES,
@@ -429,3 +430,4 @@ by_default(Calc, NARROWABLE)
 by_default(PhysicalExpand, NARROWABLE, DYNAMIC_FILTERS, STATE_COLUMNS)
 # Fewer input rows would change its result.
 by_default(Filter, LIMITS)
+RENDERED.add_classes(Expand, Filter, Project)

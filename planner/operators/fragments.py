@@ -31,6 +31,7 @@ from runnel.planner.operators.passes import (
     PREDICATES,
     PRUNING,
     READS_ALL,
+    RENDERED,
     REPLAY,
     STAGES,
     STATE_COLUMNS,
@@ -188,3 +189,5 @@ by_default(InputRows, FRAGMENT_INPUTS)
 # It is made after this rule, for another engine.
 not_met((Fragment, InputRows), PRUNING, EXPLAIN)
 not_met(InputRows, CHOICES)
+RENDERED.add_classes(InputRows)
+by_default(Fragment, RENDERED)

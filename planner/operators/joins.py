@@ -26,6 +26,7 @@ from runnel.planner.operators.passes import (
     ORIGINS,
     PREDICATES,
     PRUNING,
+    RENDERED,
     REPLAY,
     STATE_NAMES,
     STREAM_CHECKS,
@@ -376,3 +377,5 @@ by_default(
 by_default(DependentJoin, CORRELATION)
 # An earlier rule replaces it.
 not_met(DependentJoin, PRUNING, CHOICES, EXPLAIN)
+RENDERED.add_classes(Join)
+by_default(DependentJoin, RENDERED)

@@ -40,6 +40,7 @@ from runnel.planner.operators.passes import (
     PREDICATES,
     PRUNING,
     READS_ALL,
+    RENDERED,
     REPLAY,
     STAGES,
     STATE_COLUMNS,
@@ -382,3 +383,4 @@ by_default((PhysicalLimit, PhysicalGroupLimit), DYNAMIC_FILTERS)
 by_default(GroupLimit, BOUNDS)
 # It is refused on a stream, or by VERIFY JOB.
 by_default((Limit, GroupLimit), FINAL_ROWS)
+RENDERED.add_classes(GroupLimit, Limit)

@@ -34,6 +34,7 @@ from runnel.planner.operators.passes import (
     PREDICATES,
     PRUNING,
     READS_ALL,
+    RENDERED,
     REPLAY,
     STAGES,
     STATE_COLUMNS,
@@ -349,3 +350,4 @@ by_default(EventTimeWindow, DYNAMIC_FILTERS)
 by_default(EventTimeWindow, TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
 by_default(EventTimeWindow, STAGES)
+RENDERED.add_classes(Window)

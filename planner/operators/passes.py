@@ -204,6 +204,9 @@ FRAGMENT_INPUTS = NodeSet(
 )
 """Nodes whose inputs are computed once and as a whole, so that a fragment may be one of them."""
 
+RENDERED = NodeSet("rendering for other engines", RELATION, default="no other engine runs the node")
+"""Nodes that DuckDB or Spark runs: those in a table of `engine/rendering/`."""
+
 BLOCKING: Pass[Callable[[Any], str | None]] = Pass(
     "nodes that hold their input in memory", RELATION, default="the node holds no input"
 )

@@ -39,6 +39,7 @@ from runnel.planner.operators.passes import (
     PREDICATES,
     PRUNING,
     READS_ALL,
+    RENDERED,
     REPLAY,
     STAGES,
     STATE_COLUMNS,
@@ -304,3 +305,5 @@ by_default(PhysicalCommonRows, TABLE_SHARING)
 not_met(CommonRows, EXPLAIN)
 # Sharing replaces it.
 not_met(PhysicalCommonRows, EXPLAIN)
+RENDERED.add_classes(Recursion, WorkingTable)
+by_default(CommonRows, RENDERED)

@@ -34,6 +34,7 @@ from runnel.planner.operators.passes import (
     PREDICATES,
     PRUNING,
     READS_ALL,
+    RENDERED,
     REPLAY,
     STAGES,
     STATE_COLUMNS,
@@ -364,3 +365,4 @@ by_default(SetOperation, LIMITS)
 by_default(SetOperation, BOUNDS)
 # It is refused on a stream, or by VERIFY JOB.
 by_default(SetOperation, FINAL_ROWS)
+RENDERED.add_classes(SetOperation, Union)

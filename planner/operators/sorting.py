@@ -35,6 +35,7 @@ from runnel.planner.operators.passes import (
     PREDICATES,
     PRUNING,
     READS_ALL,
+    RENDERED,
     REPLAY,
     STAGES,
     STATE_COLUMNS,
@@ -356,3 +357,4 @@ by_default((TopN, EventTimeSort), DYNAMIC_FILTERS)
 by_default(EventTimeSort, TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
 by_default(EventTimeSort, STAGES)
+RENDERED.add_classes(Sort)

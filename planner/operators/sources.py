@@ -34,6 +34,7 @@ from runnel.planner.operators.passes import (
     PREDICATES,
     PRUNING,
     READS_ALL,
+    RENDERED,
     REPLAY,
     STAGES,
     STATE_COLUMNS,
@@ -539,3 +540,4 @@ by_default(Write, STAGES)
 by_default(Write, DYNAMIC_FILTERS)
 # The rule compares its exact class.
 by_default(SourceScan, STREAM_SHARING)
+RENDERED.add_classes(Generate, Scan, Values)

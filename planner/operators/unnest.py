@@ -16,6 +16,7 @@ from runnel.planner.operators.passes import (
     EXPLAIN,
     IDENTITY,
     NARROWABLE,
+    RENDERED,
     STATE_COLUMNS,
     by_default,
 )
@@ -155,3 +156,5 @@ def _series(node: PhysicalSeries) -> ProcessorFactory:
 row_by_row(PhysicalUnnest, "unnest", _unnest)
 row_by_row(PhysicalSeries, "series", _series)
 by_default((PhysicalUnnest, PhysicalSeries), DYNAMIC_FILTERS, STATE_COLUMNS)
+RENDERED.add_classes(Unnest)
+by_default(Series, RENDERED)

@@ -1,9 +1,9 @@
 """From relations to physical operators: which are fused, which index is used, how joins and sorts
 run.
 
-One function per relational node. Filters and projections are fused into one calculation, which is
-fused into the scan below it if there is one, so that `SELECT a FROM t WHERE b > 1` is a single
-operator.
+The homes of the nodes register the rules (`planner/operators/passes.py::CHOICES`). Filters and
+projections are fused into one calculation, which is fused into the scan below it if there is one,
+so that `SELECT a FROM t WHERE b > 1` is a single operator.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from runnel.planner.operators.passes import (
     PREDICATES,
     PRUNING,
     READS_ALL,
+    RENDERED,
     REPLAY,
     STAGES,
     STATE_COLUMNS,
@@ -321,3 +322,4 @@ by_default(AsOfJoin, BLOCKING)
 by_default((IntervalJoin, WindowJoin), TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
 by_default((IntervalJoin, WindowJoin), STAGES)
+by_default(AsOfJoin, RENDERED)

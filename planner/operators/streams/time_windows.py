@@ -34,6 +34,7 @@ from runnel.planner.operators.passes import (
     PREDICATES,
     PRUNING,
     READS_ALL,
+    RENDERED,
     REPLAY,
     STAGES,
     STATE_COLUMNS,
@@ -502,3 +503,4 @@ by_default((ImposeOrder, AssignWindows), BLOCKING)
 by_default((PhysicalImposeOrder, LateFilter), TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
 by_default((PhysicalImposeOrder, LateFilter), STAGES)
+RENDERED.add_classes(AssignWindows, ImposeOrder)

@@ -1,0 +1,74 @@
+"""The number of product files that name a class of nodes stays small."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from runnel.planner.physical.nodes import Physical
+from runnel.relation.nodes import Relation
+from tests.planner.node_classes import PACKAGES, subclasses
+from tests.product_modules import modules
+
+ROOT = Path(__file__).parents[2]
+
+MOST_FILES = 6
+"""Number of product files that name a class: its definition, binding, home and what is special."""
+
+MORE_FILES = {
+    "AsOfJoin": 10,
+    "AssignWindows": 9,
+    "Calc": 12,
+    "DependentJoin": 8,
+    "Expand": 9,
+    "Generate": 8,
+    "GroupLimit": 7,
+    "HashJoin": 10,
+    "ImposeOrder": 12,
+    "PhysicalFragment": 7,
+    "Recursion": 8,
+    "Series": 7,
+    "SetOperation": 11,
+    "Shared": 8,
+    "SourceScan": 14,
+    "Unnest": 11,
+    "Write": 10,
+}
+"""Classes that several rewrites recognise or build. The numbers only shrink."""
+
+ALGEBRA = frozenset("Aggregate Filter Join Limit Project Scan Sort Union Values Window".split())
+"""Relational algebra, of which any rewrite is made."""
+
+
+@cache
+def words_of_files() -> dict[Path, frozenset[str]]:
+    return {
+        path: frozenset(re.findall(r"\w+", path.read_text("utf-8")))
+        for folder in ("engine", "planner", "connectors")
+        for path in (ROOT / folder).rglob("*.py")
+    }
+
+
+def node_classes() -> list[type]:
+    modules(*PACKAGES)
+    found = subclasses(Relation) | subclasses(Physical)
+    return sorted(
+        (node for node in found if node.__name__ not in ALGEBRA), key=lambda node: node.__name__
+    )
+
+
+@pytest.mark.parametrize("node", node_classes(), ids=lambda node: str(node.__name__))
+def test_few_files_name_a_class(node: type) -> None:
+    name = node.__name__
+    files = [
+        str(path.relative_to(ROOT)) for path, words in words_of_files().items() if name in words
+    ]
+    most = MORE_FILES.get(name, MOST_FILES)
+    assert len(files) <= most, f"{name} belongs in its home: {sorted(files)}"
+
+
+def test_listed_classes_exist() -> None:
+    assert MORE_FILES.keys() <= {node.__name__ for node in node_classes()}
