@@ -12,8 +12,7 @@ from runnel.sqltypes import MAX_PRECISION, Kind, SqlType, decimal
 
 
 def family(call: Call) -> str:
-    """What the operands are: integers, decimals, floats, or what the first two temporal ones
-    are."""
+    """The family of the operands: integer, decimal, float, or the kinds of temporal operands."""
     left, right = call.arguments[0].type, call.arguments[-1].type
     if left.is_numeric and right.is_numeric:
         return (

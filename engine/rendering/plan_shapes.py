@@ -1,5 +1,5 @@
-"""What rendering must know of the shape of a plan: what occurs twice, what may come before a
-condition, what is unique."""
+"""Properties of a plan that rendering needs: nodes that occur twice, nodes that an engine may
+evaluate before a condition, unique joins."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from runnel.relation.over import Window
 from runnel.relation.subqueries import Recursion
 
 COSTLY = (nodes.Aggregate, nodes.Join, nodes.SetOperation, Window)
-"""What is worth keeping where it is needed twice."""
+"""Nodes that are computed once if they are used twice."""
 
 
 def repeated(relation: Relation) -> list[Relation]:
-    """The costly parts of a plan that occur in it more than once, but for those that are only parts
-    of others that do."""
+    """The costly nodes that occur more than once in a plan, without nodes that occur only below
+    another one of these."""
     if sum(type(node) in COSTLY for node in nodes.walk(relation)) < 2:
         return []
     seen: set[Relation] = set()
@@ -41,8 +41,8 @@ def repeated(relation: Relation) -> list[Relation]:
 
 
 def is_chain(relation: Relation) -> bool:
-    """Whether the relation gives some rows of a table one by one, so that nothing in it comes
-    before a condition."""
+    """Whether the relation only filters and projects the rows of one table, so that no node can
+    come before a condition."""
     while isinstance(relation, (nodes.Filter, nodes.Project)):
         relation = relation.input
     return (
@@ -67,15 +67,15 @@ def is_unique(node: nodes.Join) -> bool:
     """Whether no left row can have two matches: the right side is grouped by nothing but the join's
     keys."""
     right = node.right
-    wanted = [_column_index(item) for item in node.right_keys]
+    keys = [_column_index(item) for item in node.right_keys]
     while isinstance(right, (nodes.Project, nodes.Filter)):
         if isinstance(right, nodes.Project):
-            wanted = [None if i is None else _column_index(right.expressions[i]) for i in wanted]
+            keys = [None if i is None else _column_index(right.expressions[i]) for i in keys]
         right = right.input
     if isinstance(right, nodes.Limit):
         return isinstance(right.count, Literal) and right.count.value in (0, 1)
     if isinstance(right, nodes.Aggregate):
-        return {i for i in wanted if i is not None} >= set(range(len(right.keys)))
+        return {i for i in keys if i is not None} >= set(range(len(right.keys)))
     return isinstance(right, nodes.Values) and len(right.rows) <= 1
 
 

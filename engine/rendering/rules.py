@@ -25,7 +25,7 @@ class Invocation:
     run: Callable[..., str]
     """`run(name, *arguments, distinct=…)`: "name(DISTINCT arguments) FILTER (…) OVER (…)"."""
     order: str
-    """ORDER BY of the call, to stand behind the arguments; empty without one."""
+    """ORDER BY of the call, which follows the arguments; empty without one."""
     is_window: bool = False
 
 
@@ -39,7 +39,7 @@ class Unknown(Expression):
 
 @frozen(kw_only=True)
 class FailingExpression(Expression):
-    """A constant that can't be worked out; a row that takes it fails with `message`."""
+    """A constant whose evaluation fails; a row that evaluates it fails with `message`."""
 
     message: str
 
@@ -62,7 +62,7 @@ def option(call: Call, index: int) -> Any:
 
 
 def refused(call: Call | Cast, what: str | None = None) -> Unrenderable:
-    """What a rule raises: names the call with the types of its arguments."""
+    """The exception of a rule, which names the call with the types of its arguments."""
     if what is None and isinstance(call, Cast):
         what = f"a cast of {call.operand.type} to {call.type}"
     elif what is None and isinstance(call, Call):

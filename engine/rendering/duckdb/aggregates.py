@@ -1,6 +1,8 @@
-"""Aggregates in DuckDB, of our types and with our errors; also over windows. DuckDB's SUM of
-integers is 128 bits wide, its AVG of DECIMALs a DOUBLE; sums of floats become infinite without an
-error."""
+"""Aggregates in DuckDB with Runnel's types and errors, also over windows.
+
+DuckDB's SUM of integers has 128 bits, its AVG of DECIMALs is a DOUBLE, and its sums of floats
+become infinite without an error.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ def _average(rendering: Rendering, item: Invocation) -> str:
 
 
 def _array_agg(rendering: Rendering, item: Invocation) -> str:
-    """Only in an order that the call gives: else each engine has its own."""
+    """Only with ORDER BY: else each engine has another order."""
     if not item.order or item.call.distinct:
         raise Unrenderable(
             f"{item.call.function.upper()} without ORDER BY, or with DISTINCT", item.call.position
@@ -123,10 +125,10 @@ AGGREGATES: dict[str, AggregateRule] = {
 
 
 def _nth_value(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """DuckDB's is NULL for a place before the first."""
-    value, place = arguments
+    """DuckDB returns NULL for a position before the first."""
+    value, position = arguments
     checked = rendering.check(
-        f"{place} <= 0", "the argument of NTH_VALUE must be greater than zero", place
+        f"{position} <= 0", "the argument of NTH_VALUE must be greater than zero", position
     )
     return f"nth_value({value}, {checked})"
 

@@ -1,7 +1,7 @@
-"""DuckDB's arithmetic with our result types, rounding and errors.
+"""DuckDB's arithmetic with Runnel's result types, rounding and errors.
 
-Its integers and DECIMALs fail on overflow, its floats don't; it has no division of DECIMALs, which
-is made of whole numbers here. Division of anything by zero fails as the kernel sets it up
+DuckDB's integers and DECIMALs fail on overflow, its floats do not. It has no division of DECIMALs,
+so whole numbers are divided. Division by zero fails because of the settings of the kernel
 (`ieee_floating_point_ops`, `integer_division`).
 """
 
@@ -25,7 +25,7 @@ from runnel.rendering.rules import refused
 from runnel.sqltypes import DATE, MAX_PRECISION, TIMESTAMP, Kind, SqlType, decimal
 
 _NARROW = 18
-"""DECIMALs of so many digits are 64 bits wide in DuckDB."""
+"""DuckDB stores DECIMALs of at most this number of digits in 64 bits."""
 
 
 def finite(rendering: Rendering, call: Call, operands: Sequence[str], result: str) -> str:
@@ -61,8 +61,8 @@ def _decimal_sum(symbol: str) -> FunctionRule:
 
 
 def _decimal_product(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """DuckDB keeps the whole scale, and fails above 38 digits: that is ours where ours isn't cut
-    either."""
+    """DuckDB's product has the whole scale, and fails above 38 digits: Runnel's product is equal if
+    its scale is not reduced."""
     left, right = (item.type for item in call.arguments)
     if left.scale + right.scale != call.type.scale:
         raise refused(call)
@@ -115,9 +115,9 @@ def scaled(text: str, sql_type: SqlType) -> str:
 
 
 def quotient(dividend: str, divisor: str, shift: int) -> str:
-    """dividend · 10^shift / divisor of whole numbers, half up. By hand, as on paper, since 128 bits
-    don't hold the product:
-    |divisor| · 10^shift must stay below 10^37."""
+    """dividend · 10^shift / divisor of whole numbers, half up. The quotient and the remainder are
+    scaled separately, since 128 bits cannot hold the product. |divisor| · 10^shift must be below
+    10^37."""
     half = f"sign({_A} % {_B}) * abs({_B})"
     rest = f"(({_A} % {_B}) * {2 * 10**shift} + {half}) // (2 * {_B})"
     return let(dividend, divisor, f"({_A} // {_B}) * {10**shift} + {rest}")
@@ -127,7 +127,7 @@ _A, _B = "v.a", "v.b"
 
 
 def let(first: str, second: str, body: str) -> str:
-    """`body`, in which v.a and v.b stand for two values that are worked out once."""
+    """`body`, in which v.a and v.b are two values that are computed once."""
     return f"list_transform([struct_pack(a := {first}, b := {second})], lambda v: {body})[1]"
 
 
@@ -150,14 +150,13 @@ _NO_STEP = (
 
 
 def _flag(condition: str) -> str:
-    """1 or 0; of the type of what it is added to, since DuckDB adds UHUGEINT to a signed number as
-    DOUBLE."""
+    """1 or 0 as UHUGEINT, since DuckDB adds UHUGEINT and a signed number as DOUBLE."""
     return f"(CASE WHEN {condition} THEN CAST(1 AS UHUGEINT) ELSE CAST(0 AS UHUGEINT) END)"
 
 
 def _next_digit() -> str:
-    """One digit more: the rest times ten is worked out by doubling, so that nothing passes 128 bits
-    without a sign."""
+    """The next digit: ten times the remainder is computed by doubling, so that no value exceeds
+    unsigned 128 bits."""
     text = "struct_pack(q := s.q * 10 + d.q, r := d.r, b := s.b)"
 
     def doubled(of: str) -> str:
@@ -194,7 +193,7 @@ _FIRST, _LAST = f"make_timestamp({FIRST_US})", f"make_timestamp({LAST_US})"
 
 
 def in_range(rendering: Rendering, value: str, sql_type: SqlType) -> str:
-    """A moment, or an error where its year isn't within 1 to 9999."""
+    """A timestamp, or an error if its year is not within 1 to 9999."""
     first, last = _FIRST, _LAST
     if sql_type.kind is Kind.TIMESTAMP_TZ:
         first, last = f"make_timestamptz({FIRST_US})", f"make_timestamptz({LAST_US})"
@@ -214,13 +213,13 @@ def _shifted(symbol: str) -> FunctionRule:
 
 def _months(symbol: str) -> FunctionRule:
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        moment, months = arguments
+        time, months = arguments
         if call.type.kind is Kind.TIMESTAMP_TZ:
             local = in_range(
-                rendering, f"(timezone('UTC', {moment}) {symbol} to_months({months}))", TIMESTAMP
+                rendering, f"(timezone('UTC', {time}) {symbol} to_months({months}))", TIMESTAMP
             )
             return f"timezone('UTC', {local})"
-        return in_range(rendering, f"({moment} {symbol} to_months({months}))", call.type)
+        return in_range(rendering, f"({time} {symbol} to_months({months}))", call.type)
 
     return rule
 

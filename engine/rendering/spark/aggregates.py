@@ -1,6 +1,9 @@
-"""Aggregates in Spark, of our types and with our errors. A SUM of BIGINTs is made of two halves,
-since Spark fails where a sum of a part of the rows is out of range; a sum of DECIMALs with more
-than 28 digits may still fail so."""
+"""Aggregates in Spark with Runnel's types and errors.
+
+A SUM of BIGINTs adds the high and the low halves separately, since Spark fails if the sum of some
+of the rows is out of range. A sum of DECIMALs with more than 28 digits may still fail for that
+reason.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from runnel.rendering.spark.arithmetic import decimal_quotient, infinite
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType, decimal
 
 
-def _total(item: Invocation, given: SqlType) -> str:
-    """The exact sum of integers as a DECIMAL(38, 0), or a BIGINT where no row count in reach passes
-    it."""
+def _total(item: Invocation, source: SqlType) -> str:
+    """The exact sum of integers: a DECIMAL(38, 0), or a BIGINT if no realistic number of rows
+    exceeds it."""
     (argument,) = item.arguments
-    if given.kind is not Kind.BIGINT:
+    if source.kind is not Kind.BIGINT:
         return item.run("sum", f"CAST({argument} AS BIGINT)")
     if item.call.distinct:
         return item.run("sum", f"CAST({argument} AS DECIMAL(19, 0))")
@@ -26,11 +29,11 @@ def _total(item: Invocation, given: SqlType) -> str:
 
 
 def _sum(rendering: Rendering, item: Invocation) -> str:
-    given = item.call.arguments[0].type
-    if given.is_approximate:
+    source = item.call.arguments[0].type
+    if source.is_approximate:
         return _float_sum(rendering, item)
-    if given.is_integer:
-        return f"CAST({_total(item, given)} AS BIGINT)"
+    if source.is_integer:
+        return f"CAST({_total(item, source)} AS BIGINT)"
     return f"CAST({item.run('sum', *item.arguments)} AS {rendering.type(item.call.type)})"
 
 
@@ -44,24 +47,24 @@ def _float_sum(rendering: Rendering, item: Invocation) -> str:
 
 
 def _average(rendering: Rendering, item: Invocation) -> str:
-    given, result = item.call.arguments[0].type, item.call.type
+    source, result = item.call.arguments[0].type, item.call.type
     count = item.run("count", *item.arguments)
-    if given.is_approximate:
+    if source.is_approximate:
         return f"({_float_sum(rendering, item)} / nullif({count}, 0))"
-    if given.is_integer:
-        return f"(CAST({_total(item, given)} AS DOUBLE) / nullif({count}, 0))"
-    digits = min(given.precision + 10, MAX_PRECISION)
+    if source.is_integer:
+        return f"(CAST({_total(item, source)} AS DOUBLE) / nullif({count}, 0))"
+    digits = min(source.precision + 10, MAX_PRECISION)
     divisor = f"CAST(nullif({count}, 0) AS DECIMAL(19, 0))"
-    total_type = decimal(digits, given.scale)
+    total_type = decimal(digits, source.scale)
     text = decimal_quotient(
         item.run("sum", *item.arguments), total_type, divisor, decimal(19, 0), result
     )
     if text is None:
-        total_type = decimal(min(MAX_PRECISION - result.scale + given.scale, digits), given.scale)
+        total_type = decimal(min(MAX_PRECISION - result.scale + source.scale, digits), source.scale)
         total = f"CAST({item.run('sum', *item.arguments)} AS {rendering.type(total_type)})"
         text = decimal_quotient(total, total_type, divisor, decimal(19, 0), result)
     if text is None:
-        raise Unrenderable(f"AVG({given})", item.call.position)
+        raise Unrenderable(f"AVG({source})", item.call.position)
     return text
 
 

@@ -1,8 +1,8 @@
-"""Spark's arithmetic, in ANSI mode, with our result types, rounding and errors.
+"""Spark's arithmetic, in ANSI mode, with Runnel's result types, rounding and errors.
 
-Its integers fail on overflow, its floats don't. Its DECIMAL operators have result types of their
-own, whose scale they cut where 38 digits don't hold it: operands are declared so that what comes
-out has our scale, and is rounded once.
+Spark's integers fail on overflow, its floats do not. Its DECIMAL operators have other result types,
+whose scale Spark reduces if the result needs more than 38 digits: operands are cast so that the
+result has Runnel's scale, and is rounded once.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def _decimal_sum(symbol: str) -> FunctionRule:
 
 
 def _adjusted_scale(precision: int, scale: int) -> int:
-    """The scale that Spark leaves a result of so many digits."""
+    """The scale of a result in Spark, which reduces it if `precision` exceeds 38 digits."""
     if precision <= MAX_PRECISION:
         return scale
     return max(MAX_PRECISION - (precision - scale), min(scale, 6))
 
 
 def _decimal_product(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """Where Spark or we would cut the scale it is refused: Spark rounds to 39 digits first."""
+    """Refused if Spark or Runnel would reduce the scale: Spark rounds to 39 digits first."""
     left, right = (item.type for item in call.arguments)
     scale = left.scale + right.scale
     if (
@@ -89,9 +89,9 @@ def _decimal_quotient(rendering: Rendering, call: Call, arguments: Sequence[str]
 def decimal_quotient(
     dividend: str, left: SqlType, divisor: str, right: SqlType, result: SqlType
 ) -> str | None:
-    """left / right as `result`; None where Spark can't be brought to its scale. Where it has
-    another of its own, the dividend is declared to have so many whole digits that 38 − those are
-    just our scale."""
+    """left / right as `result`; None if Spark cannot return its scale. If Spark's own scale is
+    another one, the dividend is cast to a type with more whole digits, so that Spark reduces the
+    scale to Runnel's."""
     whole, natural = (
         left.precision - left.scale + right.scale,
         max(6, left.scale + right.precision + 1),
@@ -138,6 +138,13 @@ def micros_of(local: str) -> str:
     return f"CAST((CAST({span} AS DECIMAL(20, 6)) * CAST(1000000 AS DECIMAL(7, 0))) AS BIGINT)"
 
 
+def time_of(rendering: Rendering, call: Call, micros: str, *, instant: bool) -> str:
+    """The time of a number of µs since 1970, or an error if its year is not within 1 to 9999."""
+    low, high = "CAST('-62135596800000000' AS BIGINT)", "CAST('253402300799999999' AS BIGINT)"
+    made = f"timestamp_micros({micros})" if instant else as_local(micros)
+    return rendering.check(f"({micros} < {low}) OR ({micros} > {high})", overflow_text(call), made)
+
+
 _FIRST, _LAST = (
     "CAST('0001-01-01 00:00:00' AS TIMESTAMP_NTZ)",
     "CAST('9999-12-31 23:59:59.999999' AS TIMESTAMP_NTZ)",
@@ -182,16 +189,12 @@ def _shifted(symbol: str) -> FunctionRule:
         )
         start = f"unix_micros({arguments[0]})" if instant else micros_of(arguments[0])
         micros = f"({start} {symbol} {arguments[1]})"
-        low, high = "CAST('-62135596800000000' AS BIGINT)", "CAST('253402300799999999' AS BIGINT)"
-        made = f"timestamp_micros({micros})" if instant else as_local(micros)
-        return rendering.check(
-            f"({micros} < {low}) OR ({micros} > {high})", overflow_text(call), made
-        )
+        return time_of(rendering, call, micros, instant=instant)
 
     return rule
 
 
-def _micros_between(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+def micros_between(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     if rendering.type(call.arguments[0].type) == "TIMESTAMP_LTZ":
         return f"(unix_micros({arguments[0]}) - unix_micros({arguments[1]}))"
     return f"({micros_of(arguments[0])} - {micros_of(arguments[1])})"
@@ -208,12 +211,12 @@ def _sum(symbol: str) -> FunctionRule:
     }
     if symbol == "-":
         rules["date date"] = typed("datediff({0}, {1})")
-        rules["timestamp timestamp"] = rules["instant instant"] = _micros_between
+        rules["timestamp timestamp"] = rules["instant instant"] = micros_between
     return additive(symbol, rules)
 
 
 _MOST_EXACT = 34
-"""Spark's sign and absolute value round to so many digits."""
+"""Spark's sign and absolute value round to this number of digits."""
 
 
 def refuse_long(call: Call) -> None:

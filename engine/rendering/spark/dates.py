@@ -1,19 +1,24 @@
-"""Spark's dates and times as ours: parts, differences and bins, dates made of numbers.
+"""Spark's dates and times with Runnel's semantics: fields, differences, bins, dates from numbers.
 
-Local time is worked on as TIMESTAMP_NTZ and as its µs since 1970, so that the zone of Spark's
-session takes no part.
+Local time is computed as TIMESTAMP_NTZ and as µs since 1970, which do not depend on the zone of
+Spark's session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runnel.expressions.kernels.failure import overflow_text
 from runnel.expressions.nodes import Call, Literal
 from runnel.expressions.to_char.patterns import DAYS, MONTHS
 from runnel.rendering.render import FunctionRule, Rendering, template
 from runnel.rendering.rules import UNKNOWN, option, refused
-from runnel.rendering.spark.arithmetic import as_local, local_time, micros_of
+from runnel.rendering.spark.arithmetic import (
+    as_local,
+    local_time,
+    micros_between,
+    micros_of,
+    time_of,
+)
 from runnel.rendering.text import null
 from runnel.sqltypes import DOUBLE, VARCHAR, Kind
 
@@ -111,7 +116,7 @@ _SIZES = {
 
 
 def _truncated(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """By dates and by µs: Spark's own function goes by the zone of its session."""
+    """By dates and by µs: the result of Spark's own function depends on the zone of its session."""
     unit = call.arguments[0]
     assert isinstance(unit, Literal)
     if call.type.kind is not Kind.TIMESTAMP:
@@ -142,8 +147,8 @@ _PER_MONTH = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 12
 
 
 def _difference(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """Boundaries between two moments of local time: the numbers of their units, counted from any
-    one, subtracted."""
+    """The number of boundaries of a unit between two local times: the difference of the numbers of
+    their units since a fixed one."""
     unit = call.arguments[0]
     assert isinstance(unit, Literal)
     first, last = (
@@ -175,15 +180,13 @@ _ORIGIN = "CAST('946684800000000' AS BIGINT)"
 
 def _bin(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     stride, is_instant = arguments[0], call.type.kind is Kind.TIMESTAMP_TZ
-    moment, *rest = (
+    time, *rest = (
         f"unix_micros({text})" if is_instant else micros_of(text) for text in arguments[1:]
     )
     origin = rest[0] if rest else _ORIGIN
-    start = f"({moment} - pmod(({moment} - {origin}), {stride}))"
+    start = f"({time} - pmod(({time} - {origin}), {stride}))"
     missing = " OR ".join(f"({text} IS NULL)" for text in arguments)
-    low, high = "CAST('-62135596800000000' AS BIGINT)", "CAST('253402300799999999' AS BIGINT)"
-    made = f"timestamp_micros({start})" if is_instant else as_local(start)
-    checked = rendering.check(f"({start} < {low}) OR ({start} > {high})", overflow_text(call), made)
+    checked = time_of(rendering, call, start, instant=is_instant)
     positive = rendering.check(f"{stride} <= 0", "the stride of DATE_BIN must be positive", checked)
     return f"CASE WHEN {missing} THEN NULL ELSE {positive} END"
 
@@ -191,9 +194,7 @@ def _bin(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
 def _age(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     if len(arguments) != 2:
         raise refused(call, "AGE from today")
-    if call.arguments[0].type.kind is Kind.TIMESTAMP_TZ:
-        return f"(unix_micros({arguments[0]}) - unix_micros({arguments[1]}))"
-    return f"({micros_of(arguments[0])} - {micros_of(arguments[1])})"
+    return micros_between(rendering, call, arguments)
 
 
 def _overlaps(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
@@ -222,7 +223,7 @@ def _made_date(rendering: Rendering, call: Call, arguments: Sequence[str]) -> st
 
 
 def _named(names: Sequence[str], number: str) -> FunctionRule:
-    """A day or a month by its English name; `number` is its place from 1."""
+    """The English name of a day or a month; `number` is its index from 1."""
     listed = ", ".join(f"'{name}'" for name in names)
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:

@@ -1,5 +1,5 @@
-"""Calls of the user's Python functions in Spark's SQL, where they are Arrow functions of the
-session, by a name of ours."""
+"""Calls of the user's Python functions in Spark's SQL: Arrow functions of the Spark session, by a
+name that Runnel makes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ all."""
 
 
 def python_name(function: PythonFunction) -> str:
-    """What the session calls a function; another version of it is another function."""
+    """The name of a function in the Spark session; each version is another function."""
     return f"runnel_function_{function.version}"
 
 

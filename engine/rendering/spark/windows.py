@@ -1,5 +1,7 @@
-"""OVER in Spark: numbers of rows, values of other rows, and aggregates that are exact. What depends
-on how floats compare, or on rules of frames that Spark hasn't, is refused."""
+"""OVER in Spark: row numbers, values of other rows, and exact aggregates.
+
+Calls that depend on the comparison of floats, or on frames that Spark lacks, are refused.
+"""
 
 from __future__ import annotations
 
