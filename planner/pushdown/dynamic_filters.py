@@ -1,10 +1,9 @@
-"""Dynamic filters: what another engine gives to a join is narrowed to the keys that the join's
-other side turns out to have.
+"""Dynamic filters: a fragment of a join returns only rows with keys of the small side.
 
-The small side runs once and is read twice: by the join, and by the fragment, which waits for its
-keys and then asks the engine for no other rows. A row of the fragment that has no partner must not
-matter: the side that an outer join preserves isn't narrowed, nor are the values of a NOT IN, of
-which a NULL would count.
+The small side runs once and is read twice: by the join, and by the fragment, which waits for the
+keys and then requests only rows with these keys. This is done only if a row of the fragment without
+a partner has no effect: not for the side that an outer join preserves, nor for the values of a NOT
+IN, where a NULL counts.
 """
 
 from __future__ import annotations
@@ -90,8 +89,8 @@ class _Filters:
         return join
 
     def _can_feed(self, node: Physical, keys: Keys) -> bool:
-        """Whether a side is small, as far as that is known, and can be read by two. What is shared
-        already isn't shared again: whoever waits for this could keep back whom this waits for."""
+        """Whether a side is known to be small, and can have two readers. A subplan that contains a
+        shared one is not shared again, because its readers could block each other."""
         if (node.rows or 0) > MOST_FED or any(map(is_volatile, keys)):
             return False
         below = list(_all(node))

@@ -1,9 +1,9 @@
-"""Fragments: the largest sub-plans that another engine takes are replaced by the rows it will give.
+"""Fragments: replaces the largest subplans that another engine can run by scans of their results.
 
-A sub-plan is offered, from the root down, to the engines that have its tables, then to DuckDB. An
-engine that can read all its tables and prefers to run it renders it, or says what it can't render:
-then the smaller sub-plans below are offered, and our operators do the rest. Small queries over our
-own tables are not offered at all.
+Subplans are offered from the root down, first to the engines that have their tables, then to
+DuckDB. An engine that can read all tables of a subplan and prefers to run it either renders it or
+names the construct that it cannot render; then the smaller subplans below are offered, and Runnel's
+operators do the rest. Small queries over Runnel's own tables are not offered.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def with_fragments(
         return relation, ""
     places = {id(node.table.engine) for node in walk(relation) if isinstance(node, Scan)}
     # Groups are reduced by the rows of another table, which must be where the groups are.
-    placing = _Placing(snapshot, engines)
-    return placing.place(
+    placement = FragmentPlacement(snapshot, engines)
+    return placement.with_fragments(
         reduce_groups(relation) if len(places) == 1 else relation
-    ), placing.left_out
+    ), placement.left_out
 
 
 def _engines(relation: Relation, pushdown: Pushdown) -> Iterator[FragmentEngine]:
@@ -59,17 +59,20 @@ def _engines(relation: Relation, pushdown: Pushdown) -> Iterator[FragmentEngine]
 
 
 FEWEST = 10
-"""Below this part (one in so many) of the rows from which on DuckDB is worth it, it isn't even
-asked."""
+"""DuckDB is not considered for fewer than 1/FEWEST of the rows from which on it is worthwhile."""
 
 
 def _is_large(scan: Scan, rows: int) -> bool:
     return hasattr(scan.table, "duckdb_relation") or (scan.table.row_count() or 0) >= rows // FEWEST
 
 
-class _Placing:
-    """Replaces sub-plans by fragments. `stopped` is what kept the plan above the current node out
-    of one; `left_out` says what an engine has no room for."""
+class FragmentPlacement:
+    """Replaces subplans by fragments.
+
+    _stopped: the reason why the plan above the current node is not in a fragment; "" if there is
+        none.
+    left_out: the reason why an engine has too little memory for a subplan.
+    """
 
     def __init__(self, snapshot: Snapshot, engines: list[FragmentEngine]) -> None:
         self._snapshot = snapshot
@@ -77,7 +80,8 @@ class _Placing:
         self._stopped = ""
         self.left_out = ""
 
-    def place(self, node: Relation) -> Relation:
+    def with_fragments(self, node: Relation) -> Relation:
+        """The plan with fragments in it; the same plan if there are none."""
         check_time()
         if isinstance(node, Fragment):
             return node
@@ -93,7 +97,7 @@ class _Placing:
                 self._stopped = outside
                 return changed
         if node in FRAGMENT_INPUTS:
-            inputs = tuple(self.place(item) for item in node.inputs)
+            inputs = tuple(self.with_fragments(item) for item in node.inputs)
             if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
                 node = node.with_inputs(inputs)
         self._stopped = outside
@@ -110,7 +114,7 @@ class _Placing:
             found = partial_groups(node, engines)
             if found is not None:
                 above, final = found
-                return above.with_inputs((final.with_inputs((self.place(final.input),)),))
+                return above.with_inputs((final.with_inputs((self.with_fragments(final.input),)),))
         for engine in engines:
             plan = split_plan(engine, node)
             if plan is not None:
@@ -118,7 +122,7 @@ class _Placing:
             top = with_top_below(engine, node)
             if top is not None:
                 return top.with_inputs(
-                    (top.input.with_inputs(tuple(map(self.place, top.input.inputs))),)
+                    (top.input.with_inputs(tuple(map(self.with_fragments, top.input.inputs))),)
                 )
         return None
 
@@ -126,7 +130,7 @@ class _Placing:
         """The plan with fragments in what is below its topmost filters and projections."""
         fragment = self._fragment(node)
         if fragment is not None or not isinstance(node, Filter | Project):
-            return self.place(node) if fragment is None else fragment
+            return self.with_fragments(node) if fragment is None else fragment
         return node.with_inputs((self._below_top(node.input),))
 
     def _fragment(self, node: Relation) -> Fragment | None:
@@ -154,7 +158,7 @@ class _Placing:
         strangers = [scan for scan in scans if not engine.can_read(scan.table)]
         if not strangers or not any(scan.table.engine is engine for scan in scans):
             return not strangers
-        # Few plans have tables in two places.
+        # Loaded on first use: few plans have tables of two engines.
         from runnel.planner.pushdown.placement import staying
 
         reason = staying(engine, node, strangers)
@@ -163,7 +167,7 @@ class _Placing:
         return reason is None
 
     def _is_too_large(self, engine: FragmentEngine, node: Relation) -> bool:
-        """Whether the engine has less memory than the sub-plan needs; our operators do with any."""
+        """Whether the subplan needs more memory than the engine has. Runnel's operators spill."""
         room = engine.memory
         reason = None if room is None else too_large(node, room)
         if reason is None:

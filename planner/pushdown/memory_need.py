@@ -1,8 +1,7 @@
-"""How many bytes of its input a plan must hold at a time, roughly: whether an engine has room for
-it.
+"""Estimates the bytes that a plan buffers at a time: whether an engine has enough memory for it.
 
-Filters are taken to keep every row, and groups to be as many as rows: a plan that is thought too
-large still runs, on operators that write to files what they have no room for.
+The estimate assumes that filters drop no row and that there are as many groups as rows. A plan that
+is wrongly found too large still runs, on operators that can spill.
 """
 
 from __future__ import annotations
@@ -36,54 +35,54 @@ _WIDTHS = {
 _OTHER_WIDTH = 8
 
 HASHED = 24
-"""Bytes that a hash table takes for a row beside its values, about."""
+"""Approximate bytes that a hash table needs per row in addition to the row's values."""
 
 SPILLING_ROOM = 256_000_000
-"""From so many bytes of memory on DuckDB joins by way of files, too; with 50 MB it ran out of
-memory, as measured."""
+"""Bytes of memory from which on DuckDB spills joins too; with 50 MB it ran out of memory, as
+measured."""
 
 SPILLED = 8
-"""The hash tables of its joins may then take so many times its memory."""
+"""The hash tables of joins that spill may be this many times as large as the memory."""
 
 SMALL_SORT = 10_000
-"""The first rows of a sort, up to so many, are kept alone."""
+"""A sort whose LIMIT is at most this number of rows buffers only these rows."""
 
 
 def too_large(relation: Relation, room: int) -> str | None:
-    """Says what in the plan needs more than `room` bytes at a time; None where nothing does, as far
-    as is known."""
-    # Where it runs out of memory all the same, our operators begin anew, as long as no row was
-    # given.
-    spills = room >= SPILLING_ROOM and _gives_at_end(relation)
-    kept = {
-        id(node.input) for node in walk(relation) if isinstance(node, Limit) and _keeps_few(node)
+    """The reason why the plan needs more than `room` bytes at a time; None if no operator is known
+    to."""
+    # If the engine runs out of memory nevertheless, Runnel's operators run the query instead, as
+    # long as no row was returned.
+    spills = room >= SPILLING_ROOM and _emits_at_end(relation)
+    few_rows = {
+        id(node.input) for node in walk(relation) if isinstance(node, Limit) and _has_few_rows(node)
     }
     hashed = 0
     for node in walk(relation):
-        action = None if id(node) in kept else _action(node)
+        action = None if id(node) in few_rows else _action(node)
         if action is None:
             continue
-        held = sum(map(_bytes, node.inputs))
+        needed = sum(map(_bytes, node.inputs))
         if isinstance(node, Join) and node.kind is JoinKind.INNER and node.left_keys:
-            # Those of all joins are in memory at the same time.
+            # The hash tables of all joins are in memory at the same time.
             hashed += min(_bytes(side, HASHED) for side in node.inputs)
-            held = hashed // SPILLED if spills else hashed
-        if held > room:
+            needed = hashed // SPILLED if spills else hashed
+        if needed > room:
             return (
-                f"about {_megabytes(held)} to {action}, more than the {_megabytes(room)} that "
+                f"about {_megabytes(needed)} to {action}, more than the {_megabytes(room)} that "
                 "memory_limit leaves it"
             )
     return None
 
 
-def _gives_at_end(relation: Relation) -> bool:
-    """Whether no row comes before all of the input was read."""
+def _emits_at_end(relation: Relation) -> bool:
+    """Whether no row is emitted before the whole input was read."""
     while isinstance(relation, Filter | Limit | Project | Sort):
         relation = relation.input
     return isinstance(relation, Aggregate)
 
 
-def _keeps_few(node: Limit) -> bool:
+def _has_few_rows(node: Limit) -> bool:
     count, offset = (
         literal_count(node.count),
         0 if node.offset is None else literal_count(node.offset),
@@ -92,14 +91,15 @@ def _keeps_few(node: Limit) -> bool:
 
 
 def _action(node: Relation) -> str | None:
-    """The verb for what is done with the whole input of a node in memory; None if nothing is."""
+    """The verb for the operation that buffers the whole input of a node; None if there is none."""
     rule = BLOCKING.find(node)
     return None if rule is None else rule(node)
 
 
 def is_small(item: AggregateCall) -> bool:
-    """Whether the state of a group has a fixed size. Groups of small states are all that DuckDB
-    writes to files with very little memory, as measured.
+    """Whether the state of a group has a fixed size.
+
+    With very little memory, DuckDB spills only groups whose states are all small, as measured.
     """
     if item.function == WINDOW_FINAL or item.distinct or item.order:
         return False
@@ -107,7 +107,7 @@ def is_small(item: AggregateCall) -> bool:
 
 
 def _bytes(relation: Relation, more: int = 0) -> int:
-    """Those of all rows, each with so many `more`."""
+    """The bytes of all rows, plus `more` bytes for each row."""
     return (most_rows(relation) or 0) * (more + sum(_width(item.type) for item in relation.fields))
 
 
@@ -116,8 +116,7 @@ def _width(sql_type: SqlType) -> int:
 
 
 def most_rows(relation: Relation) -> int | None:
-    """How many rows can come out at most, as far as that goes without knowing values; None if
-    nothing is known."""
+    """An upper bound of the number of result rows that is known without values; None if unknown."""
     rule = MOST_ROWS.find(relation)
     return estimate(relation) if rule is None else rule(relation)
 

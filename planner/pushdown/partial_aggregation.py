@@ -1,10 +1,9 @@
-"""Partial aggregation: where an engine has only part of what is grouped, it groups that part, and
-its groups are combined here.
+"""Partial aggregation: an engine groups the rows that it has, and Runnel combines the groups.
 
-So a few groups come over, and not all rows. That is possible for the rows of one side of an inner
-join (they are grouped by what the join and the groups above it read of them), for the parts of a
-UNION ALL, and below keys and conditions that the engine can't work out: then it groups by the
-columns that these read.
+So the engine returns a few groups instead of all rows. This is possible for the rows of one side of
+an inner join (they are grouped by the columns that the join and the groups above it read), for the
+inputs of a UNION ALL, and below keys and conditions that the engine cannot compute: then it groups
+by the columns that these read.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ from runnel.relation.nodes import (
 from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType, decimal
 
 FEWEST_ROWS = 50_000
-"""As few rows as these just come over."""
+"""Fewer rows than this are read directly."""
 FEWER = 8
-"""The rows of a join's side are grouped where they are at least so many times those of the other
-side: it has a group for each of these, at most."""
+"""The side of a join is grouped if it has at least this many times the rows of the other side,
+which bounds the number of its groups."""
 
 _FEW_VALUES = frozenset({Kind.DATE, Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.VARCHAR})
-"""Types of columns that are likely to have few different values."""
+"""Types of columns that are likely to have few distinct values."""
 
 _AS_THEY_ARE = ("min", "max", "bool_and", "every", "bool_or", "bit_and", "bit_or", "bit_xor")
 _TWICE_OR_ONCE = ("min", "max", "bool_and", "every", "bool_or", "bit_and", "bit_or")
-"""Aggregates to which it is the same how often a row comes."""
+"""Aggregates whose value does not depend on how often a row occurs."""
 
 _BIG = decimal(19, 0)
 
@@ -92,8 +91,13 @@ def _over_plain(node: Aggregate) -> Aggregate:
 
 @frozen
 class _Split:
-    """How an aggregate is made of those of parts. `finished` is its value, of the values of
-    `merged`."""
+    """How an aggregate is computed from partial aggregates.
+
+    partial: the aggregates that the engine computes.
+    merged: for each aggregate that combines partial results, a function from the columns of these
+        results to the call.
+    finished: a function from the values of `merged` to the value of the aggregate.
+    """
 
     partial: tuple[AggregateCall, ...]
     merged: tuple[Callable[[Sequence[Expression]], AggregateCall], ...]
@@ -101,10 +105,10 @@ class _Split:
 
 
 def _split(item: AggregateCall) -> _Split | None:
-    """None for what isn't made of parts exactly."""
+    """How to split an aggregate; None if it cannot be computed exactly from partial results."""
     if item.distinct or item.order or item.python is not None:
         return None
-    given = item.arguments[0].type if item.arguments else BIGINT
+    kind = item.arguments[0].type if item.arguments else BIGINT
     if item.function in _AS_THEY_ARE:
         return _Split((item,), (_again(item.function, 0),), _first)
     if item.function in ("count", "count_star"):
@@ -114,11 +118,11 @@ def _split(item: AggregateCall) -> _Split | None:
             lambda values: coalesce([values[0], Literal(value=0, type=BIGINT)]),
         )
     if item.function not in ("sum", "avg") or (
-        item.function == "avg" and given.kind is Kind.DECIMAL
+        item.function == "avg" and kind.kind is Kind.DECIMAL
     ):
         return None
-    if given.kind is Kind.BIGINT:
-        # A sum of a part may be too large where that of all is not.
+    if kind.kind is Kind.BIGINT:
+        # A partial sum may overflow even if the total does not.
         item = replace(item, arguments=(cast(item.arguments[0], _BIG),))
     total = aggregate_call("sum", item.arguments, False, item.predicate, item.position)
     target = item.type
@@ -135,8 +139,9 @@ def _split(item: AggregateCall) -> _Split | None:
     )
 
 
-def _again(function: str, place: int) -> Callable[[Sequence[Expression]], AggregateCall]:
-    return lambda values: aggregate_call(function, [values[place]])
+def _again(function: str, index: int) -> Callable[[Sequence[Expression]], AggregateCall]:
+    """A call of `function` over the partial result at `index`."""
+    return lambda values: aggregate_call(function, [values[index]])
 
 
 def _first(values: Sequence[Expression]) -> Expression:
@@ -148,8 +153,7 @@ def _as(value: Expression, kind: SqlType) -> Expression:
 
 
 def _is_there(engine: FragmentEngine, relation: Relation) -> bool:
-    """Whether the engine has all tables of a relation, and as many rows of it as make a
-    difference."""
+    """Whether the engine has all tables of a relation, and enough rows of it to matter."""
     scans = [item for item in walk(relation) if isinstance(item, Scan)]
     if not scans or not all(engine.can_read(scan.table) for scan in scans):
         return False
@@ -158,8 +162,8 @@ def _is_there(engine: FragmentEngine, relation: Relation) -> bool:
 
 
 def _bare(expression: Expression, by: int = 0) -> Expression:
-    """The expression over columns `by` places further left, without what is for people: so equal
-    ones compare so."""
+    """The expression with column indexes reduced by `by`, and without names and positions, so that
+    equal expressions compare equal."""
 
     def change(node: Expression) -> Expression:
         return (
@@ -230,23 +234,23 @@ class _Groups:
             input=self.relation, keys=tuple(self._by), aggregates=tuple(self._calls), names=names
         )
 
-    def value(self, place: int) -> Column:
-        """A partial result, in the rows above."""
+    def value(self, index: int) -> Column:
+        """The column of a partial result, in the rows above the groups."""
         return Column(
-            index=self._start + len(self._by) + place,
-            name=f"part{place}",
-            type=self._calls[place].type,
+            index=self._start + len(self._by) + index,
+            name=f"part{index}",
+            type=self._calls[index].type,
         )
 
     def moved(self, expression: Expression) -> Expression:
-        """The expression over the rows above as they are with the groups in them. LookupError where
-        these lack it."""
+        """The expression over the rows above once the groups replace the subplan; LookupError if
+        the groups do not have it."""
         own = columns_of(expression)
         if own and self.owns([expression]):
             local = _bare(expression, self._start)
             if local in self._by:
-                place = self._by.index(local)
-                return Column(index=self._start + place, name=f"group{place}", type=expression.type)
+                at = self._by.index(local)
+                return Column(index=self._start + at, name=f"group{at}", type=expression.type)
         if isinstance(expression, Column):
             if self.owns([expression]):
                 raise LookupError(expression.name)
@@ -315,7 +319,7 @@ def _union(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate]
 
 
 def _below(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate] | None:
-    """Where keys or conditions are what the engine can't work out."""
+    """Partial aggregation below keys or conditions that the engine cannot compute."""
     below, conditions = _unfiltered(node.input)
     splits = [_split(item) for item in node.aggregates]
     if (
@@ -366,7 +370,8 @@ def _not_yet(groups: _Groups, expressions: Iterable[Expression]) -> list[Express
 
 
 def _joined(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate] | None:
-    """Where one side of a join is there, and the other one isn't."""
+    """Partial aggregation of one side of a join that the engine has, if it does not have the other
+    side."""
     join, conditions = _unfiltered(node.input)
     if any(map(is_volatile, (*conditions, *join.own_expressions))):
         return None
@@ -400,7 +405,7 @@ def _grouped_side(
         if groups.reads(call.expressions)
         for item in call.expressions
     ):
-        return None  # of a row without a partner nobody would have worked it out
+        return None  # the query would not have evaluated it for a row without a partner
     for key in join.left_keys if is_left else join.right_keys:
         groups.by(key if is_left else shift(key, start))
     for key in node.keys:
@@ -471,7 +476,7 @@ def _split_calls(
 
 
 def _unfiltered(relation: Relation) -> tuple[Relation, list[Expression]]:
-    """What is below filters, and their conditions."""
+    """The relation below filters, and the conditions of the filters."""
     conditions: list[Expression] = []
     while isinstance(relation, Filter):
         conditions = conjuncts(relation.condition) + conditions

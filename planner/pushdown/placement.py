@@ -1,4 +1,4 @@
-"""Which side of a join moves, where its tables are in two places: the smaller one."""
+"""Join placement: if the tables of a join belong to two engines, the smaller side moves."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from runnel.planner.estimates import estimate
 from runnel.relation.nodes import Relation, Scan, walk
 
 FEWEST_ROWS = 50_000
-"""No more rows than these of an engine just come over: another query there, over rows brought to
-it, takes longer."""
+"""Up to this number of rows of an engine are read directly: another query of the engine, over rows
+copied to it, takes longer."""
 FACTOR = 50
-"""So many times more rows must come from the engine as would go to it: a row going in costs some 30
-times one coming out."""
+"""The least ratio of rows read from the engine to rows copied to it at which copying is chosen;
+copying a row costs about 30 times as much as reading one."""
 
 
 def staying(engine: FragmentEngine, node: Relation, strangers: Sequence[Scan]) -> str | None:
-    """Why the tables of `strangers`, which an engine can't read, don't travel to it for the
-    sub-plan `node`, in which they meet with its own tables; None where they had better do."""
+    """The reason why the tables of `strangers`, which an engine cannot read, are not copied to it
+    for the subplan `node`, which also reads tables of the engine; None if they should be copied."""
     for scan in strangers:
         if not engine.can_take(scan.table):
             return f"{scan.table.name}, which isn't on {engine.name}"
@@ -30,10 +30,13 @@ def staying(engine: FragmentEngine, node: Relation, strangers: Sequence[Scan]) -
     total = sum(rows or 0 for rows in coming)
     names = " and ".join(sorted({scan.table.name for scan in strangers}))
     if None not in coming and total < max(FEWEST_ROWS, FACTOR * going):
-        return f"{names}: about {total} rows come from {engine.name} sooner than {going} go to it"
+        return (
+            f"{names}: reading about {total} rows from {engine.name} costs less than copying "
+            f"{going} to it"
+        )
     out = estimate(node)
     if out is not None and None not in coming and out > FACTOR * total:
-        return f"{names}: more rows come out than there are"
+        return f"{names}: the result has more rows than the tables"
     return None
 
 

@@ -1,9 +1,9 @@
-"""Plans of which an engine can't run the top because of a part of it: that part is moved above what
-the engine can.
+"""Splits plans whose top an engine cannot run because of one operand: it is moved above the rest.
 
-A condition is divided into what the engine decides and what is decided here. A sort with a LIMIT
-goes below the projection in front of it, whose columns are then worked out for the rows that are
-left; a copy of it goes below a UNION ALL, and below a join that gives every row of that side.
+A condition is split into conjuncts that the engine evaluates and conjuncts that Runnel evaluates. A
+sort with a LIMIT is moved below the projection above it, whose columns are then computed for the
+remaining rows; a copy of it is moved below a UNION ALL, and below a join that returns every row of
+that side.
 """
 
 from __future__ import annotations
@@ -73,18 +73,18 @@ def _split_filter(engine: FragmentEngine, node: Filter) -> Relation | None:
 
 
 def is_free(part: Expression) -> bool:
-    """Whether it may be decided before the parts in front of it."""
+    """Whether a conjunct may be evaluated before the conjuncts that precede it."""
     return not can_fail(part) and not is_volatile(part)
 
 
 def unpredicated(node: Scan) -> tuple[Scan, Expression] | None:
-    """A scan without its condition, and that over its columns: those of `node`, and further ones
-    behind them."""
+    """A scan without its predicate, and the predicate over the scan's columns: the columns of
+    `node`, then further columns that only the predicate reads."""
     if node.predicate is None or node.limit is not None or node.divert is not None:
         return None
     columns = (*node.columns, *sorted(columns_of(node.predicate) - set(node.columns)))
-    places = {column: place for place, column in reversed(list(enumerate(columns)))}
-    return replace(node, columns=columns, predicate=None), renumber(node.predicate, places)
+    indexes = {column: index for index, column in reversed(list(enumerate(columns)))}
+    return replace(node, columns=columns, predicate=None), renumber(node.predicate, indexes)
 
 
 def _split_scan(engine: FragmentEngine, node: Scan) -> Relation | None:
@@ -128,8 +128,8 @@ _KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, JoinKind.SINGLE, *MARKS)
 
 
 def with_top_below(engine: FragmentEngine, node: Relation) -> Limit | None:
-    """A sort with a LIMIT, of which a copy stands where the engine can run it; None where there is
-    no such place."""
+    """A sort with a LIMIT, with a copy of it moved to where the engine can run it; None if there is
+    no such position."""
     if (
         not isinstance(node, Limit)
         or node.count is None

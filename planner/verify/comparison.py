@@ -1,9 +1,9 @@
-"""The query that compares the rows that a job should have written with those that its sink has.
+"""The query that compares the rows that a job should have written with the rows of its sink.
 
-It is SQL over two names, "expected" and "actual", whose columns are c0, c1, …; what they stand for
-is put in when it is bound. A row of its result is a row that differs, or, where `differs` is false,
-tells only how many are the same: so however large the sides are, what comes out is small where they
-are alike, and all that grows runs in operators that can spill.
+It is SQL over two names, "expected" and "actual", with columns c0, c1, …; the binder replaces the
+names by relations. A result row with `differs` is a differing row; the rows without `differs` only
+count equal rows. Thus the result is small if the sides are alike, however large they are, and all
+operators with large state can spill.
 """
 
 from __future__ import annotations
@@ -29,18 +29,24 @@ from runnel.sqltypes import SqlType
 
 EXPECTED, ACTUAL = "expected", "actual"
 TOLERANCE, COARSE_TOLERANCE = "1e-9", "1e-6"
-"""How far apart two sums of floating-point numbers may be, relative to them, as the order of the
-additions differs: of DOUBLE and of REAL numbers."""
+"""The greatest relative difference of two sums of floating-point numbers that count as equal, of
+DOUBLE and of REAL numbers: the order of the additions differs."""
 _ALMOST_INFINITE = "1e300"
 
 
 @frozen(kw_only=True)
 class Compared:
-    """What is compared: `count` columns. Of those at `loose` values may differ a little. With
-    `keys` there is one row for a key: where `is_ordered` the last that is expected, by a column
-    that follows the others; else, or where that are several, one of them will do. Where `may_lack`
-    a BOOLEAN column follows: whether the row must be there. `coarse` are those of the loose columns
-    that have few digits; what differs isn't sorted by those at `unsorted`."""
+    """The columns to compare.
+
+    count: the number of columns, in both relations.
+    loose: indexes of columns whose values may differ by the tolerance.
+    coarse: the loose columns of type REAL, which have the coarse tolerance.
+    unsorted: indexes of columns by which differing rows are not sorted.
+    keys: indexes of key columns; with keys, the sink has one row for each key.
+    is_ordered: whether the last expected row of each key counts, by an additional column of the
+        expected rows; otherwise, or if several are last, any one of them may be in the sink.
+    may_lack: whether a BOOLEAN column follows, which says whether the row must be in the sink.
+    """
 
     count: int
     loose: tuple[int, ...] = ()
@@ -52,14 +58,14 @@ class Compared:
 
     @property
     def apart(self) -> tuple[int, ...]:
-        """The columns that the result has twice, as expected and as they are."""
+        """The columns that the result has twice: the expected and the actual value."""
         return (
             tuple(i for i in range(self.count) if i not in self.keys) if self.keys else self.loose
         )
 
     @property
     def together(self) -> tuple[int, ...]:
-        """Those that it has once."""
+        """The columns that the result has once."""
         return tuple(i for i in range(self.count) if i not in self.apart)
 
     def tolerance(self, column: int) -> str:
@@ -68,8 +74,8 @@ class Compared:
 
 
 def comparison_sql(compared: Compared) -> str:
-    """The query: columns `differs`, `expected_rows`, `actual_rows`, `same_rows`, then those of
-    `together` and `apart`, these as they are expected and as they are."""
+    """The query; its columns are `differs`, `expected_rows`, `actual_rows`, `same_rows`, then the
+    columns of `together`, and of `apart` the expected and the actual values."""
     judged = _by_key(compared) if compared.keys else _as_bags(compared)
     columns = [(i, f"c{i}") for i in compared.together]
     columns += [(i, f"{side}{i}") for i in compared.apart for side in ("e", "a")]
@@ -77,21 +83,24 @@ def comparison_sql(compared: Compared) -> str:
     order = ", ".join(
         [
             "1",
-            *(str(5 + place) for place, (i, _) in enumerate(columns) if i not in compared.unsorted),
+            *(str(5 + at) for at, (i, _) in enumerate(columns) if i not in compared.unsorted),
         ]
     )
-    kept = ", ".join(f"CASE WHEN NOT fits THEN {name} END AS {name}" for name in shown)
-    numbers = ", ".join(str(place) for place in (1, *range(5, 5 + len(shown))))
+    different = ", ".join(f"CASE WHEN NOT fits THEN {name} END AS {name}" for name in shown)
+    numbers = ", ".join(str(number) for number in (1, *range(5, 5 + len(shown))))
     return f"""
         SELECT NOT fits AS differs, SUM(expected_rows) AS expected_rows,
             SUM(actual_rows) AS actual_rows,
-            SUM(same_rows) AS same_rows, {kept}
+            SUM(same_rows) AS same_rows, {different}
         FROM ({judged}) AS judged GROUP BY {numbers} ORDER BY {order}"""
 
 
 def _as_bags(compared: Compared) -> str:
-    """Rows by how often each side has them; where values may differ a little, of those that it has
-    more often than the other the n-th with the n-th."""
+    """Compares the number of occurrences of each row on both sides.
+
+    With loose columns, the surplus rows of both sides are sorted, and the nth of one side is paired
+    with the nth of the other.
+    """
     columns = ", ".join(f"c{i}" for i in range(compared.count))
     counted = f"""
         SELECT {columns}, SUM(e) AS e, SUM(a) AS a FROM (
@@ -130,7 +139,7 @@ def _as_bags(compared: Compared) -> str:
 
 
 def _by_key(compared: Compared) -> str:
-    """The last row that is expected of each key beside the one that there is."""
+    """Compares the last expected row of each key with the actual row of the key."""
     keys = [f"c{i}" for i in compared.keys]
     key_list = ", ".join(keys)
     columns = ", ".join(f"c{i}" for i in range(compared.count))
@@ -158,7 +167,7 @@ def _by_key(compared: Compared) -> str:
             COALESCE(x.must, TRUE) AS must, CASE WHEN {fits} THEN 1 ELSE 0 END AS fitting
         FROM (SELECT *, TRUE AS here FROM ({candidates}) AS every) AS x
         FULL JOIN (SELECT *, TRUE AS here FROM {ACTUAL}) AS y ON {on}"""
-    # One of several rows that are expected will do, and the one that is there is shown once.
+    # Any one of several expected rows may be in the sink; the actual row is shown once.
     over = f"OVER (PARTITION BY {key_list})"
     judged = f"""
         SELECT *, MAX(fitting) {over} = 1 OR (NOT is_actual AND MAX(CASE WHEN must THEN 1 ELSE 0
@@ -173,7 +182,7 @@ def _by_key(compared: Compared) -> str:
 
 
 def _close(left: str, right: str, tolerance: str) -> str:
-    """Whether two floating-point numbers, or NULLs, are the same but for rounding."""
+    """SQL for whether two floating-point numbers, or NULLs, are equal within the tolerance."""
     return f"""CASE WHEN {left} IS NOT DISTINCT FROM {right} THEN TRUE WHEN {left} IS NULL OR
         {right} IS NULL THEN FALSE
         WHEN ABS({left}) > {_ALMOST_INFINITE} OR ABS({right}) > {_ALMOST_INFINITE} THEN FALSE
@@ -181,7 +190,7 @@ def _close(left: str, right: str, tolerance: str) -> str:
 
 
 class _Stand(Table):
-    """What a name stands for until its relation is put in."""
+    """A table that represents a name until it is replaced by its relation."""
 
     connector = ""
 
@@ -197,7 +206,7 @@ class _Stand(Table):
 
 
 def column_names(compared: Compared) -> list[str]:
-    """What the columns of the expected rows are called."""
+    """The names of the columns of the expected rows."""
     more = (["happened"] if compared.is_ordered else []) + (["must"] if compared.may_lack else [])
     return [f"c{i}" for i in range(compared.count)] + more
 

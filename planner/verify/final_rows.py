@@ -30,9 +30,13 @@ TIME = "event time"
 
 @frozen
 class BoundedRows:
-    """The rows of a query with one more column, the last, which has the bound. `place`: the column
-    of the query itself that it is, if it is one. `completes`: a row is given when the watermark has
-    passed its bound, and not before."""
+    """The rows of a query with one more column at the end: the event time, which has a bound.
+
+    relation: the rows.
+    bound: the bound of the added column.
+    place: the index of the query's column that is equal to the added one; None if there is none.
+    completes: whether a row is emitted only when the watermark has passed its bound.
+    """
 
     relation: Relation
     bound: TimeBound
@@ -41,19 +45,18 @@ class BoundedRows:
 
 
 def check_repeatable(relation: Relation, is_keyed: bool) -> None:
-    """NotSupportedError where the same input may give other rows, or what is written isn't what a
-    bounded query gives."""
+    """Raise NotSupportedError if the same input may produce other rows, or if the job writes rows
+    that a bounded query does not return."""
     for node in walk(relation):
         if any(is_volatile(item) for item in node.own_expressions):
             raise NotSupportedError(
-                "a job whose query has RAND, or another function with a value of its own each "
-                "time, can't be verified",
-                hint="what the same input gives is something else each time",
+                "a job whose query has RAND or another volatile function can't be verified",
+                hint="the query returns a different result each time",
             )
         if isinstance(node, Limit) and node.input.never_ends:
             raise NotSupportedError(
                 "a job with LIMIT over a stream can't be verified",
-                hint="which rows those are depends on what came first",
+                hint="the selected rows depend on the order of arrival",
             )
         emission = getattr(node, "emission", None)
         if (
@@ -62,19 +65,16 @@ def check_repeatable(relation: Relation, is_keyed: bool) -> None:
             and (emission.every is not None or emission.lateness.value)
         ):
             raise NotSupportedError(
-                "a job with EMIT EVERY or ALLOWED LATENESS can be verified only where it writes to "
-                "keys",
-                detail=(
-                    "its sink has results that were given early, or given again, "
-                    "beside the last ones"
-                ),
-                hint="SINK INTO a mapping with a key keeps the last of each",
+                "a job with EMIT EVERY or ALLOWED LATENESS can be verified only if its sink has a "
+                "key",
+                detail="its sink has early or repeated results in addition to the final ones",
+                hint="SINK INTO a mapping with a key stores only the last result of each key",
             )
 
 
 def with_time(relation: Relation) -> BoundedRows | None:
-    """The rows with the event time that the watermark bounds; None where the query has lost it
-    below something that keeps rows of its own."""
+    """The rows with the event time that the watermark bounds; None if the query drops that column
+    below an operator that buffers rows."""
     found = _with_time(relation)
     if found is None:
         return None
@@ -119,11 +119,11 @@ def _with_column(
 
 
 def gives_at_once(relation: Relation) -> bool:
-    """Whether each row of a stream gives what it does at once, so that all of it is final."""
-    return all(_gives_at_once(node) for node in walk(relation) if node.never_ends)
+    """Whether the results of each row of a stream are emitted at once, so that all are final."""
+    return all(_emits_at_once(node) for node in walk(relation) if node.never_ends)
 
 
-def _gives_at_once(node: Relation) -> bool:
+def _emits_at_once(node: Relation) -> bool:
     rule = FINAL_ROWS.find(node)
     return rule is not None and rule(node)
 
@@ -138,17 +138,17 @@ def before(column: Expression, time: int) -> Expression:
 
 
 def _as_value(kind: SqlType, time: int) -> int | date | datetime | bool:
-    """An event time as a value of that type; whether all values are before it, where it is beyond
-    the type."""
+    """An event time as a value of `kind`; a BOOLEAN if it is outside the type's range: whether all
+    values are before it."""
     if kind.is_integer:
         return time
     try:
-        moment = datetime(1970, 1, 1) + timedelta(microseconds=time)
+        instant = datetime(1970, 1, 1) + timedelta(microseconds=time)
     except OverflowError:
         return time > 0
     if kind.kind is Kind.DATE:
-        whole = moment.date()
-        if datetime(whole.year, whole.month, whole.day) == moment:
+        whole = instant.date()
+        if datetime(whole.year, whole.month, whole.day) == instant:
             return whole
         return whole + timedelta(days=1) if whole < date.max else True
-    return moment.replace(tzinfo=UTC) if kind.kind is Kind.TIMESTAMP_TZ else moment
+    return instant.replace(tzinfo=UTC) if kind.kind is Kind.TIMESTAMP_TZ else instant

@@ -30,7 +30,7 @@ class PositionVertices:
 
 
 def position_vertices(plan: Physical) -> PositionVertices:
-    """Those of a plan as named jobs run it."""
+    """The vertices of a plan with positions, as named jobs run it."""
     noting = _Noting(2)
     noting.lower(plan)
     return noting.places
@@ -66,8 +66,10 @@ class _Noting(Lowering):
 def replayed(
     relation: Relation, table_of: Callable[[Scan], Table], counted: Sequence[int]
 ) -> Relation:
-    """The relation over other tables, each in the place of a scan's. Its GENERATE_STREAM gives the
-    first numbers: so many as `counted` has for it."""
+    """The relation over other tables: `table_of` returns the one that replaces a scan's table.
+
+    Each GENERATE_STREAM returns its first numbers: `counted` has the number for each.
+    """
     replay = Replay(table_of, iter(counted))
 
     def change(node: Relation) -> Relation:

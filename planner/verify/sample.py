@@ -14,8 +14,8 @@ from runnel.relation.nodes import Filter, Relation, Scan, references, walk
 
 
 def sample_columns(rows: Relation, usable: Sequence[int]) -> tuple[int, ...]:
-    """Those of the `usable` columns by which to take a sample: where rows are left out as early as
-    may be, and of these as many as there are, since a column may have few values."""
+    """The `usable` columns by which to sample: columns that remove rows as early as possible, and
+    as many of these as there are, since a single column may have few values."""
     chosen: list[int] = []
     best: int | None = None
     for column in sorted(usable, key=lambda item: _rows_below(rows, [item])):

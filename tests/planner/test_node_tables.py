@@ -40,7 +40,7 @@ PARTIAL = {
     "planner/operators/calculations.py::_choose_calc": "it fuses projections and filters",
     "planner/operators/sorting.py::scan_in_order": "it recognises a sort by a table's own order",
     "planner/physical/key_lookup.py::key_lookup": SAFE,
-    "planner/pushdown/memory_need.py::_gives_at_end": SAFE,
+    "planner/pushdown/memory_need.py::_emits_at_end": SAFE,
     "planner/rules/decorrelation/hoisting.py::_existence_only": SAFE,
     "planner/rules/decorrelation/hoisting.py::has_one_row": SAFE,
     "engine/rendering/plan_shapes.py::COSTLY": SAFE,

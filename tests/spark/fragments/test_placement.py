@@ -195,7 +195,8 @@ def test_what_is_small_in_spark_comes_over(
     lines = plan(cursor, sql)
     assert "Fragment on Spark" in lines[-1] or "Fragment on Spark" in lines[-2]
     assert re.search(
-        r"names: about \d+ rows come from Spark sooner than 5 go to it", "".join(lines)
+        r"names: reading about \d+ rows from Spark costs less than copying 5 to it",
+        "".join(lines),
     )
     assert cursor.execute(sql).fetchone() == (199,)
 
