@@ -159,7 +159,7 @@ class Options:
             raise _missing(self._connector, option)
         return value
 
-    def is_given(self, option: Option[Any]) -> bool:
+    def is_set(self, option: Option[Any]) -> bool:
         """Whether the statement sets the option."""
         return option.name in self._values
 

@@ -153,10 +153,10 @@ class _ChangePartition(DuckDBPartition):
     """One run of the statement. Closing it before its end rolls it back."""
 
     def __init__(
-        self, table: ChangedTable, statement: str, place: Callable[[Error], Position | None]
+        self, table: ChangedTable, statement: str, locate: Callable[[Error], Position | None]
     ) -> None:
         kernel = table.location.kernel
-        super().__init__(_ChangeStream(kernel, kernel.cursor(), statement, place=place))
+        super().__init__(_ChangeStream(kernel, kernel.cursor(), statement, place=locate))
         self._table = table
 
     def close(self) -> None:

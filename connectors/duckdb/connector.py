@@ -18,7 +18,7 @@ from typing import Any
 from runnel.access import Access, refused
 from runnel.catalog import Table, TableColumn
 from runnel.connector import ColumnDefinition, DataConnector, MappingDefinition
-from runnel.connectors.duckdb.location import DuckDBColumn, Place
+from runnel.connectors.duckdb.location import DuckDBColumn, TableLocation
 from runnel.connectors.duckdb.sink import STAGED_PREFIX
 from runnel.connectors.duckdb.table import DuckDBRelation, DuckDBTable
 from runnel.connectors.duckdb.types import quoted, sql_type_of, type_text
@@ -63,7 +63,7 @@ class DuckDBConnector(DataConnector):
                 f'connector DuckDB has no object type "{definition.object_type}"'
             )
         options = OPTIONS.read(definition.options)
-        location = self._place(definition, options)
+        location = self._location(definition, options)
         kind = _kind(location)
         may_create = options.get(PATH) is None or options.require(CREATE)
         if kind is None and may_create and definition.columns and not self._is_read_only(options):
@@ -102,7 +102,7 @@ class DuckDBConnector(DataConnector):
             if not table.startswith(STAGED_PREFIX)
         ]
 
-    def _place(self, definition: MappingDefinition, options: Options) -> Place:
+    def _location(self, definition: MappingDefinition, options: Options) -> TableLocation:
         schema, table = _name(definition, options)
         database = self._attach(
             options, None if definition.is_granted("path") else definition.access
@@ -117,7 +117,7 @@ class DuckDBConnector(DataConnector):
             lock = self._locks.setdefault(
                 f"{database}.{schema}.{table}".lower(), DeadlineLock(title)
             )
-        return Place(self._kernel(), database, schema, table, title, lock)
+        return TableLocation(self._kernel(), database, schema, table, title, lock)
 
     def _attach(self, options: Options, access: Access | None) -> str:
         path = options.get(PATH)
@@ -219,7 +219,7 @@ def _cannot_open(path: str, error: Exception) -> OperationalError:
     elif "file handle conflict" in said or "already attached" in said:
         message = f'database file "{path}" is open elsewhere in this process'
         hint = (
-            "one connection at a time can have it; close the other one, "
+            "only one connection at a time can open it; close that connection, "
             "or register its relations instead"
         )
     elif "not a valid DuckDB" in said or "checksum" in said.lower() or "Serialization" in said:
@@ -240,7 +240,7 @@ def _query(kernel: DuckDBKernel, query: str, arguments: list[str]) -> list[tuple
         raise translated(error) from error
 
 
-def _kind(location: Place) -> str | None:
+def _kind(location: TableLocation) -> str | None:
     """ "table" or "view"; None if neither exists."""
     found = _query(
         location.kernel,
@@ -252,7 +252,7 @@ def _kind(location: Place) -> str | None:
     return None if not found else "view" if found[0][0] == "VIEW" else "table"
 
 
-def _check_bounds(location: Place, kind: str | None) -> None:
+def _check_bounds(location: TableLocation, kind: str | None) -> None:
     """ProgrammingError if the content of a database file can open other files: a view by its
     query, a trigger by its statement."""
     triggers = "SELECT trigger_name FROM duckdb_triggers() WHERE database_name = ?"
@@ -262,11 +262,11 @@ def _check_bounds(location: Place, kind: str | None) -> None:
     if found is not None:
         raise refused(
             f"{location.title}, which is {found},",
-            "what it names is opened, too: the owner defines the mapping",
+            "DuckDB also opens the files that it names; let the owner define the mapping",
         )
 
 
-def _has_key(location: Place) -> bool:
+def _has_key(location: TableLocation) -> bool:
     found = _query(
         location.kernel,
         "SELECT count(*) FROM duckdb_constraints() "
@@ -281,7 +281,7 @@ def _unquoted(name: str) -> str:
     return name[1:-1].replace('""', '"')
 
 
-def _create(location: Place, columns: Sequence[ColumnDefinition]) -> None:
+def _create(location: TableLocation, columns: Sequence[ColumnDefinition]) -> None:
     items = ", ".join(
         f"{quoted(item.external_name or item.name)} {type_text(item.type)}" for item in columns
     )
@@ -295,7 +295,9 @@ def _create(location: Place, columns: Sequence[ColumnDefinition]) -> None:
         raise translated(error) from error
 
 
-def _missing(location: Place, definition: MappingDefinition, may_create: bool) -> ProgrammingError:
+def _missing(
+    location: TableLocation, definition: MappingDefinition, may_create: bool
+) -> ProgrammingError:
     found = _query(
         location.kernel,
         "SELECT table_name FROM information_schema.tables WHERE table_catalog = ?",
@@ -314,7 +316,7 @@ def _missing(location: Place, definition: MappingDefinition, may_create: bool) -
     )
 
 
-def _columns(location: Place, declared: Sequence[ColumnDefinition]) -> list[DuckDBColumn]:
+def _columns(location: TableLocation, declared: Sequence[ColumnDefinition]) -> list[DuckDBColumn]:
     try:
         with location.kernel.cursor() as cursor:
             relation = cursor.sql(f"SELECT * FROM {location.qualified} LIMIT 0")
@@ -327,7 +329,7 @@ def _columns(location: Place, declared: Sequence[ColumnDefinition]) -> list[Duck
     return [_declared(location, item, found) for item in declared]
 
 
-def _natural(location: Place, name: str, duck: Any) -> DuckDBColumn:
+def _natural(location: TableLocation, name: str, duck: Any) -> DuckDBColumn:
     try:
         return DuckDBColumn(TableColumn(name, sql_type_of(duck)), name, duck)
     except NotSupportedError as error:
@@ -342,7 +344,7 @@ def _natural(location: Place, name: str, duck: Any) -> DuckDBColumn:
 
 
 def _declared(
-    location: Place, item: ColumnDefinition, found: Sequence[tuple[str, Any]]
+    location: TableLocation, item: ColumnDefinition, found: Sequence[tuple[str, Any]]
 ) -> DuckDBColumn:
     requested = item.external_name or item.name
     matches = [pair for pair in found if pair[0] == requested] or [

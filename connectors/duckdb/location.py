@@ -40,7 +40,7 @@ class DuckDBColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TableLocation:
     """The location of a table.
 
     kernel: the connection's DuckDB.
@@ -48,7 +48,7 @@ class Place:
     schema: the schema.
     table: the name of the table.
     title: its name in errors.
-    lock: held by the thread that runs a statement which changes the table.
+    lock: locked by the thread that runs a statement which changes the table.
     """
 
     kernel: DuckDBKernel
@@ -91,12 +91,12 @@ class Place:
 class ChangedTable(Protocol):
     """A table whose rows are written; see `DuckDBTable`.
 
-    parts: its columns that are DuckDB's own, in the order of `columns`.
+    `parts`: for each of `columns` its column in DuckDB.
     row_id: the index of the hidden column of row numbers.
     has_key: whether it has a primary key.
     """
 
-    location: Place
+    location: TableLocation
     parts: tuple[DuckDBColumn, ...]
     columns: tuple[TableColumn, ...]
     row_id: int

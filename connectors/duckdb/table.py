@@ -28,7 +28,7 @@ from runnel.connector import (
     SourcePartition,
     WriteMode,
 )
-from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, Place
+from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, TableLocation
 from runnel.expressions.kernels.canonical import canonical
 from runnel.processor import Guarantee, JobContext
 from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
@@ -43,7 +43,7 @@ class DuckDBRelation(ReadableTable):
 
     connector = "DuckDB"
 
-    def __init__(self, name: str, location: Place, columns: Sequence[DuckDBColumn]) -> None:
+    def __init__(self, name: str, location: TableLocation, columns: Sequence[DuckDBColumn]) -> None:
         self.name = name
         self.location = location
         self.parts = tuple(columns)
@@ -78,7 +78,7 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
     def __init__(
         self,
         name: str,
-        location: Place,
+        location: TableLocation,
         columns: Sequence[DuckDBColumn],
         *,
         has_key: bool,
@@ -186,7 +186,7 @@ class DuckDBPartition(SourcePartition):
 
     def __init__(
         self,
-        location: Place,
+        location: TableLocation,
         cursor: DuckDBPyConnection,
         query: str,
         types: Sequence[SqlType],

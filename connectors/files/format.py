@@ -75,8 +75,8 @@ class FileShare:
     """The data that one partition reads.
 
     files: the files, read one after the other.
-    parts: the numbers of the chunks of the file to read, in units of the format (row groups, record
-        batches); None for whole files.
+    `parts`: the numbers of the chunks of the file to read, in units of the format (row groups,
+        record batches); None for whole files.
     """
 
     files: tuple[DataFile, ...]
@@ -121,7 +121,7 @@ class FileFormat(ABC):
         return [FileShare((file,))]
 
     def hidden_columns(self) -> tuple[TableColumn, ...]:
-        """Columns in addition to those of the files, which `*` does not select."""
+        """Columns in addition to the columns of the files, which `*` does not select."""
         return ()
 
     def row_count(self, path: FilePath) -> int | None:

@@ -165,7 +165,7 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
     format_name = options.get(FORMAT)
     if format_name is not None and format_name != "csv":
         for option in _CSV_ONLY:
-            if options.is_given(option):
+            if options.is_set(option):
                 raise ProgrammingError(
                     f'option "{option.name}" is for format csv, not {format_name}'
                 )

@@ -27,7 +27,7 @@ def is_followed(options: Options) -> bool:
     if options.require(FOLLOW):
         return True
     for option in (POLL_MILLIS, ON_CHANGE):
-        if options.is_given(option):
+        if options.is_set(option):
             raise ProgrammingError(
                 f'option "{option.name}" is for tables that are followed',
                 hint="add 'follow' = 'true'",

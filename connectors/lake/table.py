@@ -1,6 +1,6 @@
 """Tables of a table format, and reading them.
 
-The format's metadata lists the Parquet files of a version; they are read like those of a File
+The format's metadata lists the Parquet files of a version; they are read like the files of a File
 mapping. A query sees the version that is the newest when the query starts (or the version that the
 mapping names).
 """

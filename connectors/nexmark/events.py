@@ -2,7 +2,7 @@
 auction.
 
 The benchmark is Tucker, Tufte, Papadimos and Maier's "NEXMark: a benchmark for queries over data
-streams"; the numbers below are those of its widely used generator (of Apache Beam, and later of
+streams"; the numbers below are taken from its widely used generator (of Apache Beam, and later of
 Flink's nexmark) with default settings. Of 50 consecutive events 1 is a person, 3 are auctions and
 46 are bids. Ids are counted from 1000, categories from 10. Half of the bids go to the hot auction,
 three quarters come from the hot bidder, three quarters of the auctions have the hot seller; each of

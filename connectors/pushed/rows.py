@@ -162,7 +162,7 @@ def row_batch(rows: Sequence[Any], columns: Sequence[TableColumn], stream: str) 
 
 
 def _assigned(values: pa.Array, column: TableColumn, stream: str) -> pa.Array:
-    check_received(values, f'what is written to column "{column.name}" of stream "{stream}"')
+    check_received(values, f'the value for column "{column.name}" of stream "{stream}"')
     if values.type == to_arrow(column.type):
         return values
     try:

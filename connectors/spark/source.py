@@ -1,6 +1,6 @@
 """A scan or a fragment that Spark runs, as a source: its rows are emitted as Spark finishes them.
 
-Threads of the fetch plan and run the query. A source partition only takes available rows, so it
+Threads of the fetch plan and run the query. A source partition reads only available rows, so it
 never blocks.
 """
 
@@ -21,7 +21,7 @@ from runnel.errors import Error, Position
 from runnel.relation.nodes import Field
 from runnel.sqltypes import SqlType
 
-Placing = Callable[[Error], Position | None]
+LocateError = Callable[[Error], Position | None]
 
 READERS = 2
 """The number of partitions of a result without an order: enough for the operators above to share
@@ -36,10 +36,10 @@ class SparkPartition(SourcePartition):
         fetch: Fetch,
         fields: Sequence[Field],
         limit: int | None = None,
-        place: Placing | None = None,
+        locate: LocateError | None = None,
     ) -> None:
         self._fetch = fetch
-        self._place = place
+        self._locate = locate
         self._names = [field.name for field in fields]
         self._types = [field.type for field in fields]
         self._left = limit
@@ -58,8 +58,8 @@ class SparkPartition(SourcePartition):
             try:
                 taken = self._fetch.take()
             except Error as error:
-                if self._place is not None and error.position is None:
-                    error.position = self._place(error)
+                if self._locate is not None and error.position is None:
+                    error.position = self._locate(error)
                 raise
             if taken is None:
                 return Pause()
@@ -129,12 +129,15 @@ class Views:
 
 
 def partitions(
-    fetch: Fetch, fields: Sequence[Field], limit: int | None = None, place: Placing | None = None
+    fetch: Fetch,
+    fields: Sequence[Field],
+    limit: int | None = None,
+    locate: LocateError | None = None,
 ) -> Sequence[SourcePartition]:
     """The partitions that read a DataFrame with the columns `fields`, up to `limit` rows.
 
-    Without fields, the DataFrame has any one column. `place` returns the position in the statement
+    Without fields, the DataFrame has any one column. `locate` returns the position in the statement
     that a failure belongs to.
     """
     readers = 1 if fetch.is_ordered or limit is not None else READERS
-    return [SparkPartition(fetch, fields, limit, place) for _ in range(readers)]
+    return [SparkPartition(fetch, fields, limit, locate) for _ in range(readers)]

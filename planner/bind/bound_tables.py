@@ -94,7 +94,7 @@ class BoundTables:
         return relation
 
     def _read(self, relation: Relation) -> Relation:
-        """The relation, or a leaf in its place if it would be copied too often."""
+        """The relation, or a leaf instead of it if it would be copied too often."""
         size = self._measured(relation)
         if self._outgrows(size, COPIED_STEPS) and self._can_share(relation):
             return self._leaf(relation)

@@ -163,7 +163,7 @@ def event_time_window_of(
 
 def event_time_sort_of(node: physical_streams.EventTimeSort) -> Supplier:
     """The processors of ORDER BY on a stream."""
-    from runnel.processors.sorting.timed_sort import event_time_sort
+    from runnel.processors.sorting.event_time_sort import event_time_sort
     from runnel.processors.stateful.row_buffer import Buffering
 
     first = node.keys[0]

@@ -370,7 +370,7 @@ def _lower_scan(to: Lowering, node: SourceScan) -> VertexOutput:
         supplier = scan(*read)
     else:
         # Loaded on first use: only streams have watermarks.
-        from runnel.processors.sources.timed_scan import event_time_scan
+        from runnel.processors.sources.watermark_scan import event_time_scan
 
         supplier = event_time_scan(*read, node.time)
     return to.source(name, supplier, names, is_parallel=True)

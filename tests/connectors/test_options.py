@@ -31,8 +31,8 @@ def test_defaults_and_values() -> None:
     assert options.require(FORMAT) == "csv"
     assert options.get(SIZE) == 42
     assert options.get(WAIT) is None
-    assert options.is_given(SIZE)
-    assert not options.is_given(FORMAT)
+    assert options.is_set(SIZE)
+    assert not options.is_set(FORMAT)
 
 
 def test_names_and_words_match_without_case() -> None:

@@ -156,7 +156,7 @@ def _in_turn(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[
 class ParquetRows(RowGroupWriter):
     """Writes row groups of a good size.
 
-    `schema` is the schema of the batches, if it differs from that of the columns.
+    `schema` is the schema of the batches, if it differs from the schema of the columns.
     """
 
     def __init__(

@@ -212,8 +212,8 @@ class PartitionedSink(Sink):
         rows = batch.select(self._own_positions)
         # Example: a table partitioned by one key, whose values are ["a", "b", "a"]. `groups` has
         # the columns "0" = ["a", "b", "a"] and "row" = [0, 1, 2]; `found` is {"0": "a", "row_list":
-        # [0, 2]}, {"0": "b", "row_list": [1]}. So the folder of "a" gets the rows 0 and 2, and that
-        # of "b" gets row 1.
+        # [0, 2]}, {"0": "b", "row_list": [1]}. So the folder of "a" gets the rows 0 and 2, and the
+        # folder of "b" gets row 1.
         groups = pa.Table.from_arrays(
             [*texts, pa.arange(0, batch.num_rows)], names=[*map(str, range(len(texts))), "row"]
         )

@@ -114,10 +114,10 @@ def sortable(array: pa.Array, sql_type: SqlType) -> pa.Array:
     numbers = np.where(
         _is_nan(array), np.float64("nan"), fixed_width_values(array, Kind.DOUBLE) + 0.0
     )
-    # The bits of a positive float increase with its value, as an integer; those of a negative float
-    # decrease. Flipping all bits but the sign reverses the negative ones. Example: -2.0, -1.0, 1.0
-    # have the bits 0xC000…, 0xBFF0…, 0x3FF0…; the total order is 0xBFFF…, 0xC00F…, 0x3FF0…, which
-    # as signed integers increases. A positive NaN is above all numbers.
+    # As an integer, the bits of a positive float increase with its value; the bits of a negative
+    # float decrease. Flipping all bits but the sign reverses negative floats. Example: -2.0, -1.0,
+    # 1.0 have the bits 0xC000…, 0xBFF0…, 0x3FF0…; the total order is 0xBFFF…, 0xC00F…, 0x3FF0…,
+    # which as signed integers increases. A positive NaN is above all numbers.
     bits = numbers.view(np.int64)
     total = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
     buffers = [validity(array), pa.py_buffer(np.ascontiguousarray(total))]

@@ -374,7 +374,7 @@ def _joined(
 
 def _earlier(keys: Sequence[Key]) -> Indexes:
     """For each key the index of its previous occurrence in `keys`; -1 if there is none."""
-    # Example: ["a", "b", "a", "a"] gives [-1, -1, 0, 2].
+    # Example: for ["a", "b", "a", "a"] the result is [-1, -1, 0, 2].
     found = np.full(len(keys), -1)
     if len(set(keys)) < len(keys):
         last: dict[Key, int] = {}

@@ -91,7 +91,7 @@ class IcebergConnector(Connector):
         iceberg()
         if options.require(CREATE):
             _create(self._catalogs, location, definition, names_in(options, PARTITION_BY))
-        elif options.is_given(PARTITION_BY):
+        elif options.is_set(PARTITION_BY):
             raise ProgrammingError(
                 'option "partitionBy" is for tables that are created',
                 hint="add 'create' = 'true', or leave it out",
@@ -125,7 +125,7 @@ def _location(definition: MappingDefinition, options: Options) -> IcebergLocatio
         )
     if path is not None:
         for option in (URI, WAREHOUSE, CATALOG):
-            if options.is_given(option):
+            if options.is_set(option):
                 raise ProgrammingError(
                     f'option "{option.name}" is for tables of a catalog',
                     hint="leave it or the path out",
@@ -182,7 +182,7 @@ def _properties(options_by_name: Mapping[str, str], options: Options) -> dict[st
 
 def _snapshot(options: Options, table: Any, location: IcebergLocation) -> int | None:
     """The snapshot that the options name; None if they name none."""
-    names = [option.name for option in (SNAPSHOT, TIMESTAMP, REF) if options.is_given(option)]
+    names = [option.name for option in (SNAPSHOT, TIMESTAMP, REF) if options.is_set(option)]
     if len(names) > 1:
         raise ProgrammingError(
             f"options {' and '.join(names)} of connector Iceberg exclude each other",

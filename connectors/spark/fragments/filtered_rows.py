@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from runnel.connector import SourcePartition
 from runnel.connectors.spark.session.session import Spark
-from runnel.connectors.spark.source import Placing, partitions
+from runnel.connectors.spark.source import LocateError, partitions
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression
 from runnel.foreign.fragment import NarrowableRows, Unrenderable
@@ -66,7 +66,7 @@ class SparkRows(NarrowableRows):
         self._fields = fields
         self.is_ordered = False
         self.description = ""
-        self.place: Placing | None = None
+        self.locate: LocateError | None = None
 
     def partitions(
         self, filters: Sequence[tuple[tuple[Expression, ...], KeyFilter]]
@@ -76,7 +76,7 @@ class SparkRows(NarrowableRows):
         fetch = self._spark.fetch(
             partial(self._narrowed, filters), self.is_ordered, self.description
         )
-        return partitions(fetch, self._fields, None, self.place)
+        return partitions(fetch, self._fields, None, self.locate)
 
     def _narrowed(self, filters: Sequence[tuple[tuple[Expression, ...], KeyFilter]]) -> Any:
         """The filtered DataFrame. Called by a thread of the fetch, since Spark may take long."""

@@ -123,7 +123,7 @@ class SparkFragment(FragmentSource):
             self._relation.fields,
         )
         rows.is_ordered, rows.description = is_sorted(self._relation), self.text
-        rows.place = partial(position_of, self._relation)
+        rows.locate = partial(position_of, self._relation)
         return rows
 
     def _frame(

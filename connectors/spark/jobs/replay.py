@@ -4,7 +4,7 @@ as a bounded table.
 After each batch, Spark's checkpoint has the position in each source, in a format of the source.
 Therefore the source itself is used: a streaming query over the stream alone starts with a
 checkpoint according to which nothing was read yet, and the first batch ends at that position. Its
-rows are read like those of any DataFrame; then the query ends, before it starts a second batch.
+rows are read like the rows of any DataFrame; then the query ends, before it starts a second batch.
 """
 
 from __future__ import annotations

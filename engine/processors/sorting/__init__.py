@@ -4,5 +4,5 @@ Imports the contracts `processor` and `dag`, `columns`, `expressions`, `storage`
 `processors` the root files and `stateful`.
 
 Begin with `sort`, then `sorted_runs` (runs in memory or in files, merged slice by slice).
-`ordering` defines the order of values; `timed_sort` sorts a stream by event time.
+`ordering` defines the order of values; `event_time_sort` sorts a stream by event time.
 """

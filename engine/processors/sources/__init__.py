@@ -5,6 +5,7 @@ Imports the contracts `connector`, `processor` and `dag`, `columns`, `expression
 `joins` and `sinks`.
 
 Begin with `scan`: partitions are assigned to processors, and filter and projection are applied
-while reading. `timed_scan` is a scan with `scan_watermarks`, computed by `partition_watermarks`;
-`scan_state` saves positions. `malformed_records` routes unreadable records to a side output.
+while reading. `watermark_scan` is a scan with `scan_watermarks`, computed by
+`partition_watermarks`; `scan_state` saves positions. `malformed_records` routes unreadable records
+to a side output.
 """

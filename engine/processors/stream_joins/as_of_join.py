@@ -116,7 +116,7 @@ class AsOfPlan:
         )
         if valid is None or valid.all():
             return rows, None
-        return rows.kept(valid), valid
+        return rows.filtered(valid), valid
 
 
 def _watermark_limits(
@@ -127,8 +127,8 @@ def _watermark_limits(
     for column, bound in bounds:
         if bound.watermark == number:
             times, there = times_of(batch.column(column))
-            held = np.clip(times, -TAME_TIME, TAME_TIME) - bound.offset
-            least = np.minimum(least, held if there is None else np.where(there, held, NEVER))
+            limits = np.clip(times, -TAME_TIME, TAME_TIME) - bound.offset
+            least = np.minimum(least, limits if there is None else np.where(there, limits, NEVER))
     return least
 
 
@@ -148,7 +148,7 @@ class AsOfJoin(StreamJoin):
         self.emits_late = plan.shape.emits_late
         self.partition_columns = plan.divided_by
         self._plan = plan
-        self._kept = 0
+        self._row_count_at_pruning = 0
 
     def init(self, processor: StreamJoinProcessor) -> None:
         super().init(processor)
@@ -181,7 +181,7 @@ class AsOfJoin(StreamJoin):
         late = self._too_late(rows)
         if late is not None:
             yield from self._alone(rows.batch, np.flatnonzero(late))
-            rows = rows.kept(~late)
+            rows = rows.filtered(~late)
         waits = np.zeros(rows.count, np.bool_)
         bound = self._plan.shape.version
         if bound is not None and not self.inputs.ended[RIGHT]:
@@ -193,7 +193,7 @@ class AsOfJoin(StreamJoin):
             )
         yield from self._resolved(rows, np.flatnonzero(~waits))
         if waits.any():
-            self._left_rows.add(SortedRun(rows if waits.all() else rows.kept(waits)))
+            self._left_rows.add(SortedRun(rows if waits.all() else rows.filtered(waits)))
             self.check_size()
 
     def _too_late(self, rows: JoinRows) -> Mask | None:
@@ -223,7 +223,7 @@ class AsOfJoin(StreamJoin):
         if (
             due is None
             or due.watermark not in self.inputs.observed
-            or versions.held < max(PRUNED_FROM, 2 * self._kept)
+            or versions.row_count < max(PRUNED_FROM, 2 * self._row_count_at_pruning)
         ):
             return
         least = min(
@@ -240,26 +240,26 @@ class AsOfJoin(StreamJoin):
         has_next[order[:-1]] = (codes[order][1:] == codes[order][:-1]) & (
             rows.times[order][1:] <= least
         )
-        kept = rows.kept(~has_next)
-        versions.runs = [SortedRun(kept)]
-        self._kept = kept.count
+        retained = rows.filtered(~has_next)
+        versions.runs = [SortedRun(retained)]
+        self._row_count_at_pruning = retained.count
 
     def _prune_runs(self, least: int) -> None:
         """Like `_prune` if some versions are in files: rewrite the runs with many old versions."""
         runs = list(self._versions)
-        kept = []
+        retained = []
         for run in runs:
             old = superseded(run, runs, least)
             if np.count_nonzero(old) * FORGOTTEN_SHARE < run.rows.count:
-                kept.append(run)
+                retained.append(run)
                 continue
-            rest = run.rows.kept(~old)
+            rest = run.rows.filtered(~old)
             if rest.count:
-                kept.append(SortedRun(rest))
+                retained.append(SortedRun(rest))
                 if run.is_spilled:
-                    kept[-1].put_into_file(self.reservation.memory)
-        self._versions.runs = kept
-        self._kept = self._versions.held
+                    retained[-1].put_into_file(self.reservation.memory)
+        self._versions.runs = retained
+        self._row_count_at_pruning = self._versions.row_count
 
     def _resolved(self, rows: JoinRows, chosen: Indexes) -> Iterator[pa.RecordBatch]:
         """Yield left rows with their versions."""
@@ -347,13 +347,13 @@ def superseded(run: SortedRun, runs: Sequence[SortedRun], least: int) -> Mask:
     rows = run.rows
     assert rows.times is not None
     old: Mask = np.zeros(rows.count, np.bool_)
-    sought = replace(rows, times=np.full(rows.count, least))
+    probe = replace(rows, times=np.full(rows.count, least))
     is_later = False
     for other in runs:
         is_later |= other is run
         for start in range(0, rows.count, MAX_ROWS):
             chosen = run.order[start : start + MAX_ROWS]
-            found = latest(sought, chosen, other)
+            found = latest(probe, chosen, other)
             hits = np.flatnonzero(found >= 0)
             mine, theirs = chosen[hits], found[hits]
             assert other.rows.times is not None

@@ -65,7 +65,7 @@ class IntervalJoin(StreamJoin):
         waits = self._waits(side, rows)
         if not waits.all():
             yield from self._alone(side, rows.batch, np.flatnonzero(~waits & ~rows.matched))
-            run = SortedRun(rows.kept(waits))
+            run = SortedRun(rows.filtered(waits))
         if run.rows.count:
             buffers[side].add(run)
             self.check_size()

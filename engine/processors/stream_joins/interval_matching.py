@@ -36,19 +36,19 @@ class Matching:
 
         A chunk may be empty, as a point where the cooperative call may end.
         """
-        sought, by_time = self._sought(run, other)
-        if by_time and sought.count:
-            if sought.earliest is not None and int(sought.earliest.min()) > other.high:
+        probe, by_time = self._probe(run, other)
+        if by_time and probe.count:
+            if probe.earliest is not None and int(probe.earliest.min()) > other.high:
                 return
-            if sought.latest is not None and int(sought.latest.max()) < other.low:
+            if probe.latest is not None and int(probe.latest.max()) < other.low:
                 return
-        starts, counts = other.find(sought)
-        for places, found, _ in pairs_in_ranges(starts, counts):
-            mine, theirs = run.order[places], other.order[found]
+        starts, counts = other.find(probe)
+        for indexes_in_run, found, _ in pairs_in_ranges(starts, counts):
+            mine, theirs = run.order[indexes_in_run], other.order[found]
             true = self._true(run, mine, other, theirs)
             yield (mine, theirs) if true is None else (mine[true], theirs[true])
 
-    def _sought(self, run: SortedRun, other: SortedRun) -> tuple[Probe, bool]:
+    def _probe(self, run: SortedRun, other: SortedRun) -> tuple[Probe, bool]:
         """Return the probe for the other side's rows, in the order of the run.
 
         Also returns whether the probe searches by time.
@@ -129,16 +129,16 @@ class Matching:
         (first, left_rows), (second, right_rows) = left, right
         if not len(left_rows):
             return np.zeros(0, np.bool_)
-        given: list[pa.Array] = [None] * (plan.left_width + len(plan.right_schema))
-        for place in columns:
-            if place < plan.left_width:
-                given[place] = first.rows.batch.column(place).take(indexes(left_rows))
+        pairs: list[pa.Array] = [None] * (plan.left_width + len(plan.right_schema))
+        for index in columns:
+            if index < plan.left_width:
+                pairs[index] = first.rows.batch.column(index).take(indexes(left_rows))
             else:
-                given[place] = second.rows.batch.column(place - plan.left_width).take(
+                pairs[index] = second.rows.batch.column(index - plan.left_width).take(
                     indexes(right_rows)
                 )
         return true_flags(
-            evaluate(condition, EvaluationInput(given, len(left_rows), self._evaluation))
+            evaluate(condition, EvaluationInput(pairs, len(left_rows), self._evaluation))
         )
 
 

@@ -115,7 +115,7 @@ class IntervalPlan:
         )
         if valid is None or valid.all():
             return rows, None
-        return rows.kept(valid), valid
+        return rows.filtered(valid), valid
 
 
 def _is_integer(key: Expression) -> bool:
@@ -138,9 +138,9 @@ def watermark_limits(waiting: BufferedSide, batch: pa.RecordBatch) -> list[Index
     found: dict[int, Indexes] = {}
     for column, bound in waiting.bounds:
         times, there = times_of(batch.column(column))
-        held = np.clip(times, LEAST_TIME, GREATEST_TIME) - bound.offset
+        limits = np.clip(times, LEAST_TIME, GREATEST_TIME) - bound.offset
         if there is not None:
-            held[~there] = NEVER
+            limits[~there] = NEVER
         before = found.get(bound.watermark)
-        found[bound.watermark] = held if before is None else np.minimum(before, held)
+        found[bound.watermark] = limits if before is None else np.minimum(before, limits)
     return [found[number] for number in waiting.numbers]

@@ -45,7 +45,7 @@ class JoinInputs:
     @property
     def count(self) -> int:
         """The number of rows that wait."""
-        return sum(buffer.held for buffer in self.buffers)
+        return sum(buffer.row_count for buffer in self.buffers)
 
     @property
     def size(self) -> tuple[int, int]:

@@ -89,7 +89,7 @@ class JoinRows:
     def count(self) -> int:
         return len(self.matched)
 
-    def kept(self, mask: Mask) -> JoinRows:
+    def filtered(self, mask: Mask) -> JoinRows:
         """Return the rows for which `mask` is true."""
         chosen = from_flags(mask)
         return JoinRows(
@@ -215,11 +215,11 @@ class SortedRun:
         )
         batch = make_batch(mapped.columns[: rows.batch.num_columns], rows.batch.schema, rows.count)
         own_keys = iter(mapped.columns[rows.batch.num_columns : width])
-        places = [_is_among(key, rows.batch.columns) for key in rows.keys]
+        key_columns = [_is_among(key, rows.batch.columns) for key in rows.keys]
         self.rows = JoinRows(
             batch,
             _words_of(found, rows.hashes),
-            [next(own_keys) if place is None else batch.column(place) for place in places],
+            [next(own_keys) if index is None else batch.column(index) for index in key_columns],
             _found(found, rows.times),
             _found(found, rows.expiry),
             [found.get(id(hold), hold) for hold in rows.holds],
@@ -266,9 +266,9 @@ class SortedRun:
             return self.file_bytes + self.rows.count
         return int(self.rows.batch.nbytes) + _BYTES_PER_ROW * self.rows.count
 
-    def find(self, sought: Probe) -> tuple[Indexes, Indexes]:
+    def find(self, probe: Probe) -> tuple[Indexes, Indexes]:
         """Return for each probe row the start of its candidates in `order`, and their number."""
-        count, hashes = sought.count, sought.hashes
+        count, hashes = probe.count, probe.hashes
         if self._sorted is None:
             return np.zeros(count, np.int64), np.full(count, self.rows.count)
         if not self._time_bits:
@@ -277,19 +277,19 @@ class SortedRun:
             return first, np.searchsorted(self._sorted, hashes, side="right") - first
         span = self.high - self.low
         begin, end = np.zeros(count, np.int64), np.full(count, span)
-        if sought.earliest is not None:
-            begin = np.clip(sought.earliest - self.low, 0, span)
-        if sought.latest is not None:
-            end = np.clip(sought.latest - self.low, 0, span)
+        if probe.earliest is not None:
+            begin = np.clip(probe.earliest - self.low, 0, span)
+        if probe.latest is not None:
+            end = np.clip(probe.latest - self.low, 0, span)
         first = np.searchsorted(self._sorted, self._word(hashes, begin >> self._shift))
         found = (
             np.searchsorted(self._sorted, self._word(hashes, end >> self._shift), side="right")
             - first
         )
-        if sought.earliest is not None:
-            found[sought.earliest > self.high] = 0
-        if sought.latest is not None:
-            found[sought.latest < self.low] = 0
+        if probe.earliest is not None:
+            found[probe.earliest > self.high] = 0
+        if probe.latest is not None:
+            found[probe.latest < self.low] = 0
         np.maximum(found, 0, out=found)
         return first, found
 
@@ -328,17 +328,17 @@ class SortedRun:
     def living(self) -> int:
         return self.rows.count - self.dead
 
-    def least_hold(self, place: int) -> int:
+    def least_hold(self, index: int) -> int:
         """Return the limit of a watermark of this side while the living rows are buffered.
 
-        `place`: the index of the watermark among the side's watermarks.
+        index: the index of the watermark among the side's watermarks.
         """
         if not self.living:
             return NEVER
         if self._least_holds is None:
             # The least limit of all rows; `_sort_by_expiry` refines it when the first rows expire.
             self._least_holds = [np.full(1, hold.min()) for hold in self.rows.holds]
-        return int(self._least_holds[place][self.dead])
+        return int(self._least_holds[index][self.dead])
 
     def least_time(self, horizon: int | None) -> int:
         """Return the least time of the living rows."""
@@ -348,7 +348,7 @@ class SortedRun:
 
     def living_rows(self, horizon: int | None) -> JoinRows:
         mask = self._living(horizon)
-        return self.rows if mask is None else self.rows.kept(mask)
+        return self.rows if mask is None else self.rows.filtered(mask)
 
     def _living(self, horizon: int | None) -> Mask | None:
         """Return a mask of the rows that haven't expired; None if that is all rows."""
@@ -364,7 +364,7 @@ def merged(runs: Sequence[SortedRun], horizon: int | None) -> SortedRun:
     first = 0
     for run in runs:
         mask = run._living(horizon)
-        rows = run.rows if mask is None else run.rows.kept(mask)
+        rows = run.rows if mask is None else run.rows.filtered(mask)
         parts.append(rows)
         orders.append(first + _left(run.order, mask))
         by_expiry.append(
@@ -384,8 +384,8 @@ def _left(order: Indexes, mask: Mask | None) -> Indexes:
         return order
     # Example: order [2, 0, 1] and mask [True, False, True]. cumsum(mask) - 1 = [0, 0, 1] are the
     # new numbers of the remaining rows 0 and 2, and the result is [1, 0].
-    places: Indexes = np.cumsum(mask) - 1
-    return places[order[mask[order]]]
+    new_numbers: Indexes = np.cumsum(mask) - 1
+    return new_numbers[order[mask[order]]]
 
 
 def _sorted(values: Indexes | Hashes, order: Indexes | None) -> Indexes:
@@ -405,13 +405,13 @@ def _words_of(found: dict[int, Indexes], array: Hashes | None) -> Hashes | None:
 
 def _is_among(key: pa.Array, columns: Sequence[pa.Array]) -> int | None:
     """Return the index of the column whose memory a key shares; None if there is none."""
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         if (
             key.type == column.type
             and key.offset == column.offset
             and _addresses(key) == _addresses(column)
         ):
-            return place
+            return index
     return None
 
 
@@ -430,7 +430,7 @@ class RunBuffer:
         return iter(tuple(self.runs))
 
     @property
-    def held(self) -> int:
+    def row_count(self) -> int:
         """The number of rows, including expired rows that are still in memory."""
         return sum(run.rows.count for run in self.runs)
 
@@ -483,15 +483,15 @@ class RunBuffer:
     def expire(self, horizon: int) -> list[tuple[JoinRows, Indexes]]:
         """Remove and return the rows that expire before `horizon`."""
         self.horizon = horizon if self.horizon is None else max(self.horizon, horizon)
-        kept, expired = [], []
+        retained, expired = [], []
         for run in self.runs:
             gone = run.expire(self.horizon)
             if len(gone):
                 expired.append((run.rows, gone))
             if run.living:
                 is_sparse = 2 * run.dead >= run.rows.count and not run.is_spilled
-                kept.append(merged((run,), self.horizon) if is_sparse else run)
-        self.runs = kept
+                retained.append(merged((run,), self.horizon) if is_sparse else run)
+        self.runs = retained
         return expired
 
     @property
@@ -509,5 +509,5 @@ class RunBuffer:
         runs, self.runs = self.runs, []
         return (run.living_rows(self.horizon) for run in runs)
 
-    def least_hold(self, place: int) -> int:
-        return min((run.least_hold(place) for run in self.runs), default=NEVER)
+    def least_hold(self, index: int) -> int:
+        return min((run.least_hold(index) for run in self.runs), default=NEVER)

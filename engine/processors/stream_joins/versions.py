@@ -79,11 +79,11 @@ class RetainedRows:
 
     def take(self, buckets: Buckets) -> list[pa.RecordBatch]:
         """Remove and return the rows in some buckets."""
-        wanted = np.zeros(BUCKETS, np.bool_)
-        wanted[buckets] = True
+        is_requested = np.zeros(BUCKETS, np.bool_)
+        is_requested[buckets] = True
         found = []
         for run in self._runs:
-            mask = wanted[run.buckets]
+            mask = is_requested[run.buckets]
             if mask.all():
                 found.append(run.taken)
                 self._replace(run, None)
@@ -93,14 +93,14 @@ class RetainedRows:
         self._tidy()
         return found
 
-    def only(self, wanted: Callable[[pa.RecordBatch], Mask]) -> None:
+    def only(self, is_retained: Callable[[pa.RecordBatch], Mask]) -> None:
         """Remove all rows except those for which the predicate returns true."""
         for run in self._runs:
             taken = run.taken
-            mask = wanted(taken)
+            mask = is_retained(taken)
             left = np.flatnonzero(mask)
-            kept = taken if len(left) == len(mask) else taken.take(indexes(left))
-            self._replace(run, _BucketRun(kept, np.arange(len(left)), run.buckets[mask]))
+            retained = taken if len(left) == len(mask) else taken.take(indexes(left))
+            self._replace(run, _BucketRun(retained, np.arange(len(left)), run.buckets[mask]))
         self._tidy()
 
     def _replace(self, run: _BucketRun, other: _BucketRun | None) -> None:

@@ -80,7 +80,7 @@ class WindowJoinPlan:
             watermark_limits(self.sides[side], batch),
             np.zeros(batch.num_rows, np.bool_),
         )
-        return (rows, None) if there is None or there.all() else (rows.kept(there), there)
+        return (rows, None) if there is None or there.all() else (rows.filtered(there), there)
 
 
 class _RowSelection:
@@ -104,7 +104,7 @@ class _RowSelection:
     def all(self) -> pa.RecordBatch:
         return self._batch if self._chosen is None else self._batch.take(indexes(self._chosen))
 
-    def pieces(self, most: int) -> Iterator[pa.RecordBatch]:
+    def chunks(self, most: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows in batches of at most about `most` bytes (0: in one batch)."""
         if not most or self.size <= most:
             yield self.all
@@ -151,7 +151,7 @@ class WindowJoin(StreamJoin):
             if late.any():
                 self.count_late(late, rows.expiry, horizon)
                 alone.append(_RowSelection(rows.batch, np.flatnonzero(late)))
-                rows = rows.kept(~late)
+                rows = rows.filtered(~late)
         if rows.count:
             self.inputs.buffers[ordinal].add(SortedRun(rows))
             self.check_size()
@@ -171,7 +171,7 @@ class WindowJoin(StreamJoin):
             return
         table = self._table([part.all for part in right])
         for part in left:
-            for batch in part.pieces(most):
+            for batch in part.chunks(most):
                 yield from table.probe(batch)
         if plan.kind in KEEPS_RIGHT:
             yield from table.lonely_build_rows()
@@ -185,21 +185,21 @@ class WindowJoin(StreamJoin):
         """
         plan = self._plan.rows
         pause = no_rows(plan.schema)
-        counts = [batch.num_rows for part in left for batch in part.pieces(most)]
+        counts = [batch.num_rows for part in left for batch in part.chunks(most)]
         matches = [np.zeros(count, np.int64) for count in counts]
         unknown = [np.zeros(count, np.bool_) if plan.kind in UNKNOWNS else None for count in counts]
-        for build in _gathered((batch for part in right for batch in part.pieces(most)), most):
+        for build in _gathered((batch for part in right for batch in part.chunks(most)), most):
             table = self._table(build)
-            pieces = (batch for part in left for batch in part.pieces(most))
-            for batch, found, maybe in zip(pieces, matches, unknown, strict=True):
+            chunks = (batch for part in left for batch in part.chunks(most))
+            for batch, found, maybe in zip(chunks, matches, unknown, strict=True):
                 yield from table.probe_part(batch, found, maybe)
                 yield pause
             if plan.kind in KEEPS_RIGHT:
                 yield from table.lonely_build_rows()
         if plan.is_left_only or plan.kind in KEEPS_LEFT:
             table = self._table([])
-            pieces = (batch for part in left for batch in part.pieces(most))
-            for batch, found, maybe in zip(pieces, matches, unknown, strict=True):
+            chunks = (batch for part in left for batch in part.chunks(most))
+            for batch, found, maybe in zip(chunks, matches, unknown, strict=True):
                 yield from table.finish(batch, found, maybe)
 
     def _table(self, right: Sequence[pa.RecordBatch]) -> JoinTable:
@@ -269,16 +269,16 @@ class WindowJoin(StreamJoin):
 
 def _gathered(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
     """Group batches so that each group has at most about `most` bytes."""
-    held: list[pa.RecordBatch] = []
+    gathered: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
-        if held and size + batch.nbytes > most:
-            yield held
-            held, size = [], 0
-        held.append(batch)
+        if gathered and size + batch.nbytes > most:
+            yield gathered
+            gathered, size = [], 0
+        gathered.append(batch)
         size += batch.nbytes
-    if held:
-        yield held
+    if gathered:
+        yield gathered
 
 
 def window_join(

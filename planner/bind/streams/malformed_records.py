@@ -48,7 +48,7 @@ def malformed_output_of(
         raise ProgrammingError(
             f'"{name.text}", the mapping for malformed records of "{table.name}", '
             "has no column for them",
-            hint="declare some of the columns place, record and reason in it, all VARCHAR",
+            hint='declare some of the VARCHAR columns "place", "record" and "reason" in it',
             position=position,
         )
     return MalformedOutput(written, SinkRequest(mode, tuple(indexes)), tuple(fields))

@@ -18,7 +18,7 @@ from runnel.processor import Watermark
 from runnel.processors.over import by_watermark as module
 from runnel.processors.over.by_watermark import event_time_window
 from runnel.processors.over.streamed import ordered_window
-from runnel.processors.sorting.timed_sort import event_time_sort
+from runnel.processors.sorting.event_time_sort import event_time_sort
 from runnel.processors.stateful.row_buffer import Buffering
 from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
 from runnel.relation.streams import TimeBound

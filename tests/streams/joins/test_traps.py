@@ -139,7 +139,7 @@ def test_rows_go_when_nothing_can_match_them_any_more() -> None:
         assert join.state <= 2 * (10 + 5)
         held = join.processor.state_size()[0]
         assert held <= 2 * (10 + 5)
-    assert sum(buffer.held for buffer in join.processor.inputs.buffers) <= 100, (
+    assert sum(buffer.row_count for buffer in join.processor.inputs.buffers) <= 100, (
         "rows that are gone take no memory"
     )
 

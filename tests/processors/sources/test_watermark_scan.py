@@ -15,7 +15,7 @@ from runnel.processor import ACTIVE, IDLE, Active, Idle, Item, JobContext, Water
 from runnel.processors.sources.impose_order import impose_order
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME, TimeRule, event_times
 from runnel.processors.sources.scan import scan
-from runnel.processors.sources.timed_scan import event_time_scan
+from runnel.processors.sources.watermark_scan import event_time_scan
 from runnel.sqltypes import BIGINT
 from runnel.testing import ManualClock, verify_processor
 from runnel.testing.bench import BenchInbox
