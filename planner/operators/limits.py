@@ -182,6 +182,10 @@ BOUNDS.add(bounds_of_input, Limit)
 ORIGINS.add(origin_in_input, Limit)
 
 
+# Its state is the numbers of rows that remain to be skipped and to be emitted.
+STATE_NAMES.add(lambda node: True, Limit)
+
+
 @STREAM_CHECKS.of(GroupLimit)
 def _check_group_limit(node: GroupLimit, unbounded_state: bool) -> None:
     if node.input.never_ends:
@@ -352,7 +356,7 @@ def _identify_physical_limit(node: PhysicalLimit) -> Identity:
     )
 
 
-by_default(Limit, LIMITS, GRAFTING, HOISTING, STREAM_CHECKS, STATE_NAMES, REPLAY, BLOCKING)
+by_default(Limit, LIMITS, GRAFTING, HOISTING, STREAM_CHECKS, REPLAY, BLOCKING)
 by_default(GroupLimit, GRAFTING, HOISTING, ORIGINS, STATE_NAMES, REPLAY)
 by_default(
     PhysicalLimit,

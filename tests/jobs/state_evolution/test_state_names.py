@@ -118,6 +118,35 @@ def test_a_name_by_a_hint_is_kept_with_the_state() -> None:
         )
 
 
+def test_a_limit_begins_again_under_another_name() -> None:
+    with streaming(1, columns="n") as (connection, writer):
+        first = "SINK INTO m SELECT {} ts, v FROM s LIMIT {}"
+        connection.execute(f"CREATE JOB j AS {first.format('', 2)}")
+        put(connection, writer, [(1, 1, 1)])
+        with pytest.raises(runnel.OperationalError, match="its plan has changed") as caught:
+            connection.execute(f"ALTER JOB j AS {first.format('', 3)}", timeout=PATIENCE)
+        assert "STATE(name)" in str(caught.value.hint)
+        named = first.format("/*+ STATE(a) */", 3)
+        connection.execute(f"ALTER JOB j AS {named}", timeout=PATIENCE)
+        writer.write([(2, 2, 2), (3, 3, 3), (4, 4, 4), (5, 5, 5)])
+        writer.close()
+        connection.job("j").join(PATIENCE)
+        found = connection.execute("SELECT __key FROM m ORDER BY __key").fetchall()
+        assert found == [(1,), (2,), (3,), (4,)], "three rows after the one that was counted before"
+
+
+def test_a_name_added_to_a_limit_keeps_its_count() -> None:
+    with streaming(1, columns="n") as (connection, writer):
+        first = "SINK INTO m SELECT {} ts, v FROM s LIMIT 2"
+        connection.execute(f"CREATE JOB j AS {first.format('')}")
+        put(connection, writer, [(1, 1, 1)])
+        connection.execute(f"ALTER JOB j AS {first.format('/*+ STATE(a) */')}", timeout=PATIENCE)
+        writer.write([(2, 2, 2), (3, 3, 3)])
+        writer.close()
+        connection.job("j").join(PATIENCE)
+        assert connection.execute("SELECT __key FROM m ORDER BY __key").fetchall() == [(1,), (2,)]
+
+
 @pytest.mark.parametrize(
     "hint", ["STATE", "STATE()", "STATE(2)", "STATE(a, b)", "STATE(a) STATE(b)"]
 )
