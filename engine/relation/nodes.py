@@ -66,7 +66,12 @@ class Relation:
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
-        """The expressions of the node itself, in the order of `map_expressions`."""
+        """The expressions of the node itself, in the order of `map_expressions`.
+
+        Rules ask whether one of them is volatile (`engine/expressions/properties.py::is_volatile`)
+        before they share, repeat or move a node. A value that makes the rows of the node differ
+        between executions, such as a random seed, must therefore be an expression here.
+        """
         return ()
 
     def map_expressions(self, change: Change) -> Relation:

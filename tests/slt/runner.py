@@ -326,7 +326,10 @@ def _command(
         rewrite(
             path, results, {line: head for (file, line), head in run.heads.items() if file == path}
         )
-        say(f"{path}: {failed} expectations were written anew; read them before you keep them")
+        say(
+            f"{path}: {failed} expected results were written; read them. They were not compared "
+            f"with DuckDB: run pytest tests/slt -k {path.stem}"
+        )
         return 0
     say(f"{path}: {len(records)} records, {failed} failed, DuckDB agreed to {run.compared}")
     return min(failed, 1)

@@ -3,7 +3,9 @@ identities, columns of state.
 
 `stored_names/identities.txt` and `columns.txt` say what is in the directories of users. For new
 queries at the end of `queries.sql` run `python -m tests.snapshots.named_states`; no other line of
-these files may change.
+these files may change. The columns of a query's state are found by running it: a query over the
+stream `s` or GENERATE_STREAM has none in `columns.txt`. Write it over the scripted stream `a`,
+which ends.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from runnel.planner.parse.query.clause_words import FRAME_EXCLUSIONS, FRAME_UNITS
+from runnel.planner.parse.query.clause_words import FRAME_UNITS, VARIABLES
 
 
 class Complaint(NamedTuple):
@@ -307,11 +307,10 @@ def _data_type(node: Any) -> Verdict:
 def _var(node: Any) -> Verdict:
     if isinstance(node.parent, exp.Kwarg | exp.Interval | exp.IntervalSpan):
         return None
-    if isinstance(node.parent, exp.WindowSpec) and node.name.upper() in FRAME_EXCLUSIONS:
+    parent = type(node.parent).__name__
+    if node.name.upper() in VARIABLES.get(parent, ()):
         return None
-    if isinstance(node.parent, exp.Ordered) and node.name.upper() == "ALL":
-        return None
-    clause = {"Ordered": "ORDER BY ", "Limit": "LIMIT "}.get(type(node.parent).__name__, "")
+    clause = {"Ordered": "ORDER BY ", "Limit": "LIMIT "}.get(parent, "")
     return _unsupported(f"{clause}{node.name.upper()}")
 
 

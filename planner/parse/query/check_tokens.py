@@ -96,7 +96,11 @@ _NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBE
 
 def check_nothing_lost(tokens: Sequence[Token], tree: Any, sql: str) -> None:
     """Raises ProgrammingError unless every name, number and string of the rewritten tokens is in
-    the tree: sqlglot skips some."""
+    the tree: sqlglot skips some.
+
+    A keyword of a clause that no node of the tree retains belongs in `clause_words.CLAUSES`, under
+    `dropped`. Otherwise the clause is a "syntax error" at that word.
+    """
     known = {node.meta_get("start") for node in tree.walk()}
     for index, token in enumerate(tokens):
         if token.token_type not in _NAMED or token.start in known or word_of(token) in DROPPED:

@@ -15,11 +15,13 @@ class ClauseWords(NamedTuple):
     dropped: the words that no node of sqlglot's tree keeps.
     not_called: the words that are no function, though a parenthesis follows.
     not_called_after: the same for a word that follows another one, as pairs.
+    variables: for each class of node, by name, the words that it has as an `exp.Var`.
     """
 
     dropped: tuple[str, ...]
     not_called: tuple[str, ...] = ()
     not_called_after: tuple[tuple[str, str], ...] = ()
+    variables: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
@@ -46,14 +48,18 @@ CLAUSES: dict[str, ClauseWords] = {
             *FRAME_UNITS,
             *("UNBOUNDED", "PRECEDING", "FOLLOWING", "CURRENT"),
             *("EXCLUDE", "NO", "OTHERS", "GROUP", "TIES"),
-        )
+        ),
+        variables=(("WindowSpec", FRAME_EXCLUSIONS),),
     ),
+    "ORDER BY ALL": ClauseWords((), variables=(("Ordered", ("ALL",)),)),
     "IS JSON": ClauseWords(("SCALAR", "VALUE")),
     "FOR SYSTEM_TIME AS OF": ClauseWords(("SYSTEM_TIME", "OF")),
 }
-"""A clause that is added to SELECT has its words here, its nodes in `allow_list`."""
+"""A clause that is added to SELECT has its words here, its nodes and their arguments in
+`allow_list`."""
 
 _ALL = CLAUSES.values()
 DROPPED = frozenset(word for clause in _ALL for word in clause.dropped)
 NOT_CALLED = frozenset(word for clause in _ALL for word in clause.not_called)
 NOT_CALLED_AFTER = frozenset(pair for clause in _ALL for pair in clause.not_called_after)
+VARIABLES = dict(entry for clause in _ALL for entry in clause.variables)
