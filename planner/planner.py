@@ -325,7 +325,7 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
 
 def _show(binder: Binder, statement: syntax.Show) -> Plan:
     """Lists the columns of a table, or of all views, whose queries must be bound to find them."""
-    from runnel.planner.bind.information_schema import view_fields
+    from runnel.planner.bind.tables.information_schema import view_fields
 
     rows: tuple[tuple[str | None, ...], ...]
     if statement.name is None:

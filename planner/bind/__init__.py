@@ -3,7 +3,7 @@
 Imports its folders, `parse`, `engine/catalog.py`, `engine/expressions`, `engine/relation` and
 the contracts; for single purposes `optimize`, `estimates`, `explain` and `physical`.
 
-Begin with `query.Binder` (queries), then `select` (one SELECT, clause by clause), `from_clause`
-and `joins`. `scope` resolves names; `write` binds INSERT, SINK, UPDATE and DELETE; `hints` has the
-remedies in error messages.
+Begin with `query.Binder` (queries), then `select` (one SELECT, clause by clause) and the folder
+`tables` (FROM). `scope` resolves names; `write` binds INSERT, SINK, UPDATE and DELETE; `hints` has
+the remedies in error messages.
 """

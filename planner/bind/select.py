@@ -17,11 +17,11 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Change, Column, Expression, SortKey, transform
 from runnel.planner.bind.convert import distinct_rows
-from runnel.planner.bind.from_clause import FromBinder
 from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import Aggregates, WindowValue
+from runnel.planner.bind.tables.from_clause import FromBinder
 from runnel.planner.parse.query.allow_list import position_of, unwrapped
 from runnel.relation.nodes import Aggregate, Filter, Project, Relation, Sort, references
 

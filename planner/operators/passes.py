@@ -185,7 +185,8 @@ STREAM_CHECKS: Pass[Callable[[Any, bool], None]] = Pass(
 STATE_NAMES: Pass[Callable[[Any], bool]] = Pass(
     "names of state", RELATION, default="the node has no state on a stream"
 )
-"""`rule(node)`: whether the hint STATE names the state of the node."""
+"""`rule(node)`: whether the hint STATE names the state of the node. State is all that the
+processor's `state()` returns, also a count or a seed."""
 
 REPLAY: Pass[Callable[[Any, Any], Relation]] = Pass(
     "VERIFY JOB: the query over tables", RELATION, default="the node means the same over tables"
@@ -230,7 +231,8 @@ STATE_TEXTS: Pass[Callable[[Any], str]] = Pass(
     PHYSICAL,
     default="the operator keeps no rows and no results",
 )
-"""`rule(node)`: the state of the operator, in words."""
+"""`rule(node)`: the rows or results that the operator retains, in words. An operator whose state
+has a fixed size, such as a count, has no rule."""
 
 NARROWABLE = NodeSet(
     "operators that drop columns", PHYSICAL, default="a calculation above it drops columns"

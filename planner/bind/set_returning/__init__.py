@@ -3,5 +3,5 @@
 Imports `planner/bind`, `planner/parse`, and the engine's expressions and relations.
 
 `series` binds GENERATE_SERIES and GENERATE_STREAM, which FROM uses too; `select_list` binds sets
-among the expressions of a SELECT. (UNNEST in FROM is in `planner/bind/from_clause.py`.)
+among the expressions of a SELECT. (UNNEST in FROM is in `planner/bind/tables/from_clause.py`.)
 """

@@ -68,7 +68,7 @@ class FromBinder:
     def _joined(self, bound: BoundRelation, joins: list[Any]) -> BoundRelation:
         if joins:
             # Loaded on first use, so that a process whose queries have no join starts sooner.
-            from runnel.planner.bind.joins import bind_join
+            from runnel.planner.bind.tables.joins import bind_join
 
             for join in joins:
                 bound = bind_join(self, bound, join)
@@ -85,7 +85,7 @@ class FromBinder:
         """
         if isinstance(tree, exp.Lateral):
             # Loaded on first use, like all of `joins`.
-            from runnel.planner.bind.joins import without_lateral
+            from runnel.planner.bind.tables.joins import without_lateral
 
             tree = without_lateral(tree)
         if isinstance(tree, exp.Unnest):
@@ -186,7 +186,7 @@ class FromBinder:
         check_schema(tree.text("catalog"), tree.text("db"), position)
         if tree.text("db").lower() == INFORMATION_SCHEMA:
             # Loaded on first use: few statements ask for it.
-            from runnel.planner.bind.information_schema import schema_table
+            from runnel.planner.bind.tables.information_schema import schema_table
 
             bound = self._scan(
                 schema_table(tree.name, self.binder, position), alias or tree.name, names, position
