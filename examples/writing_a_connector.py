@@ -1,8 +1,8 @@
 """A connector of one's own: tables of a SQLite file, which is asked only for the columns and rows
 that a query needs.
 
-A package that brings it declares, in setup.cfg, [options.entry_points] runnel.connectors = SQLite =
-module:SqliteConnector
+A package that brings it declares, in setup.cfg, [options.entry_points] runnel.connectors =
+ExampleSQLite = module:SqliteConnector
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ quoted = '"{}"'.format
 
 
 class SqliteConnector(Connector):
-    name = "SQLite"
+    name = "ExampleSQLite"
 
     def open(self, definition: MappingDefinition) -> SqliteTable:
         options = OptionSet(self.name, PATH, TABLE).read(definition.options)
@@ -42,7 +42,7 @@ class SqliteConnector(Connector):
 
 
 class SqliteTable(ReadableTable):
-    connector = "SQLite"
+    connector = "ExampleSQLite"
 
     def __init__(
         self, name: str, columns: tuple[TableColumn, ...], database: sqlite3.Connection, table: str
@@ -88,7 +88,7 @@ def main() -> None:
             )
         con.add_connector(SqliteConnector())
         con.execute(
-            f"CREATE MAPPING readings TYPE SQLite OPTIONS ('path' = '{file.name}', "
+            f"CREATE MAPPING readings TYPE ExampleSQLite OPTIONS ('path' = '{file.name}', "
             "'table' = 'readings')"
         )
         query = (

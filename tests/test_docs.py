@@ -23,6 +23,7 @@ import pytest
 
 import runnel
 from runnel.connectors.options import OptionSet
+from runnel.connectors.registry import CONNECTORS
 from runnel.settings import SETTINGS
 from tests.test_layout import LEVELS, MODULES, ROOT, SOURCES, module_name, parsed, part_of
 
@@ -36,7 +37,13 @@ OPTION_TABLES = {
     "Delta": "lake.delta.connector",
     "Iceberg": "lake.iceberg.connector",
 }
+"""The module with the `OPTIONS` of each built-in connector but Spark."""
+
 SPARK_OWN = ["format", "path", "table", "query"]
+"""The options that Runnel reads itself; it passes all others of TYPE Spark to Spark."""
+
+READ_ONLY = {"Nexmark"}
+"""The built-in connectors without sinks."""
 
 PAGE = ROOT / "ARCHITECTURE.md"
 DESIGN = sorted((ROOT / "docs" / "design").glob("*.md"))
@@ -82,6 +89,59 @@ def test_the_options_of_a_connector_are_those_of_its_code(connector: str) -> Non
             assert default == str(option.default).lower(), option.name
         if option.allowed.startswith("one of "):
             assert shown[option.name][0] == option.allowed.removeprefix("one of "), option.name
+
+
+def test_the_options_of_each_built_in_connector_are_compared() -> None:
+    assert {*OPTION_TABLES, "Spark"} == set(CONNECTORS)
+    assert set(CONNECTORS) > READ_ONLY
+
+
+def section(page: str, heading: str) -> str:
+    """The text below a heading, up to the next heading of any level."""
+    _, _, rest = (ROOT / page).read_text("utf-8").partition(f"\n{heading}\n")
+    assert rest, (page, heading)
+    return re.split(r"^#+ ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def first_cells(text: str, heading: str) -> str:
+    """The first column of the table whose first heading is `heading`."""
+    _, _, table = text.partition(f"\n| {heading} |")
+    assert table, heading
+    return "\n".join(re.findall(r"^\| ([^|]+) \|", table.split("\n\n")[0], re.MULTILINE))
+
+
+def named_in(page: str, paragraph: str) -> str:
+    """The paragraph of a page that contains a text."""
+    (found,) = [
+        item
+        for item in (ROOT / page).read_text("utf-8").split("\n\n")
+        if paragraph in " ".join(item.split())
+    ]
+    return found
+
+
+@pytest.mark.parametrize("connector", CONNECTORS)
+def test_the_pages_name_each_built_in_connector(connector: str) -> None:
+    guarantees = section("README.md", "### Guarantees")
+    texts = {
+        "README.md, table of sources": first_cells(guarantees, "source"),
+        "security.md, table of paths": first_cells(
+            section("docs/security.md", "## Where text becomes a path or an address"), "text"
+        ),
+        "connectors.md, bounded access": named_in("docs/connectors.md", "have bounded access"),
+    }
+    if connector not in READ_ONLY:
+        texts |= {
+            "README.md, table of sinks": first_cells(guarantees, "sink"),
+            "connectors.md, sinks of jobs": first_cells(
+                section("docs/connectors.md", "## As sinks of jobs"), "sink"
+            ),
+            "jobs.md, sinks of jobs in Spark": named_in(
+                "docs/jobs.md", "written exactly once to sinks that support it"
+            ),
+        }
+    name = re.compile(rf"\b{connector}\b")
+    assert [page for page, text in texts.items() if not name.search(text)] == []
 
 
 def test_the_options_of_spark_are_those_that_it_keeps_for_itself() -> None:
