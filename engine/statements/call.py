@@ -10,7 +10,6 @@ from runnel.base.frozen import frozen
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.planner.plans import QueryPlan
-from runnel.relation.streams import event_time_type
 from runnel.results.rows import Result
 from runnel.runtime.light_job import Job, JobOptions
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from runnel.deadline import Deadline
     from runnel.planner.plans import Plan
     from runnel.session.session import Session
+    from runnel.sqltypes import SqlType
 
 
 Outcome = Result | int
@@ -61,9 +61,7 @@ class StatementCall:
         limit = session.settings.integer("max_processor_accumulated_records")
         timeout = None if self.deadline is None else max(0, self.deadline - monotonic_ns())
         stated = None if self.timeout is None else round(min(self.timeout, 1e9) * 1e9)
-        event_time = (
-            event_time_type(plan.logical) if is_unbounded and isinstance(plan, QueryPlan) else None
-        )
+        event_time = _event_time_type(plan) if is_unbounded else None
         options = JobOptions(
             timeout=timeout,
             accumulation_limit=limit,
@@ -83,3 +81,10 @@ class StatementCall:
             options=options,
             on_start=self.on_start,
         )
+
+
+def _event_time_type(plan: Plan) -> SqlType | None:
+    """The type of the first event time of a query over streams; None if it has none."""
+    from runnel.relation.streams import event_time_type
+
+    return event_time_type(plan.logical) if isinstance(plan, QueryPlan) else None

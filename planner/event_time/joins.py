@@ -188,14 +188,14 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
 
 
 def _with_late_output(
-    late: tuple[physical_streams.LateOutput | None, physical_streams.LateOutput | None],
+    late: tuple[physical.LateOutput | None, physical.LateOutput | None],
 ) -> tuple[bool, bool]:
     return late[0] is not None, late[1] is not None
 
 
 def _late(
     node: Join | AsOfJoin,
-) -> tuple[physical_streams.LateOutput | None, physical_streams.LateOutput | None]:
+) -> tuple[physical.LateOutput | None, physical.LateOutput | None]:
     """The late outputs of the two sides."""
     if node.late is None:
         return None, None

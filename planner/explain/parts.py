@@ -15,7 +15,6 @@ from runnel.relation.over import Window
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
-    from runnel.planner.physical.stream_nodes import LateOutput
     from runnel.processors.sources.partition_watermarks import TimeRule
     from runnel.relation.stream_joins import JoinTimeBounds
 
@@ -122,6 +121,6 @@ def window(node: Window | physical.PhysicalWindow) -> Description:
     return "Window", properties
 
 
-def late_property(late: LateOutput | None) -> Properties:
+def late_property(late: physical.LateOutput | None) -> Properties:
     """The property with the table of late rows; none without LATE DATA INTO."""
     return {} if late is None else {"late rows": late.table.name}

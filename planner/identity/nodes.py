@@ -22,7 +22,6 @@ from runnel.planner.identity.expressions import (
 )
 from runnel.planner.operators.passes import IDENTITY, STATE_TEXTS
 from runnel.planner.physical import nodes as physical
-from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.streams import WindowKind
@@ -114,7 +113,7 @@ def watermark(rule: TimeRule) -> str:
     return f"{outer_text(rule.time)} - {span_text(rule.lag, rule.time.type)}"
 
 
-def late_property(*sides: physical_streams.LateOutput | None) -> Properties:
+def late_property(*sides: physical.LateOutput | None) -> Properties:
     return next(({LATE: side.table.name} for side in sides if side is not None), {})
 
 

@@ -49,9 +49,7 @@ class _Recording(Lowering):
         self.meanings[made.name] = _signature(self._nodes[-1])
         return made
 
-    def with_late(
-        self, rows: VertexOutput, *sides: physical_streams.LateOutput | None
-    ) -> VertexOutput:
+    def with_late(self, rows: VertexOutput, *sides: physical.LateOutput | None) -> VertexOutput:
         """What is beside a node keeps nothing of the node's."""
         before = set(self.meanings)
         made = super().with_late(rows, *sides)

@@ -11,8 +11,7 @@ from runnel.dag import DAG, Edge, Supplier, Vertex, between
 from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import is_slow
 from runnel.planner.operators.passes import LOWERING
-from runnel.planner.physical.nodes import Physical, Shared, SourceScan
-from runnel.planner.physical.stream_nodes import LateOutput
+from runnel.planner.physical.nodes import LateOutput, Physical, Shared, SourceScan
 
 HOLD = "hold"
 IMPOSE_ORDER = "impose order"

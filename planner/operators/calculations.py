@@ -53,7 +53,6 @@ from runnel.planner.rules.empty_relations import emptied, empty_if_input_is, is_
 from runnel.planner.rules.predicate_pushdown import Conjuncts, push, retained
 from runnel.relation.nodes import Expand, Field, Filter, Limit, Project, Relation, references
 from runnel.relation.over import Window
-from runnel.relation.streams import TimeBound
 
 if TYPE_CHECKING:
     from runnel.dag import ProcessorFactory
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from runnel.planner.rules.decorrelation.hoisting import Rewrite
     from runnel.planner.rules.decorrelation.laterals import Grafted
     from runnel.planner.rules.decorrelation.pulled import Pulled
+    from runnel.relation.streams import TimeBound
 
 
 @PRUNING.of(Project)

@@ -32,7 +32,7 @@ Bounded = tuple[tuple[Expression, TimeBound], ...]
 
 
 def with_late_filter(
-    rows: Physical, bounded: Bounded, late: physical_streams.LateOutput, lateness: int = 0
+    rows: Physical, bounded: Bounded, late: physical.LateOutput, lateness: int = 0
 ) -> Physical:
     """The input of an operator, with a filter for its late rows if it needs one; else the input
     itself."""
@@ -44,7 +44,7 @@ def with_late_filter(
 
 
 def _below_sets(
-    rows: Physical, bounded: Bounded, late: physical_streams.LateOutput, lateness: int
+    rows: Physical, bounded: Bounded, late: physical.LateOutput, lateness: int
 ) -> Physical | None:
     """The input with a filter below its grouping sets; None if it has none. A column that all sets
     have is the same in the lists of all sets."""
@@ -66,7 +66,7 @@ def _below_sets(
 
 
 def _filter(
-    rows: Physical, bounded: Bounded, late: physical_streams.LateOutput, lateness: int
+    rows: Physical, bounded: Bounded, late: physical.LateOutput, lateness: int
 ) -> physical_streams.LateFilter:
     return physical_streams.LateFilter(
         fields=rows.fields,

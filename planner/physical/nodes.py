@@ -54,6 +54,16 @@ class Physical:
 
 
 @frozen(kw_only=True)
+class LateOutput:
+    """The output for late rows: the values of `expressions`, over the operator's input, are
+    written to `table`."""
+
+    table: WritableTable
+    request: SinkRequest
+    expressions: tuple[Expression, ...]
+
+
+@frozen(kw_only=True)
 class SingleInput(Physical):
     """A node with one input."""
 

@@ -121,7 +121,7 @@ def _lateness(node: Aggregate, key: int) -> int:
     return found
 
 
-def late_rows(emission: Emission | None) -> physical_streams.LateOutput | None:
+def late_rows(emission: Emission | None) -> physical.LateOutput | None:
     """The output for the late rows of an operator; None if they are dropped."""
     if emission is None or emission.late_table is None:
         return None
@@ -130,15 +130,13 @@ def late_rows(emission: Emission | None) -> physical_streams.LateOutput | None:
 
 def late_rows_into(
     table: Table, columns: tuple[int, ...], values: tuple[Expression, ...]
-) -> physical_streams.LateOutput | None:
+) -> physical.LateOutput | None:
     """The output of late rows to columns of a table; None without values."""
     if not values:
         return None
     assert isinstance(table, WritableTable)
     mode = WriteMode.SINK if WriteMode.SINK in table.write_modes else WriteMode.INSERT
-    return physical_streams.LateOutput(
-        table=table, request=SinkRequest(mode, columns), expressions=values
-    )
+    return physical.LateOutput(table=table, request=SinkRequest(mode, columns), expressions=values)
 
 
 def _framed(node: Aggregate, found: GroupedWindows, choose: Choose) -> Physical | None:

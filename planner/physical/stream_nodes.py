@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
-from runnel.connector import SinkRequest, WritableTable
 from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner.physical.nodes import (
     HashAggregate,
+    LateOutput,
     PhysicalSort,
     PhysicalWindow,
     SingleInput,
@@ -38,16 +38,6 @@ class PhysicalImposeOrder(SingleInput):
     family = "streams.time_windows"
 
     time: TimeRule
-
-
-@frozen(kw_only=True)
-class LateOutput:
-    """The output for late rows: the values of `expressions`, over the operator's input, are
-    written to `table`."""
-
-    table: WritableTable
-    request: SinkRequest
-    expressions: tuple[Expression, ...]
 
 
 @frozen(kw_only=True)

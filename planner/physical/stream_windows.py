@@ -83,7 +83,7 @@ def choose_event_time_sort(node: Sort, below: Physical) -> Physical:
     return _taking_late(chosen, late_rows(node.emission))
 
 
-def _taking_late(node: _Waiting, late: physical_streams.LateOutput | None) -> _Waiting:
+def _taking_late(node: _Waiting, late: physical.LateOutput | None) -> _Waiting:
     """The operator with an output for its late rows, and for late rows of a session below."""
     if late is None:
         return node

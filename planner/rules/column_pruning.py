@@ -12,16 +12,16 @@ the positions {0: 0, 2: 1}.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Expression, columns_of
 from runnel.planner.operators.passes import PRUNING
 from runnel.planner.rewriting import project_columns, renumber
-from runnel.relation.nodes import (
-    Join,
-    Relation,
-)
-from runnel.relation.streams import AsOfJoin
+from runnel.relation.nodes import Join, Relation
+
+if TYPE_CHECKING:
+    from runnel.relation.streams import AsOfJoin
 
 Positions = dict[int, int]
 Pruned = tuple[Relation, Positions]

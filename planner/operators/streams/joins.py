@@ -45,10 +45,9 @@ from runnel.planner.operators.passes import (
     by_default,
 )
 from runnel.planner.physical.choose import choose
-from runnel.planner.physical.nodes import Physical
+from runnel.planner.physical.nodes import LateOutput, Physical
 from runnel.planner.physical.stream_nodes import (
     IntervalJoin,
-    LateOutput,
     PhysicalAsOfJoin,
     StreamJoin,
     WindowJoin,
