@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,9 @@ from runnel.expressions.function import Datum, over_first
 from runnel.expressions.kernels.buffers import pack, pack_scalar, validity
 from runnel.expressions.kernels.python_values import python_values
 from runnel.sqltypes import INTEGER, VARCHAR, Kind, SqlType, to_arrow
+
+if TYPE_CHECKING:
+    from json import JSONEncoder
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]
 ConversionOf = Callable[[SqlType, SqlType], Conversion]
@@ -144,7 +147,14 @@ _NAMES = {
 
 
 def _plain(value: Any) -> str:
-    return json.dumps(value, default=_json_scalar, ensure_ascii=False, separators=(",", ":"))
+    return _encoder().encode(value)
+
+
+@cache
+def _encoder() -> JSONEncoder:
+    from json import JSONEncoder  # a new process without nested values does not load it
+
+    return JSONEncoder(default=_json_scalar, ensure_ascii=False, separators=(",", ":"))
 
 
 def _written(value: Any) -> str:
