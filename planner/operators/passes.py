@@ -231,8 +231,9 @@ STATE_TEXTS: Pass[Callable[[Any], str]] = Pass(
     PHYSICAL,
     default="the operator keeps no rows and no results",
 )
-"""`rule(node)`: the rows or results that the operator retains, in words. An operator whose state
-has a fixed size, such as a count, has no rule."""
+"""`rule(node)`: the state of the operator, in words. With a rule, EXPLAIN (STATE) shows the state,
+and EXPLAIN ALTER JOB lists it also before the first snapshot. LIMIT has none: whether a node has a
+rule is stored with snapshots."""
 
 NARROWABLE = NodeSet(
     "operators that drop columns", PHYSICAL, default="a calculation above it drops columns"
