@@ -153,8 +153,8 @@ class FragmentPlacement:
         return None
 
     def _gets(self, engine: FragmentEngine, node: Relation, scans: list[Scan]) -> bool:
-        """Whether the engine has the tables of a sub-plan, or those that it has not had better
-        travel to it."""
+        """Whether the engine has the tables of a subplan, or the missing ones should be copied to
+        it."""
         strangers = [scan for scan in scans if not engine.can_read(scan.table)]
         if not strangers or not any(scan.table.engine is engine for scan in scans):
             return not strangers

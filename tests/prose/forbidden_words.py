@@ -48,7 +48,8 @@ TEXT = (
     rule("told", r"\btold\b(?! apart)|\btells\b(?! you\b)", "is given, is notified, reports"),
     rule(
         "takes",
-        r"\btakes (?:an?|one|no|two|three|some|either|at least|at most|only|the same|·|[0-9])"
+        r"\btakes (?![0-9][0-9.,]*(?: to [0-9.,]+)? ?(?:ms|µs|s|ns|GB|MB|seconds?)\b)"
+        r"(?:an?|one|no|two|three|some|either|at least|at most|only|the same|·|[0-9])"
         r"(?! "
         r"?(?:ms|µs|s|ns|GB|MB|seconds?|while|minutes?|long|little|time|share|place|lock|turn)\b)"
         r"(?! (?:(?:first|last|new|named) )?snapshot)",
@@ -124,6 +125,8 @@ TEXT = (
         r"\b(?:is|are|was|were) over\b(?=[,.;:)]|\Z| (?:and|or|when|while)\b)",
         "has ended, timed out",
     ),
+    rule("let-go", r"\blet(?:s|ting)? go\b", "releases, removes, drops"),
+    rule("had-better", r"\bhad better\b", "should"),
     rule(
         "private-term",
         r"\b(?:divided plan|rounded time|time link|shown option|far zone|file place|kafka side"

@@ -26,14 +26,14 @@ INTERNAL = ("decimal_key", "exact_cast")
 """What only the planner calls: SQL has neither a name nor an operator for it."""
 HEAD = """# Functions, and where they run
 
-Every function runs on Runnel's own operators. Where a sub-plan is handed to DuckDB or Spark, what
-is called "exact" below is part of it: it gives the same values, types and errors there, which a
-generated test compares over edge values of every type. "partly" is so for some argument types or
-constant options only. "own" is never handed over: the plan is cut below it.
+Every function runs on Runnel's own operators. A function is "exact" for DuckDB or Spark if
+fragments contain it: the engine returns the same values, types and errors, which a generated test
+compares over edge values of every type. "partly" applies to some argument types or constant
+options only. A function that is "own" is never part of a fragment.
 
-Two things differ where an engine adds up: sums of REAL and DOUBLE are compared to 1e-9 relative,
-and a SUM or AVG of DECIMALs with more than 28 digits is an overflow, too, where only the sum of a
-part of the rows has more than 38 digits.
+Sums of engines differ in two ways: sums of REAL and DOUBLE are compared to 1e-9 relative, and a SUM
+or AVG of DECIMALs with more than 28 digits is also an overflow if only a partial sum has more than
+38 digits.
 
 COUNT_IF over no rows is 0, as COUNT is. APPROX_QUANTILE and APPROX_PERCENTILE are exact. Regular
 expressions are RE2's: they take linear time, and have no look-around and no back-references.
