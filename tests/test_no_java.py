@@ -41,8 +41,8 @@ def test_nothing_of_spark_is_started_before_it_is_needed(tmp_path: Path) -> None
     command = [sys.executable, "-W", "error", "-c", SCRIPT, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
     why = (
-        "Job k: exactlyOnce, on spark, as nobody knows how many rows it reads before spark runs; "
-        "CREATE JOB asks for it"
+        "Job k: exactlyOnce, on spark, as the number of rows that it reads is unknown before spark "
+        "runs; CREATE JOB asks for it"
     )
     once = ["[(30,)]", f"[{why!r}]", "[(30,)]", " False False"]
     assert (done.stdout.split("\n"), done.stderr) == ([*once, *once, ""], "")

@@ -1,5 +1,5 @@
-"""What a notebook shows of a cursor: its columns, and the first rows that are at hand, none of them
-taken."""
+"""A cursor as a notebook shows it: its columns and the first available rows, which stay in the
+cursor."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 20
 SHOWN_CHARACTERS = 200
-"""Of one value."""
+"""Maximum number of characters of one value."""
 
 
 def html_of(result: Result | None, rowcount: int) -> str:
-    """HTML for a cursor's last statement. Of a query that ends it waits for the first rows; of a
-    stream it shows those that are there. A failure is shown as its text: looking at a cursor raises
-    nothing."""
+    """HTML for a cursor's last statement. It waits for the first rows of a query that ends; of a
+    stream it shows the available rows. An error is shown as its text, and not raised."""
     if result is None:
         return (
             "<p>no statement was executed</p>"
@@ -56,7 +55,7 @@ def _value(value: Any) -> str:
 def _note(count: int, is_unbounded: bool) -> str:
     if is_unbounded:
         return (
-            "<p>a stream: these rows are there now, and others follow</p>"
+            "<p>a stream: these rows have arrived, and others follow</p>"
             if count
             else "<p>a stream: no row yet</p>"
         )

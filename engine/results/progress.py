@@ -1,4 +1,4 @@
-"""How far a cursor's query has come, as a value that reads well in a terminal."""
+"""The progress of a cursor's query, as a value with a readable text."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from runnel.runtime.light_job import Job
 
 @frozen
 class StepProgress:
-    """One step of a query (a vertex of its DAG): the rows that it took in and gave so far. `tasks`
-    is into how many parts its work is divided, `tasks_done` how many of them are over, where that
-    is known (stages of Spark), else both are 0."""
+    """One step of a query: a vertex of its DAG.
+
+    rows_in, rows_out: number of rows that it has received and emitted so far.
+    tasks: number of tasks of a stage of Spark; 0: it has none.
+    tasks_done: number of tasks that have ended.
+    """
 
     name: str
     rows_in: int
@@ -19,17 +22,21 @@ class StepProgress:
     tasks: int = 0
 
     def __str__(self) -> str:
-        told = [f"{self.rows_in:,} rows in"] if self.rows_in else []
-        told.append(f"{self.rows_out:,} rows out")
+        counts = [f"{self.rows_in:,} rows in"] if self.rows_in else []
+        counts.append(f"{self.rows_out:,} rows out")
         if self.tasks:
-            told.append(f"{self.tasks_done:,} of {self.tasks:,} tasks")
-        return f"{self.name}: {', '.join(told)}"
+            counts.append(f"{self.tasks_done:,} of {self.tasks:,} tasks")
+        return f"{self.name}: {', '.join(counts)}"
 
 
 @frozen
 class QueryProgress:
-    """What a query has done after `seconds`, step by step, sources first. `is_done`: it has ended,
-    well or not."""
+    """The progress of a query.
+
+    seconds: time since it began.
+    is_done: it has ended, successfully or not.
+    steps: its steps, sources first.
+    """
 
     seconds: float
     is_done: bool
@@ -37,8 +44,8 @@ class QueryProgress:
 
     @property
     def share(self) -> float | None:
-        """How much of the tasks is done, from 0 to 1; None where no step has tasks. Stages that
-        haven't begun may not be known yet, so it may fall."""
+        """The share of the tasks that have ended, from 0 to 1; None if no step has tasks. It may
+        decrease, because a stage's tasks are known only when the stage begins."""
         tasks = sum(step.tasks for step in self.steps)
         return sum(step.tasks_done for step in self.steps) / tasks if tasks else None
 
@@ -50,7 +57,7 @@ class QueryProgress:
 
 
 def progress_of(job: Job) -> QueryProgress:
-    """Read while the job runs: each number is right, all together need not be of one moment."""
+    """Read while the job runs: each number is right, but they may be of different instants."""
     steps = [
         StepProgress(item.vertex, item.rows_in, item.rows_out, item.tasks_done, item.tasks)
         for item in job.metrics().values()

@@ -1,6 +1,6 @@
 """The rows of one statement, on their way to Python: batches in, tuples or Arrow out.
 
-A `Result` reads a job's result queue, or holds rows that were there at once (a key look-up, SHOW,
+A `Result` reads a job's result queue, or has all rows from the start (a key look-up, SHOW,
 EXPLAIN). It decodes a slice of a batch at a time, so that a first row doesn't wait for sixty
 thousand others. It belongs to one thread at a time; only `cancel` may be called from another.
 """
@@ -27,7 +27,7 @@ Row = tuple[Any, ...]
 
 
 class RowSource(Protocol):
-    """What stands behind rows that come bit by bit: a job, here or elsewhere."""
+    """The producer of rows that arrive over time: a job of this process or of a server."""
 
     results: ResultQueue
     is_done: bool
@@ -37,21 +37,23 @@ class RowSource(Protocol):
 
 
 Start = Callable[[Callable[[Job], object]], Job]
-"""Starts a job, and tells it to the function given before anything of it runs."""
+"""Starts a job, which is passed to the function before any of its tasklets runs."""
 
 CACHED_ROWS = 8192
-"""Rows that are decoded at once of many: their values are still in the processor's cache when they
-are put in tuples."""
+"""Number of rows of a large batch that are decoded together: their values are still in the
+processor's cache when they are put in tuples."""
 DECODE_ROWS = 4096
-"""How many rows `one` and `some` decode at a time."""
+"""Number of rows that `one` and `some` decode at a time."""
 
 
 class Result:
-    """The rows of one statement. `total` is their number once it is known, else −1.
+    """The rows of one statement.
 
-    `is_unbounded`: the rows have no end that is known beforehand; `can_end`: still, they may end (a
-    pushed stream). `otherwise`, if given, starts a job that gives the same rows on our own
-    operators.
+    total: their number once it is known, else −1.
+    is_unbounded: it is not known in advance whether the rows end.
+    can_end: they may end all the same (a pushed stream).
+    otherwise: starts a job that returns the same rows by Runnel's own operators; None: there is
+        none.
     """
 
     __slots__ = (
@@ -77,8 +79,8 @@ class Result:
         self.is_unbounded = False
         self.can_end = True
         self.total = len(rows)
-        # The rows decoded last, and how many of them were taken. They are those of `_batch` that
-        # end at `_decoded`.
+        # The rows decoded last, and how many of them were returned. They are the rows of `_batch`
+        # that end at `_decoded`.
         self._rows = rows
         self._next = 0
         self._batch: pa.RecordBatch | None = None
@@ -107,7 +109,7 @@ class Result:
 
     @property
     def job(self) -> RowSource | None:
-        """The job behind the rows; None when they are all there."""
+        """The job that produces the rows; None if all rows are present."""
         return self._job
 
     @property
@@ -128,7 +130,7 @@ class Result:
         return rows[position]
 
     async def news(self) -> None:
-        """Waits until the next row, or the end, is there, so that `one` doesn't wait; other
+        """Waits until the next row, or the end, has arrived, so that `one` doesn't wait; other
         coroutines run meanwhile."""
         from runnel.base.awaiting import Wake, until
 
@@ -159,8 +161,8 @@ class Result:
         return rows
 
     def some(self, count: int) -> list[Row]:
-        """At most `count` rows, [] after the last. Of an unbounded result: what is there, at least
-        one row; else exactly `count` unless the end comes first."""
+        """At most `count` rows, [] after the last. Of an unbounded result: the rows that have
+        arrived, at least one; else exactly `count` unless the end comes first."""
         rows: list[Row] = []
         while len(rows) < count:
             if self._next >= len(self._rows):
@@ -173,8 +175,8 @@ class Result:
         return rows
 
     def preview(self, count: int) -> list[Row]:
-        """At most `count` of the next rows, which stay. Of an unbounded result only what is there;
-        else they are waited for."""
+        """At most `count` of the next rows, which stay. Of an unbounded result only the rows that
+        have arrived; else it waits for them."""
         if self._next >= len(self._rows):
             self._decode(max(DECODE_ROWS, count), wait=not self.is_unbounded)
         return self._rows[self._next : self._next + count]
@@ -207,14 +209,14 @@ class Result:
             yield _conform(batch, schema)
 
     def cancel(self) -> None:
-        """Ends the job behind the rows; a thread that waits for them gets an OperationalError."""
+        """Ends the job; a thread that waits for its rows gets an OperationalError."""
         job = self._job
         if job is not None:
             job.cancel()
 
     def discard(self) -> None:
-        """Cancels, and gives back the rows. Who still reads gets an InterfaceError if there was
-        more to come, never an early end that looks like the real one."""
+        """Cancels the job and releases the rows. A later read raises InterfaceError if rows were
+        left, so that this end is not mistaken for the end of the rows."""
         if self._origin.is_left:
             self._forget()  # the job is the parent's
             return
@@ -291,8 +293,8 @@ class Result:
         ):
             return False
         self._keep_no_finalizer()
-        # Taken over before the cursor is told of it: whoever cancels meanwhile is seen there, or
-        # finds the new job here.
+        # It becomes the job of this result before the cursor is notified: a thread that cancels
+        # meanwhile is noticed there, or finds the new job here.
         job = otherwise(self._take_over)
         self._finalizer = finalizer(self, job.cancel)
         return True
@@ -333,8 +335,8 @@ def rows_as_batch(rows: list[Row], fields: tuple[Field, ...]) -> pa.RecordBatch:
 
 
 def _public_type(sql_type: SqlType) -> pa.DataType:
-    """The Arrow type in which values are handed out: a UUID, which is text inside, in the type that
-    Arrow has for it."""
+    """The Arrow type in which values are returned: Arrow's own type for a UUID, which is text
+    internally."""
     return pa.uuid() if sql_type.kind is Kind.UUID else to_arrow(sql_type)
 
 

@@ -76,11 +76,11 @@ def create_function(
         )
     if isinstance(parameter_types, str) or not isinstance(parameter_types, Sequence):
         raise InterfaceError(
-            "parameter_types takes a list, one type per parameter",
+            "parameter_types must be a list, one type per parameter",
             hint="write ['BIGINT', 'VARCHAR']",
         )
     if options.nulls not in ("pass", "skip"):
-        raise InterfaceError(f"nulls takes 'pass' or 'skip', not {options.nulls!r}")
+        raise InterfaceError(f"nulls must be 'pass' or 'skip', not {options.nulls!r}")
     if options.is_aggregate and not parameter_types:
         raise InterfaceError(
             "an aggregate function needs a parameter", hint="give the type of at least one"
@@ -127,19 +127,19 @@ def drop_function(session: Session, name: str) -> None:
         session.remove_function(name)
 
 
-def sql_type(given: Any) -> SqlType:
+def sql_type(written: Any) -> SqlType:
     """A SQL type, specified by its name, as an Arrow type, or as a Python class."""
-    if isinstance(given, SqlType):
-        found = given
-    elif isinstance(given, str):
-        found = parse_type(given)
-    elif isinstance(given, pa.DataType):
-        found = from_arrow(given)
-    elif isinstance(given, type) and given in _PYTHON_TYPES:
-        found = _PYTHON_TYPES[given]
+    if isinstance(written, SqlType):
+        found = written
+    elif isinstance(written, str):
+        found = parse_type(written)
+    elif isinstance(written, pa.DataType):
+        found = from_arrow(written)
+    elif isinstance(written, type) and written in _PYTHON_TYPES:
+        found = _PYTHON_TYPES[written]
     else:
         raise InterfaceError(
-            f"{given!r} is not a type",
+            f"{written!r} is not a type",
             hint=(
                 "write a SQL type such as 'BIGINT', an Arrow type, or int, float, str, bool, bytes"
             ),

@@ -26,31 +26,33 @@ def state_table(
     *,
     is_confined: bool,
 ) -> Table:
-    """The table of JOB_STATE(job, vertex), which is that of the job's last snapshot, or
-    SNAPSHOT_STATE(snapshot, vertex). With bounds only of what was made with them: other state may
-    be of what is outside."""
+    """The table of JOB_STATE(job, vertex), from the job's last snapshot, or of
+    SNAPSHOT_STATE(snapshot, vertex). A caller with bounds sees only the state of jobs that were
+    created within bounds: other state may contain data from outside."""
     shown = function.upper()
     first = "job" if function == "job_state" else "snapshot"
-    given = dict(zip((first, "vertex"), positional, strict=False)) | {
+    arguments = dict(zip((first, "vertex"), positional, strict=False)) | {
         key.lower(): value for key, value in named.items()
     }
     wrong = (
         len(positional) > 2
-        or len(given) < len(positional) + len(named)
-        or set(given) != {first, "vertex"}
+        or len(arguments) < len(positional) + len(named)
+        or set(arguments) != {first, "vertex"}
     )
-    if wrong or not all(isinstance(value, str) for value in given.values()):
+    if wrong or not all(isinstance(value, str) for value in arguments.values()):
         raise ProgrammingError(
-            f"{shown} takes the names of a {first} and of a vertex",
+            f"{shown} needs the names of a {first} and of a vertex",
             hint=f"write TABLE({shown}('{first}', 'vertex'))",
         )
-    store = _store(jobs, first, given[first], is_confined=is_confined)
+    store = _store(jobs, first, arguments[first], is_confined=is_confined)
     with store.pin():
-        return registered_table(function, _rows(_state(store, first, given)))
+        return registered_table(function, _rows(_state(store, first, arguments)))
 
 
-def _state(store: SnapshotStore, first: str, given: Mapping[str, str]) -> Sequence[pa.RecordBatch]:
-    name = given[first]
+def _state(
+    store: SnapshotStore, first: str, arguments: Mapping[str, str]
+) -> Sequence[pa.RecordBatch]:
+    name = arguments[first]
     snapshot_id = store.completed
     if snapshot_id is None:
         raise OperationalError(
@@ -59,15 +61,15 @@ def _state(store: SnapshotStore, first: str, given: Mapping[str, str]) -> Sequen
             hint=f"CREATE SNAPSHOT s FOR JOB {as_written(name)} takes one",
         )
     vertices = store.vertices(snapshot_id)
-    if given["vertex"] not in vertices:
+    if arguments["vertex"] not in vertices:
         listed = ", ".join(f"'{vertex}'" for vertex in sorted(vertices)) or "none"
         raise ProgrammingError(
-            f'{first} "{name}" has no state of a vertex "{given["vertex"]}"',
+            f'{first} "{name}" has no state of a vertex "{arguments["vertex"]}"',
             code=ErrorCode.OBJECT_NOT_FOUND,
             detail=f"there is state of {listed}",
-            hint=suggest(given["vertex"], vertices),
+            hint=suggest(arguments["vertex"], vertices),
         )
-    return store.read(snapshot_id, given["vertex"])
+    return store.read(snapshot_id, arguments["vertex"])
 
 
 def _store(jobs: NamedJobs, kind: str, name: str, *, is_confined: bool) -> SnapshotStore:

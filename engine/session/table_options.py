@@ -55,7 +55,7 @@ def _unbounded(connector: Connector) -> ProgrammingError:
         f"a mapping of TYPE {connector.name} can't be kept within bounds",
         code=ErrorCode.NOT_ALLOWED,
         detail="the connector opens files and addresses by itself",
-        hint="the owner, who has no bounds, defines the mapping; then every caller may use it",
+        hint="the owner, without bounds, defines the mapping; then every caller may use it",
     )
 
 

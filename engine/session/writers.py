@@ -1,4 +1,4 @@
-"""The number of the last batch that each writer outside has committed."""
+"""The number of the last batch that each external writer has committed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ FOLDER = "writers"
 FORMAT = 2
 """The version of the files. The first was a list of number and token, without a checksum."""
 Kept = tuple[int, Token | None]
-"""The number of a writer's last batch, and what commits it, unless that is settled."""
+"""The number of a writer's last batch, and the token that commits it; None: it is committed."""
 
 
 class WriterNumbers:
-    """The numbers of one database. With a directory, the next process knows them too.
-
-    Safe for threads.
-    """
+    """The numbers of one database, which are durable if it has a directory. Thread-safe."""
 
     def __init__(self, directory: Path | None) -> None:
         self._folder = None if directory is None else directory / FOLDER
@@ -48,14 +45,14 @@ class WriterNumbers:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise OperationalError(
-                "what is kept of the batches that a writer has committed can't be read",
+                "the number of a writer's last batch can't be read",
                 code=ErrorCode.INPUT_OUTPUT,
                 detail=f"{file}: {error}",
-                hint="bring the file back; without it the writer's last batch may be there twice",
+                hint="restore the file; without it the writer's last batch may be written twice",
             ) from error
 
     def keep(self, owner: str, value: Kept | None) -> None:
-        """Sets it."""
+        """Stores the number; None: there is no batch yet."""
         if value is None:
             self._kept.pop(owner, None)
         else:
@@ -74,7 +71,7 @@ class WriterNumbers:
             sync_folder(self._folder)
         except OSError as error:
             raise OperationalError(
-                "the number of a writer's batch can't be kept",
+                "the number of a writer's batch can't be stored",
                 code=ErrorCode.INPUT_OUTPUT,
                 detail=f"{file}: {error.strerror or error}",
                 hint="make room on the disk",

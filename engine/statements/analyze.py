@@ -1,4 +1,4 @@
-"""EXPLAIN ANALYZE: runs a statement and says what each vertex of its DAG did."""
+"""EXPLAIN ANALYZE: runs a statement and reports the metrics of each vertex of its DAG."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _HEADINGS = ("vertex", "processors", "rows in", "rows out", "batches out", "byte
 
 
 def analyze(session: Session, plan: ExplainPlan, call: StatementCall, run: Run) -> list[str]:
-    """Carries the statement out, giving its rows to nobody, and describes the run in lines of text
-    or JSON. A statement that writes has written."""
+    """Runs the statement, discards its rows, and describes the run in lines of text or JSON. The
+    rows of a statement that writes are written."""
     inner = plan.plan
     if plan.format == "dot":
         raise NotSupportedError("EXPLAIN ANALYZE has no format DOT", hint="use TEXT or JSON")
@@ -66,7 +66,7 @@ def _run(
 
 
 def _drained(job: Job, *, counted: bool) -> tuple[int, list[VertexMetrics]]:
-    """The rows that a job gives, or those that it counts, to the end; and what its vertices did."""
+    """Number of rows that a job returns, or that it reports as written; metrics of its vertices."""
     rows = 0
     try:
         while (batch := job.results.next_batch()) is not None:

@@ -1,5 +1,4 @@
-"""From the arguments of `execute` and `executemany` to values and columns of the types that a plan
-wants."""
+"""Converts the arguments of `execute` and `executemany` to the types that a plan requires."""
 
 from __future__ import annotations
 
@@ -29,17 +28,17 @@ from runnel.sqltypes import (
 Rows = list[tuple[Any, ...]]
 
 _ONE_TYPE = {bool: BOOLEAN, float: DOUBLE, str: VARCHAR, bytes: VARBINARY, date: DATE, time: TIME}
-"""Python types of whose values each has the same SQL type."""
+"""Python types whose values all have one SQL type."""
 
 _PLAIN = frozenset(
     (bool, int, float, str, bytes, Decimal, date, datetime, time, timedelta, type(None))
 )
-"""Python types whose values the engine takes as they are."""
+"""Python types whose values the engine accepts without conversion."""
 
 
 def checked(args: Any, number: int | None = None) -> tuple[Any, ...]:
-    """One argument list as a tuple; InterfaceError where it isn't a sequence. `number` counts those
-    of executemany."""
+    """One argument list as a tuple; InterfaceError if it isn't a sequence. `number` is the list's
+    position in the lists of executemany."""
     kind = type(args)
     if kind is tuple:
         return args  # type: ignore[no-any-return]
@@ -58,7 +57,7 @@ def checked(args: Any, number: int | None = None) -> tuple[Any, ...]:
 
 
 def argument_types(args: tuple[Any, ...]) -> tuple[SqlType, ...]:
-    """The types of arguments; the error for a value that has none names the argument."""
+    """The types of arguments; the error for a value without a type names the argument."""
     try:
         return tuple(map(parameter_type, args))
     except (DataError, ProgrammingError, RecursionError):
@@ -80,7 +79,7 @@ def _name_argument(error: Error, number: int) -> None:
 
 
 def _items(values: Iterable[Any]) -> Iterator[Any]:
-    """What an iterable of the caller's gives. What it raises is its own fault, not the engine's."""
+    """The items of the caller's iterable. An exception in it is not an error of the engine."""
     try:
         yield from values
     except Exception as error:
@@ -89,7 +88,7 @@ def _items(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def checked_rows(seq_of_args: Iterable[Sequence[Any]]) -> Rows:
-    """The argument lists of executemany; InterfaceError where they aren't equally long."""
+    """The argument lists of executemany; InterfaceError if they aren't equally long."""
     if isinstance(seq_of_args, str | bytes | dict) or not isinstance(seq_of_args, Iterable):
         raise InterfaceError(
             f"arguments are given as {type(seq_of_args).__name__}, "
@@ -108,7 +107,7 @@ def checked_rows(seq_of_args: Iterable[Sequence[Any]]) -> Rows:
 
 
 def column_type(values: Sequence[Any], number: int) -> SqlType:
-    """The type that holds all of one parameter's values; ProgrammingError where there is none."""
+    """The common type of one parameter's values; ProgrammingError if there is none."""
     kinds = set(map(type, values))
     kinds.discard(type(None))
     if not kinds:
@@ -135,25 +134,25 @@ def column_type(values: Sequence[Any], number: int) -> SqlType:
 
 
 def converted(
-    args: tuple[Any, ...], given: tuple[SqlType, ...], wanted: tuple[SqlType, ...], zone: str
+    args: tuple[Any, ...], types: tuple[SqlType, ...], required: tuple[SqlType, ...], zone: str
 ) -> tuple[Any, ...]:
-    """Arguments of the types `given` as values of the types `wanted`; DataError naming the argument
-    that doesn't fit."""
+    """Arguments of the types `types` as values of the types `required`; DataError naming the
+    argument that doesn't fit."""
     if not _PLAIN.issuperset(map(type, args)):
         args = tuple(None if value is None else plain_value(value) for value in args)
-    if given == wanted:
+    if types == required:
         return args
     return tuple(
         value if value is None or have == want else _cast(value, have, want, number, zone)
-        for number, (value, have, want) in enumerate(zip(args, given, wanted, strict=True), 1)
+        for number, (value, have, want) in enumerate(zip(args, types, required, strict=True), 1)
     )
 
 
-def _cast(value: Any, given: SqlType, wanted: SqlType, number: int, zone: str) -> Any:
+def _cast(value: Any, kind: SqlType, required: SqlType, number: int, zone: str) -> Any:
     try:
-        literal = Literal(value=value, type=given)
+        literal = Literal(value=value, type=kind)
         return evaluate_constant(
-            Cast(operand=literal, type=wanted, implicit=True), EvaluationContext(zone=zone)
+            Cast(operand=literal, type=required, implicit=True), EvaluationContext(zone=zone)
         )
     except DataError as error:
         _name_argument(error, number)

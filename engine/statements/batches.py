@@ -41,7 +41,7 @@ def run_batch(
     rows: Rows,
     context: EvaluationContext,
 ) -> int:
-    """Writes what the VALUES of `plan` are for each of the argument lists, as one batch; gives the
+    """Writes the VALUES of `plan`, evaluated for each argument list, as one batch; returns the
     number of rows."""
     table: WritableTable = plan.table
     columns = [

@@ -28,10 +28,15 @@ OnStart: TypeAlias = "Callable[[Job | Deadline], object]"
 
 @frozen
 class StatementCall:
-    """`arguments` are Python values, each already of the type that the plan wants. `deadline` is a
-    time of `time.monotonic_ns`, or None; `timeout` is what the user gave for it, in seconds.
-    `on_start` is given each job that is started, and each wait for others, so that it can be
-    cancelled."""
+    """One run of a statement.
+
+    sql: its text.
+    arguments: Python values, already of the types that the plan requires.
+    deadline: time of `time.monotonic_ns`; None: no limit.
+    on_start: receives each job that is started, and the statement if it waits, so that it can be
+        cancelled.
+    timeout: the user's time limit in seconds; None: none.
+    """
 
     sql: str
     arguments: tuple[Any, ...]
@@ -40,7 +45,7 @@ class StatementCall:
     timeout: float | None = None
 
     def evaluation(self, session: Session, plan: Plan) -> EvaluationContext:
-        """What expressions may know of this run; its time is now."""
+        """The context of expressions; the statement's time is now."""
         arguments = [
             scalar_of(value, item)
             for value, item in zip(self.arguments, plan.parameters, strict=True)
@@ -57,7 +62,8 @@ class StatementCall:
         is_measured: bool = False,
         evaluation: EvaluationContext | None = None,
     ) -> Job:
-        """Starts the light job of a plan; `evaluation` is where it isn't that of this run."""
+        """Starts the light job of a plan. `evaluation`: the context of expressions; None: the one
+        of this run."""
         limit = session.settings.integer("max_processor_accumulated_records")
         timeout = None if self.deadline is None else max(0, self.deadline - monotonic_ns())
         stated = None if self.timeout is None else round(min(self.timeout, 1e9) * 1e9)
@@ -68,8 +74,8 @@ class StatementCall:
             stated_timeout=stated,
             is_measured=is_measured,
             event_time=event_time,
-            # Half of it for waiting; the other half is for the work, and for windows to be told of
-            # their end.
+            # Rows may wait for half of it; the rest is for the work, and for the watermark to reach
+            # the windows.
             linger=session.settings.latency_target // 2 if is_unbounded else 0,
             is_confined=session.caller.is_confined,
         )

@@ -1,5 +1,4 @@
-"""Data connections: creating, replacing and dropping them, and opening mappings that take their
-options from one."""
+"""Data connections: creates, replaces and drops them, and opens mappings with their options."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ def create_data_connection(
 
 def _reopened(session: Session, connection: DataConnection) -> tuple[Mapping, ...]:
     """The mappings over the connection that it replaces, with its options."""
-    anew = []
+    reopened = []
     for mapping in session.catalog.mappings_of(connection.name):
         columns = mapping.table.columns
         definition = MappingDefinition(
@@ -63,7 +62,7 @@ def _reopened(session: Session, connection: DataConnection) -> tuple[Mapping, ..
         )
         connector = session.connectors.get(connection.connector)
         table = open_table(connector, merged(connection, definition))
-        anew.append(
+        reopened.append(
             Mapping(
                 mapping.name,
                 connector.name,
@@ -76,7 +75,7 @@ def _reopened(session: Session, connection: DataConnection) -> tuple[Mapping, ..
                 is_confined=mapping.is_confined,
             )
         )
-    return tuple(anew)
+    return tuple(reopened)
 
 
 def drop_data_connection(
@@ -114,7 +113,7 @@ def _drop(session: Session, name: str, if_exists: bool) -> None:
 
 
 def data_connector(registry: ConnectorRegistry, name: str) -> DataConnector:
-    """The connector of that type name, which must have data connections."""
+    """The connector of that type name; NotSupportedError if it has no data connections."""
     connector = registry.get(name)
     if not isinstance(connector, DataConnector):
         raise NotSupportedError(
@@ -131,7 +130,7 @@ def connector_and_definition(
     connection: str | None,
     definition: MappingDefinition,
 ) -> tuple[Connector, MappingDefinition]:
-    """What opens a mapping, and the definition with the options of its data connection."""
+    """The connector of a mapping, and the definition with the options of its data connection."""
     if connection is None:
         assert connector is not None
         return registry.get(connector), definition

@@ -1,7 +1,7 @@
 """Plans that change the catalog: CREATE and DROP of mappings, views and indexes.
 
-All run under the database's definition lock, and are on disk before they return where the
-connection is durable. Data are never touched: a map outlives the mappings over it.
+All run under the lock of the catalog. If the database is durable, the change is on disk before they
+return. Data is never changed: a map remains when its mappings are dropped.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
 
 
 def _unfit_indexes(session: Session, mapping: Mapping) -> tuple[Index, ...]:
-    """The indexes of the mapping that it replaces which it can't have."""
+    """The indexes on the replaced mapping that the new one can't have."""
     unfit = []
     for index in session.catalog.indexes_on(mapping.name):
         try:
@@ -74,7 +74,7 @@ def _unfit_indexes(session: Session, mapping: Mapping) -> tuple[Index, ...]:
 
 
 def create_view(session: Session, plan: CreateViewPlan, call: StatementCall) -> int:
-    """Names a query that the planner has found sound, and free of the view itself."""
+    """Names a query. The planner has bound it, and it doesn't use the view itself."""
     with session.definitions:
         if not _is_free(session, plan, "view"):
             return NO_COUNT
@@ -156,8 +156,8 @@ def _check_own(session: Session, found: CatalogObject | None) -> None:
 
 
 def _is_free(session: Session, plan: CreateMappingPlan | CreateViewPlan, kind: str) -> bool:
-    """Whether the statement is to go on. A ProgrammingError where the name is taken by something it
-    doesn't replace."""
+    """Whether the statement should continue. ProgrammingError if the name is used by an object that
+    it doesn't replace."""
     found = session.catalog.find(plan.name)
     if found is None or (plan.or_replace and _kind(found) == kind):
         _check_own(session, found)

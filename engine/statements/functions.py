@@ -53,8 +53,8 @@ _WINDOWS = {
 
 
 def function_rows(own: Iterable[PythonFunction]) -> list[Row]:
-    """Name, kind, arguments, result and family of each function, by name; `own` are those of the
-    connection."""
+    """Name, kind, arguments, result and family of each function, by name. `own`: the functions that
+    users have created."""
     rows: list[Row] = [
         (name, "scalar", function.arguments, function.result, function.family)
         for name, function in SQL_NAMES.items()
@@ -90,7 +90,7 @@ def function_rows(own: Iterable[PythonFunction]) -> list[Row]:
 
 
 def _of_aggregate(function: AggregateFunction) -> tuple[str, str]:
-    """What an aggregate takes and gives, as its answers for some types show it."""
+    """Arguments and result of an aggregate, derived from its answers for sample types."""
     accepted = [sample for sample in _SAMPLES if function.accepts(sample)]
     kind = "ANY" if len(accepted) == len(_SAMPLES) else _kind(accepted)
     arguments = _ARGUMENTS.get(function.name)

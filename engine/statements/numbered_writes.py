@@ -1,9 +1,9 @@
-"""Writes that have numbers: what a writer outside has written under a number isn't written again.
+"""Numbered writes: a batch that an external writer has written under a number isn't written again.
 
-Such a writer, a stream of Spark's for one, hands over batch after batch, and after a failure maybe
-one that it has handed over before. Its rows are staged in the sink under the writer's name; then
-number and token are kept; then they are committed. So whatever is cut short, the next write of that
-writer knows what counts.
+Such a writer, for example a stream of Spark, sends batch after batch, and after a failure it may
+send a batch again. The rows of a batch are staged in the sink under the writer's name; then number
+and token are stored; then the rows are committed. After an interruption at any point, the next
+write of that writer finds whether the batch counts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,15 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class NumberedWrite:
-    """Rows of the tables named `rows`, which have these columns, for `table`. `statement` is INSERT
-    or SINK. A writer's numbers rise."""
+    """One batch of an external writer.
+
+    writer: name of the writer.
+    number: the numbers of a writer increase.
+    statement: INSERT or SINK.
+    table: the table to write.
+    columns: the columns to write.
+    rows: names of tables with these columns, whose rows are written.
+    """
 
     writer: str
     number: int
@@ -58,8 +65,8 @@ def write_once(
     plan = session.prepare(write.sql, ())
     if not isinstance(plan, WritePlan) or plan.mode not in (WriteMode.INSERT, WriteMode.SINK):
         raise ProgrammingError("a numbered write is an INSERT or SINK of rows")
-    # A user's writer has numbers of its own: with those of the owner's it could have batches
-    # passed over.
+    # A user's writer has its own numbers: with the numbers of the owner's writer it could make
+    # the owner's batches count as written.
     writer = write.writer if session.caller.is_owner else f"user\0{write.writer}"
     owner = hashlib.sha256(f"{writer} {plan.table.name}".encode()).hexdigest()
     numbers = session.writer_numbers
@@ -76,7 +83,7 @@ def write_once(
 
 
 def _recovered(numbers: WriterNumbers, owner: str, plan: WritePlan) -> tuple[Sink, Kept | None]:
-    """A sink that has committed what is kept of the writer's last batch, and what is kept."""
+    """A sink that has committed the writer's last batch, and the stored number of that batch."""
     before = numbers.load(owner)
     token = None if before is None else before[1]
     sink = plan.table.sink(SinkRequest(plan.mode, plan.columns, f"writer/{owner}"))
@@ -86,8 +93,8 @@ def _recovered(numbers: WriterNumbers, owner: str, plan: WritePlan) -> tuple[Sin
         sink.close()
         if before is None or token is None or not isinstance(error, REFUSALS):
             raise
-        # A process ended before its writer was told that the batch is refused: the writer comes
-        # with it again, or another.
+        # A process ended before it reported to the writer that the batch is refused: the writer
+        # sends the batch again, or another one.
         numbers.keep(owner, (before[0] - 1, None))
         return _recovered(numbers, owner, plan)
     return sink, before
@@ -113,7 +120,7 @@ def _run(executor: SessionExecutor, on_start: Callable[[Any], object], query: st
 
 
 def _put(plan: WritePlan, write: NumberedWrite, sink: Sink, run: Callable[[str], Result]) -> int:
-    """Gives the sink all rows, each value in the type of its column."""
+    """Writes all rows to the sink, each value in the type of its column."""
     types = [type_text(field.type) for field in plan.logical.fields]
     columns = ", ".join(
         f"CAST({quoted(name)} AS {kind})" for name, kind in zip(write.columns, types, strict=True)

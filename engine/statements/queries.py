@@ -1,4 +1,4 @@
-"""Plans that give rows: queries as light jobs, key look-ups without one, EXPLAIN."""
+"""Plans that return rows: queries as light jobs, key look-ups without a job."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ logger = logging.getLogger("runnel.job")
 _Outcome = TypeVar("_Outcome")
 
 SMALL_ROWS = 200_000
-"""Below this many rows in all tables, dividing the work costs more than it gives."""
+"""Number of rows in all tables below which dividing the work costs more time than it saves."""
 
 FREE_PROCESSORS = 8
-"""A step is divided into so many processors, if that is asked for, however few rows there are."""
+"""Up to this number of processors, query_parallelism applies however few rows there are."""
 ROWS_PER_PROCESSOR = 1000
-"""Beyond these, one more for every so many rows: setting up a processor takes as long as working
-through some hundreds."""
+"""Number of rows per processor beyond FREE_PROCESSORS: starting a processor takes as long as
+processing some hundreds of rows."""
 
 
 def run_query(session: Session, plan: QueryPlan, call: StatementCall) -> Result:
-    """Starts a light job and gives its rows as they come. A failure within the first millisecond is
-    raised here."""
+    """Starts a light job and returns its rows as they arrive. A failure within the first
+    millisecond is raised here."""
     if plan.notice:
         logger.warning("%s", plan.notice)
     job = call.start(
@@ -65,9 +65,8 @@ def run_query(session: Session, plan: QueryPlan, call: StatementCall) -> Result:
 
 
 def _other_dag(plan: QueryPlan | WritePlan) -> Callable[[int], DAG] | None:
-    """The plan's DAG without fragments, where one that failed may be begun anew: not after a stream
-    was read, whose rows don't come again, nor records that can't be read, which were written
-    elsewhere already."""
+    """The plan's DAG without fragments, if the query may be run again with it: not if it reads a
+    stream, whose rows can't be read again, nor if it writes malformed records elsewhere."""
     is_repeatable = not any(
         table.is_unbounded or getattr(table, "divert_to", None) for table in plan.tables
     )
@@ -75,13 +74,13 @@ def _other_dag(plan: QueryPlan | WritePlan) -> Callable[[int], DAG] | None:
 
 
 def _ignore(job: Job) -> None:
-    """Needs no word of a job's start."""
+    """Ignores the start of a job."""
 
 
 def _otherwise(
     session: Session, plan: QueryPlan, call: StatementCall, own_dag: Callable[[int], DAG]
 ) -> Start:
-    """How the query is begun anew without fragments."""
+    """The function that starts the query again without fragments."""
 
     def start(on_start: Callable[[Job], object]) -> Job:
         def both(job: Any) -> None:
@@ -98,8 +97,8 @@ def _otherwise(
 def with_room(
     session: Session, plan: QueryPlan | WritePlan, run: Callable[[DAG], _Outcome]
 ) -> _Outcome:
-    """What `run` makes of the plan's DAG; where a fragment failed as our own operators may not,
-    what it makes of the one without fragments. Nothing may be left of the first run then."""
+    """The result of `run` with the plan's DAG. If a fragment fails and Runnel's own operators may
+    succeed, the result with the DAG without fragments; the first run must leave nothing."""
     processors = parallelism(session, plan.tables)
     own_dag = _other_dag(plan)
     try:
@@ -111,7 +110,7 @@ def with_room(
 
 
 def run_key_get(session: Session, plan: KeyGetPlan, call: StatementCall) -> Result:
-    """Looks one row up."""
+    """Looks up one row."""
     key = constants(session, plan, plan.key, call)
     row = None if None in key else plan.table.get(key)
     if row is None:
@@ -123,11 +122,11 @@ def run_key_get(session: Session, plan: KeyGetPlan, call: StatementCall) -> Resu
 
 
 def parallelism(session: Session, tables: tuple[Table, ...]) -> int:
-    """Into how many processors each vertex is divided: one for small tables, else one for each
-    worker; or as many as the user gave, where the tables have rows for them."""
-    given = session.settings.integer("query_parallelism")
-    if given:
-        return given if given <= FREE_PROCESSORS else _usable(given, tables)
+    """Number of processors of each vertex: 1 for small tables, else the number of workers; or
+    query_parallelism, if the tables have enough rows."""
+    requested = session.settings.integer("query_parallelism")
+    if requested:
+        return requested if requested <= FREE_PROCESSORS else _usable(requested, tables)
     rows = 0
     for table in tables:
         count = table.row_count()
@@ -137,21 +136,21 @@ def parallelism(session: Session, tables: tuple[Table, ...]) -> int:
     return 1 if rows < SMALL_ROWS else session.light_jobs.workers
 
 
-def _usable(given: int, tables: tuple[Table, ...]) -> int:
-    """Of so many processors those that the tables have rows for: where rows are exchanged, each has
-    a queue to each other."""
+def _usable(requested: int, tables: tuple[Table, ...]) -> int:
+    """The requested number of processors, reduced if the tables have few rows: when rows are
+    exchanged, there is a queue between each pair of processors."""
     counts = [table.row_count() for table in tables]
     if None in counts:
-        return given
+        return requested
     return max(
-        FREE_PROCESSORS, min(given, sum(count or 0 for count in counts) // ROWS_PER_PROCESSOR)
+        FREE_PROCESSORS, min(requested, sum(count or 0 for count in counts) // ROWS_PER_PROCESSOR)
     )
 
 
 def constants(
     session: Session, plan: Plan, expressions: tuple[Expression, ...], call: StatementCall
 ) -> tuple[Any, ...]:
-    """The values of expressions that are free of columns."""
+    """The values of expressions without columns."""
     values = []
     context = None
     for expression in expressions:
@@ -168,7 +167,7 @@ def constants(
 def evaluate_over_row(
     table: Table, row: Row, expressions: tuple[Expression, ...], context: EvaluationContext
 ) -> Row:
-    """The values of expressions over all columns of a table, for one row of it."""
+    """The values of expressions over all columns of a table, for one row."""
     fields = tuple(Field(column.name, column.type) for column in table.columns)
     frame = EvaluationInput(rows_as_batch([row], fields).columns, 1, context)
     arrays = [evaluate(compile_expression(item), frame) for item in expressions]

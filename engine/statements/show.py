@@ -1,4 +1,4 @@
-"""SHOW and SET: what there is in the catalog, what runs, what is cached, and the settings."""
+"""SHOW and SET: the catalog, jobs, cached plans, and settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run_show(session: Session, plan: ShowPlan, call: StatementCall) -> Result:
-    """Rows that say what there is at this moment."""
+    """The requested objects, as they are now."""
     if plan.what == "setting":
         setting = find(plan.name or "")
         return Result((Field(setting.name, VARCHAR),), [(str(session.settings.get(setting.name)),)])
@@ -110,7 +110,7 @@ def _snapshots(session: Session) -> Result:
 
 
 def _plans(session: Session) -> Result:
-    """The cached plans, the last used first; then what the cache has done, with the numbers in
+    """The cached plans, the last used first; then the statistics of the cache, with the numbers in
     `uses`. The texts of the owner's statements are for the owner: literals in them may be
     secrets."""
     rows: list[Row] = [

@@ -1,5 +1,4 @@
-"""Plans that write rows: DML as a light job, by key without one, and a batch of argument lists at
-once."""
+"""Plans that write rows: DML as a light job, by key without one, and a batch of argument lists."""
 
 from __future__ import annotations
 
@@ -23,16 +22,15 @@ if TYPE_CHECKING:
 
 
 def run_write(session: Session, plan: WritePlan, call: StatementCall) -> int:
-    """Runs a light job that writes, and waits for it. The table is held from before the scan until
-    after the commit."""
+    """Runs a light job that writes, and waits for it. The table is locked from before the scan
+    until after the commit."""
 
     def run(dag: DAG) -> int:
         job = call.start(session, plan, dag)
         try:
             return _count(job)
         finally:
-            # The sink may still be at work: nobody else may write before it has committed or given
-            # up.
+            # The sink may still write: the table stays locked until it has committed or aborted.
             if not job.is_done:
                 job.cancel()
                 job.wait()
@@ -43,8 +41,8 @@ def run_write(session: Session, plan: WritePlan, call: StatementCall) -> int:
 
 
 def _count(job: Job) -> int:
-    """The number of rows written: what the rows that the job gives add up to. They come after the
-    commit, so a job that is cancelled or out of time after them has written all the same."""
+    """The number of rows written: the sum of the job's result, which arrives after the commit.
+    Therefore a job that is cancelled or times out after its result has written its rows."""
     count: int | None = None
     try:
         while (batch := job.results.next_batch()) is not None:
@@ -105,7 +103,7 @@ def _update(session: Session, plan: KeyPutPlan, call: StatementCall) -> int:
 
 
 def run_clear(session: Session, plan: ClearPlan, call: StatementCall) -> int:
-    """Empties a table."""
+    """Removes all rows of a table."""
     session.check_directory()
     with plan.table.exclusive():
         return plan.table.clear()
@@ -114,7 +112,7 @@ def run_clear(session: Session, plan: ClearPlan, call: StatementCall) -> int:
 def write_batch(
     table: WritableTable, mode: WriteMode, columns: tuple[int, ...], batch: pa.RecordBatch
 ) -> int:
-    """Writes rows through a sink, all or none; gives their number."""
+    """Writes rows through a sink, all or none; returns their number."""
     with table.exclusive():
         sink = table.sink(SinkRequest(mode, columns))
         try:

@@ -511,7 +511,7 @@ def _why_lost(source: str, old: StateSignature, vertex: str, new: StateSignature
 
 
 def _is_of_sessions(old: StateSignature, new: StateSignature) -> bool:
-    """Whether one vertex aggregates sessions, and the other one stores their rows or groups by
+    """Whether one vertex aggregates sessions, and the second one stores their rows or groups by
     them."""
     forms = (old.form, new.form)
     return forms.count(Form.SESSIONS) == 1 and all(
@@ -571,7 +571,7 @@ def check_outcomes(name: str, found: list[VertexOutcome], *, may_drop: bool) -> 
         hint = (
             "EXPLAIN ALTER JOB shows the state that a query keeps; with "
             "OPTIONS ('incompatibleState' = 'empty'), or where SELECT "
-            "/*+ STATE(name) */ gives it another name, "
+            "/*+ STATE(name) */ changes its name, "
             "a step begins without state; or DROP JOB and create it again"
         )
     raise OperationalError(

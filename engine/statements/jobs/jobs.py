@@ -1,5 +1,5 @@
-"""CREATE, ALTER and DROP JOB, CREATE and DROP SNAPSHOT, and what a job's query comes to when it is
-run."""
+"""CREATE, ALTER and DROP JOB, CREATE and DROP SNAPSHOT, and the preparation of a job's
+execution."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ NO_COUNT = -1
 
 
 def planned_job(session: Session, record: JobRecord) -> tuple[WritePlan, EvaluationContext]:
-    """The plan of a job's query as the catalog is now, for the arguments and in the time zone that
-    it was made with, and what its expressions know."""
+    """The plan of a job's query with the current catalog, for the arguments and the time zone with
+    which it was created, and the context of its expressions."""
     if record.modules:
         # Loaded on first use: few jobs have any.
         from runnel.statements.jobs.modules import load_modules
@@ -71,13 +71,13 @@ def planned_job(session: Session, record: JobRecord) -> tuple[WritePlan, Evaluat
 
 
 def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
-    """What a job's query comes to now."""
+    """A job's query, planned with the current catalog."""
     plan, evaluation = planned_job(session, record)
     if record.runtime != TASKLETS:
         return _prepare_foreign(session, record, plan, evaluation)
     limit = record.options.accumulation_limit
     processors = parallelism(session, plan.tables)
-    # State goes by the names of vertices, so these may not depend on the number of processors.
+    # State is stored by vertex, so the names may not depend on the number of processors.
     dag = plan.dag(max(2, processors))
     if processors == 1:
         dag = dag.narrowed()
@@ -130,7 +130,7 @@ def _signatures(plan: WritePlan) -> dict[str, str]:
 
 @contextmanager
 def blamed(position: Position | None) -> Iterator[None]:
-    """What is wrong with a name is told where it stands in the statement."""
+    """Inside it, an error is given the position of the name that caused it."""
     try:
         yield
     except Error as error:
@@ -147,7 +147,7 @@ def job_of(session: Session, name: str, position: Position | None) -> NamedJob:
 
 
 def _check_owned(session: Session, item: NamedJob | NamedSnapshot) -> None:
-    """ProgrammingError where the caller may neither change it nor look into it."""
+    """ProgrammingError if the caller may neither change nor read it."""
     if isinstance(item, NamedJob):
         session.caller.require_own(f'job "{item.name}"', is_confined=item.record.is_confined)
     else:
@@ -161,7 +161,7 @@ def _check_replaced(session: Session, snapshot: str) -> None:
 
 
 def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> int:
-    """Makes a job and starts it; doesn't wait for its end."""
+    """Creates a job and starts it; doesn't wait for its end."""
     jobs = session.named_jobs
     options = read_options(plan.options)
     existing = jobs.find(plan.name)
@@ -200,7 +200,7 @@ def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> in
 
 
 def _runtime(session: Session, options: NamedJobOptions, write: WritePlan) -> str:
-    """What a new job runs on."""
+    """The name of the runtime of a new job."""
     has_choice = any(table.engine is not None for table in (*write.tables, write.table))
     if options.runtime == TASKLETS or (options.runtime == AUTO and not has_choice):
         return TASKLETS
@@ -216,20 +216,20 @@ def _runtime(session: Session, options: NamedJobOptions, write: WritePlan) -> st
 
 
 def _storable_arguments(call: StatementCall) -> tuple[object, ...]:
-    """The arguments, which must have a form on disk."""
+    """The arguments; ProgrammingError if one of them can't be stored."""
     for number, value in enumerate(call.arguments, 1):
         try:
             encode(value)
         except TypeError as error:
             raise ProgrammingError(
-                f"argument {number} can't be kept with a job", detail=f"it is {error}"
+                f"argument {number} can't be stored with a job", detail=f"it is {error}"
             ) from None
     return call.arguments
 
 
 def alter_job(session: Session, plan: AlterJobPlan, call: StatementCall) -> int:
-    """Suspends, resumes or restarts a job, or changes its options; waits until that has come
-    about."""
+    """Suspends, resumes or restarts a job, or changes its options or query; waits until the change
+    is complete."""
     job = job_of(session, plan.name, plan.position)
     timeout = _left(call)
     match plan.action:
@@ -251,8 +251,8 @@ def alter_job(session: Session, plan: AlterJobPlan, call: StatementCall) -> int:
 
 
 def _change_query(job: NamedJob, plan: AlterJobPlan, call: StatementCall) -> None:
-    """Gives a job a new query that goes on with its state: it is suspended if it runs, and resumed.
-    Where that can't be it goes on with the query that it had."""
+    """Replaces the query of a job and keeps its state: a running job is suspended, and resumed. If
+    that fails, the job continues with its old query."""
     assert plan.write is not None
     _check_own(job)
     options = changed_options(job.record.options, plan.options)
@@ -286,10 +286,10 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: StatementCall) -> Non
                 )
                 job.resume()
             except Error as second:
-                # Both are told: the first is why, the second what became of the job.
+                # The first error is the cause; the second explains why the job is suspended.
                 error.detail = (
-                    f"{error.detail or error.message}; the job stays suspended, as it can't go on: "
-                    f"{second.message}"
+                    f"{error.detail or error.message}; the job stays suspended, "
+                    f"because it can't be resumed: {second.message}"
                 )
         raise
 
@@ -297,9 +297,9 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: StatementCall) -> Non
 def _check_own(job: NamedJob) -> None:
     if job.record.runtime != TASKLETS:
         raise NotSupportedError(
-            f'job "{job.name}" can\'t be given another query: it runs on {job.record.runtime}, '
-            "whose checkpoint is of this one",
-            hint="DROP JOB and create it anew, which begins without state",
+            f'job "{job.name}" can\'t get another query: it runs on {job.record.runtime}, '
+            "whose checkpoint belongs to this query",
+            hint="DROP JOB and create it again, which begins without state",
         )
 
 
@@ -346,9 +346,9 @@ def drop_snapshot(session: Session, statement: DropSnapshot, call: StatementCall
 def explain_job(
     session: Session, plan: CreateJobPlan | AlterJobPlan
 ) -> tuple[WritePlan, list[str], bool]:
-    """The plan of a job's query, and lines that say how it would run; with a new query, what
-    becomes of its state. True where the lines are all that there is to say, as another engine makes
-    the plan."""
+    """The plan of a job's query, and lines that describe how it would run; for a new query, also
+    the outcome of each state. True if the lines are complete, because another engine plans the
+    job."""
     assert plan.write is not None
     if isinstance(plan, CreateJobPlan):
         from runnel.statements.jobs.runtimes import choose_runtime
@@ -380,7 +380,7 @@ def explain_job(
 
 
 def _explained_start(session: Session, options: NamedJobOptions, write: WritePlan) -> list[str]:
-    """What becomes of the state that a new job begins with, if it begins with any."""
+    """The outcome of each state of the snapshot with which a new job begins, if any."""
     if options.initial_snapshot is None:
         return []
     snapshot = session.named_jobs.snapshots.get(options.initial_snapshot)
@@ -398,8 +398,8 @@ def _explained_start(session: Session, options: NamedJobOptions, write: WritePla
 
 
 def _outcomes(job: NamedJob, write: WritePlan, options: NamedJobOptions) -> list[VertexOutcome]:
-    """What would become of the job's state: of that in its last snapshot, or, where that is none of
-    the query that runs, of what it will have when it is suspended."""
+    """The outcome of each state of the job: of the state in its last snapshot or, if that snapshot
+    is of an earlier query, of the state that the job will have when it is suspended."""
     snapshot_id, now = job.store.completed, job.record.meanings
     before = now if snapshot_id is None else signatures_in(job.store, snapshot_id) or now
     if snapshot_id is None or (before != now and job.status is not SUSPENDED):

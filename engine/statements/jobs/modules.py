@@ -1,9 +1,8 @@
-"""Python modules of a job: their sources are kept with it, and make the functions of its query anew
+"""Python modules of a job: their sources are stored with it, and create the functions of its query
 in another process.
 
-A module stands for itself: it imports what is installed, and has a function `register(connection)`
-that calls `connection.create_function` or `create_aggregate`. A function that the connection has
-already is left as it is.
+A module imports only installed packages, and has a function `register(connection)` that calls
+`connection.create_function` or `create_aggregate`. A function that exists is not replaced.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ENTRY = "register"
 
 
 class FunctionRegistrar:
-    """The connection as a module sees it: functions that exist already are left as they are."""
+    """The connection as a module sees it. A function that exists is not replaced."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -62,8 +61,8 @@ class FunctionRegistrar:
 
 
 def read_modules(paths: Iterable[str], access: Access | None) -> dict[str, str]:
-    """The sources of modules by name, each found sound. A caller with bounds gives names of the
-    modules that these have."""
+    """The sources of modules by name; each was loaded once. A caller with bounds passes the names
+    of modules that the bounds list, instead of paths."""
     sources: dict[str, str] = {}
     for text in paths:
         name, source = _read(text) if access is None else _known(text, access)
@@ -86,7 +85,7 @@ def _read(text: str) -> tuple[str, str]:
 
 
 def _known(name: str, access: Access) -> tuple[str, str]:
-    """A module of the bounds, whose file must be what it was when the owner let it in."""
+    """A module that the bounds list; ProgrammingError if its file has changed since."""
     found = next((item for item in access.modules if item.name == name), None)
     if found is None:
         raise ProgrammingError(
@@ -116,7 +115,7 @@ def _known(name: str, access: Access) -> tuple[str, str]:
 
 
 def load_modules(session: Session, sources: Mapping[str, str]) -> None:
-    """Has modules make their functions."""
+    """Calls the modules, which create their functions."""
     for name, source in sources.items():
         module = _loaded(name, source)
         try:

@@ -1,4 +1,4 @@
-"""On which runtime a job runs, and why."""
+"""The choice of the runtime of a job."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
 @frozen
 class Choice:
-    """The runtime of a job, the reason in words ("" where there was no choice), and the other
-    engine's plan where it isn't our own."""
+    """The runtime of a job.
+
+    reason: in words; "" if there was no choice.
+    plan: the other engine's plan; None: the job runs as tasklets.
+    """
 
     runtime: str
     reason: str
@@ -35,8 +38,8 @@ class Choice:
 def choose_runtime(
     session: Session, options: NamedJobOptions, write: WritePlan, *, may_start: bool
 ) -> Choice:
-    """What a new job is to run on. `may_start`: another engine may be started, to ask it for the
-    size of its tables."""
+    """The runtime of a new job. `may_start`: another engine may be started, to ask it for the size
+    of its tables."""
     asked = options.runtime
     if asked == TASKLETS:
         return Choice(TASKLETS, "the option 'runtime' says so")
@@ -47,27 +50,27 @@ def choose_runtime(
         return Choice(TASKLETS, "")
     if options.initial_snapshot is not None:
         return Choice(TASKLETS, "it begins with a snapshot")
-    kept = _choice(session, runtime, write, may_start=may_start)
-    if isinstance(kept, Choice):
-        return kept
+    reason = _choice(session, runtime, write, may_start=may_start)
+    if isinstance(reason, Choice):
+        return reason
     try:
-        return Choice(runtime.name, kept, runtime.plan(_job_write(write)))
+        return Choice(runtime.name, reason, runtime.plan(_job_write(write)))
     except Unrenderable as refused:
-        return Choice(TASKLETS, f"{runtime.name} can't run {refused.what} with the same meaning")
+        return Choice(TASKLETS, f"{runtime.name} can't run {refused.what} with the same result")
     except Error as refused:
         return Choice(TASKLETS, f"{runtime.name} can't run it: {refused.message}")
 
 
 def foreign_plan(session: Session, write: WritePlan, name: str) -> RuntimePlan:
-    """The plan of a job that is to run on the runtime `name`; NotSupportedError with the first part
-    that it can't run."""
+    """The plan of a job that is to run on the runtime `name`; NotSupportedError with the first
+    construct that it can't run."""
     runtime = _runtime_of((*write.tables, write.table))
     if runtime is None or runtime.name != name:
         connector = session.connectors.get(name)
         runtime = connector.job_runtime if isinstance(connector, JobRuntimeConnector) else None
         if runtime is None or not any(map(runtime.takes, write.tables)):
             raise NotSupportedError(
-                f"the job can't run on {name}: none of its tables is there",
+                f"the job can't run on {name}: none of its tables belongs to it",
                 hint="map them with CREATE MAPPING … TYPE Spark, or leave the option 'runtime' out",
             )
     try:
@@ -86,7 +89,7 @@ def foreign_plan(session: Session, write: WritePlan, name: str) -> RuntimePlan:
 def _choice(
     session: Session, runtime: JobRuntime, write: WritePlan, *, may_start: bool
 ) -> Choice | str:
-    """That it runs here; or why it runs there."""
+    """The choice of tasklets; or the reason in words for which `runtime` is chosen."""
     strangers = [table for table in write.tables if not runtime.has(table)]
     if write.is_unbounded:
         if any(table.is_unbounded for table in strangers):
@@ -107,7 +110,7 @@ def _choice(
     )
     if rows is None:
         when = "" if may_start else f" before {runtime.name} runs; CREATE JOB asks for it"
-        return f"nobody knows how many rows it reads{when}"
+        return f"the number of rows that it reads is unknown{when}"
     if rows < least:
         return Choice(TASKLETS, f"it reads about {rows} rows, and spark_job_rows is {least}")
     return f"it reads about {rows} rows, and spark_job_rows is {least}"

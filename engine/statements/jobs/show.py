@@ -50,8 +50,8 @@ _COLUMNS: dict[str, SqlType] = {
 
 
 def show_jobs(session: Session) -> Result:
-    """A row for each named job, those that have ended too, and for each light job that runs. Only
-    the owner sees the texts of the owner's light jobs: literals in them may be secrets."""
+    """A row for each named job, ended ones too, and for each light job that runs. Only the owner
+    sees the texts of the owner's light jobs: literals in them may be secrets."""
     rows: list[Row] = []
     if session.has_named_jobs:
         rows += [_named_row(session, job) for job in session.named_jobs.all()]
@@ -96,7 +96,7 @@ def _named_row(session: Session, job: NamedJob) -> Row:
 
 
 def _unreadable_row(record: UnreadableRecord) -> Row:
-    """A job that is on the disk, and that nobody can run."""
+    """A job on the disk that can't be run."""
     given = {"id": record.job_id, "name": record.name, "status": "UNREADABLE", "kind": "job"}
     given["last_error"] = (
         f"its record {record.path} can't be read, so it doesn't run: {record.reason}"
@@ -105,9 +105,8 @@ def _unreadable_row(record: UnreadableRecord) -> Row:
 
 
 def _snapshot(session: Session, job: NamedJob) -> Row:
-    """Number, age, bytes and duration of the last snapshot; of one that was there when the
-    directory was opened what its manifest says, or, of a batch that another engine has committed,
-    the job's record."""
+    """Number, age, bytes and duration of the last snapshot. A snapshot of an earlier process is
+    described by its manifest, a batch of another engine by the job's record."""
     report = job.last_snapshot
     if report is None:
         found: list[SnapshotManifest] = getattr(job.store, "infos", list)()
@@ -136,7 +135,7 @@ def _timestamp(microseconds: int) -> datetime:
 
 
 def _state(job: Job | ForeignExecution) -> Row:
-    """Rows and bytes that its operators keep, about, and how many of the bytes are in files."""
+    """Approximate rows and bytes of the state of its operators, and the bytes that are in files."""
     found = job.metrics().values()
     rows, size = sum(item.state_rows for item in found), sum(item.state_bytes for item in found)
     return rows, size, sum(item.spilled_bytes for item in found)
@@ -150,8 +149,7 @@ def _latency(job: Job | ForeignExecution) -> Row:
 
 
 def _event_time(session: Session, job: Job | ForeignExecution) -> Row:
-    """A job's watermark as text, how far it is behind the wall clock, and the input that holds it
-    back."""
+    """A job's watermark as text, its lag from the wall clock, and the input that holds it back."""
     time, held_by = job.watermark()
     kind = job.options.event_time
     if time is None or kind is None:

@@ -4,6 +4,6 @@ Imports `engine/statements`, `engine/named_jobs`, `engine/foreign`, `engine/snap
 `engine/runtime`, `engine/results`, `engine/processors` (sources and sinks), `engine/relation`,
 `engine/expressions`, the contracts, and `verify`, `physical` and `plans` of the planner.
 
-Begin with `verify.verify_job`. `moment` fixes the instant that is compared, `replay` opens the
-tables as they were then, `options` parses OPTIONS. docs/design/019-verify.md has the design.
-"""
+Begin with `verify.verify_job`. `verified_snapshot` selects the snapshot that is compared, `replay`
+opens the tables as they were then, `options` parses OPTIONS. docs/design/019-verify.md has the
+design."""

@@ -1,4 +1,5 @@
-"""What OPTIONS says of VERIFY JOB: whether a sample will do, and by which columns."""
+"""The options of VERIFY JOB: the share of the rows that is compared, and the columns by which it is
+chosen."""
 
 from __future__ import annotations
 
@@ -19,8 +20,12 @@ _INEXACT = (Kind.REAL, Kind.DOUBLE, Kind.JSON)
 
 @frozen(kw_only=True)
 class Sample:
-    """A share of all rows, by the values of the columns of those names; None: of such as leave rows
-    out early."""
+    """A share of the rows, chosen by the hash of column values.
+
+    share: above 0, at most 1.
+    names: names of the columns; None: columns by which rows can be left out early.
+    position: of the option in the statement.
+    """
 
     share: float
     names: tuple[str, ...] | None = None
@@ -29,37 +34,37 @@ class Sample:
     def columns(
         self, written: Sequence[TableColumn], keys: Sequence[int], rows: Relation
     ) -> tuple[int, ...]:
-        """The places of its columns among those that are written. With `keys` a row is one of a
-        key, so others tell nothing."""
+        """The indexes of its columns in the written columns. With `keys`, only key columns are
+        used, because other values of a key may be replaced."""
         usable = [
-            place
-            for place, column in enumerate(written)
+            index
+            for index, column in enumerate(written)
             if not column.type.is_nested
             and column.type.kind not in _INEXACT
-            and (not keys or place in keys)
+            and (not keys or index in keys)
         ]
         if not usable:
             raise NotSupportedError(
                 "no column can tell which rows are in a sample",
                 detail=(
-                    "those of floating-point numbers, arrays, maps, rows and JSON don't, "
-                    "nor those beside a key"
+                    "columns of floating-point numbers, arrays, maps, rows and JSON can't, "
+                    "nor columns outside of the key"
                 ),
                 hint="VERIFY the job without a sample",
                 position=self.position,
             )
         if self.names is None:
             return sample_columns(rows, usable)
-        places = {written[place].name.lower(): place for place in usable}
+        indexes = {written[index].name.lower(): index for index in usable}
         for name in self.names:
-            if name.lower() not in places:
-                known = [written[place].name for place in usable]
+            if name.lower() not in indexes:
+                known = [written[index].name for index in usable]
                 raise ProgrammingError(
                     f'a sample can\'t be taken by column "{name}"',
                     hint=suggest(name, known, f"it can by {', '.join(known)}"),
                     position=self.position,
                 )
-        return tuple(sorted({places[name.lower()] for name in self.names}))
+        return tuple(sorted({indexes[name.lower()] for name in self.names}))
 
 
 def _share(text: str) -> float:
@@ -83,12 +88,12 @@ _OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
 }
 
 
-def read_sample(given: Iterable[OptionValue]) -> Sample | None:
-    """The sample that the options say; None for all rows. ProgrammingError for what doesn't fit."""
+def read_sample(options: Iterable[OptionValue]) -> Sample | None:
+    """The sample that the options describe; None: all rows. ProgrammingError for a wrong option."""
     known = {name.lower(): name for name in _OPTIONS}
     found: dict[str, Any] = {}
-    place: Position | None = None
-    for written, text, position in given:
+    where: Position | None = None
+    for written, text, position in options:
         name = known.get(written.lower())
         if name is None:
             hint = suggest(written, list(_OPTIONS), "its options are 'sample' and 'sampleBy'")
@@ -104,10 +109,10 @@ def read_sample(given: Iterable[OptionValue]) -> Sample | None:
                 hint=f"it accepts {allowed}",
                 position=position,
             )
-        place = position
+        where = position
     if "sampleBy" in found and "sample" not in found:
         raise ProgrammingError(
-            "option 'sampleBy' goes with 'sample'", hint="add 'sample' = '0.01'", position=place
+            "option 'sampleBy' goes with 'sample'", hint="add 'sample' = '0.01'", position=where
         )
     share = found.get("sample", 1.0)
-    return None if share == 1 else Sample(share=share, names=found.get("sampleBy"), position=place)
+    return None if share == 1 else Sample(share=share, names=found.get("sampleBy"), position=where)

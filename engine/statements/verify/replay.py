@@ -1,5 +1,5 @@
-"""The tables of a job as they were at one moment: sources up to the places that a snapshot kept,
-and a sink as it is now."""
+"""The tables of a job as they were at one instant: sources up to the positions in a snapshot, and a
+sink as it is now."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ from runnel.processor import JobContext
 from runnel.processors.sources.scan_state import SavedPartition, named
 
 Beginnings = Mapping[str, Token]
-"""Where the partitions of a source were read first, by their names."""
+"""The first positions of the partitions of a source, by the names of the partitions."""
 
 
 class ReplayedTable(ReadableTable):
-    """What a job has read of a table. `kept`: its partitions at the snapshot, None where all was
-    read; `beginnings`: where it began to read those that it had at first."""
+    """The rows of a table that a job has read.
+
+    saved: the partitions in the snapshot; None: all rows were read.
+    beginnings: the first positions of the partitions that it had at first.
+    """
 
     def __init__(
         self,
         table: ReadableTable,
-        kept: Mapping[str, SavedPartition] | None,
+        saved: Mapping[str, SavedPartition] | None,
         beginnings: Beginnings,
     ) -> None:
         self.name = table.name
@@ -41,7 +44,7 @@ class ReplayedTable(ReadableTable):
         self.columns = table.columns
         self.reads_slowly = table.reads_slowly
         self._table = table
-        self._kept = kept
+        self._saved = saved
         self._beginnings = beginnings
 
     def row_count(self) -> int | None:
@@ -51,7 +54,7 @@ class ReplayedTable(ReadableTable):
         # Positions may count rows, which a predicate or a limit would leave out.
         whole = ScanRequest(request.columns)
         return _ReplayedSource(
-            self._table.name, self._table.scan(whole), self._kept, self._beginnings
+            self._table.name, self._table.scan(whole), self._saved, self._beginnings
         )
 
 
@@ -60,42 +63,42 @@ class _ReplayedSource(Source):
         self,
         name: str,
         source: Source,
-        kept: Mapping[str, SavedPartition] | None,
+        saved: Mapping[str, SavedPartition] | None,
         beginnings: Beginnings,
     ) -> None:
         self._name = name
         self._source = source
-        self._kept = kept
+        self._saved = saved
         self._beginnings = beginnings
         self.cooperative = source.cooperative
         self.kind = source.kind
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        there = named(self._source.split(context))
-        wanted: list[SourcePartition] = []
+        existing = named(self._source.split(context))
+        found: list[SourcePartition] = []
         try:
             names = (
-                list(there)
-                if self._kept is None
-                else [name for name, item in self._kept.items() if item.is_begun]
+                list(existing)
+                if self._saved is None
+                else [name for name, item in self._saved.items() if item.is_begun]
             )
             for name in names:
-                partition = there.pop(name, None)
+                partition = existing.pop(name, None)
                 if partition is None:
-                    assert self._kept is not None
+                    assert self._saved is not None
                     partition = self._source.reopen(
-                        name, _source_position(self._kept[name]), context
+                        name, _source_position(self._saved[name]), context
                     )
-                wanted.append(_QuietPartition(partition))
+                found.append(_QuietPartition(partition))
                 self._limit(name, partition)
         except BaseException:
-            for partition in wanted:
+            for partition in found:
                 partition.close()
             raise
         finally:
-            for partition in there.values():
+            for partition in existing.values():
                 partition.close()
-        return wanted
+        return found
 
     def _limit(self, name: str, partition: SourcePartition) -> None:
         if self._source.traits.begins_anywhere:
@@ -104,11 +107,11 @@ class _ReplayedSource(Source):
                 partition.begin_anew()
             else:
                 partition.seek(first)
-        item = None if self._kept is None else self._kept[name]
+        item = None if self._saved is None else self._saved[name]
         if item is None or item.is_ended:
             return
-        place = _source_position(item)
-        if place is None:
+        position = _source_position(item)
+        if position is None:
             raise NotSupportedError(
                 f'"{self._name}" can\'t be read again up to where the job is',
                 hint=(
@@ -116,18 +119,18 @@ class _ReplayedSource(Source):
                     "(a file, a topic)"
                 ),
             )
-        partition.stop_at(place)
+        partition.stop_at(position)
 
 
 def _source_position(item: SavedPartition) -> Token | None:
-    """The place in the source itself, where the position tells too what was staged of records that
-    couldn't be read."""
+    """The position in the source itself; a saved position may also contain the staged malformed
+    records."""
     token = item.token
     return token["place"] if token is not None and "place" in token and "staged" in token else token
 
 
 class _QuietPartition(SourcePartition):
-    """A partition whose malformed records go nowhere: the job has told them."""
+    """A partition whose malformed records are discarded, because the job has reported them."""
 
     def __init__(self, partition: SourcePartition) -> None:
         self.identity = partition.identity
@@ -146,8 +149,8 @@ class _QuietPartition(SourcePartition):
 
 
 class WrittenTable(ReadableTable):
-    """The columns that a job writes of its sink's table, with the rows that were there when this
-    was made. It can be scanned once. `close` is for where it isn't."""
+    """The columns of its sink's table that a job writes, with the rows at the creation of this
+    object. It can be scanned once; if it isn't, `close` releases the rows."""
 
     def __init__(self, table: Table, columns: Sequence[int], context: JobContext) -> None:
         if not isinstance(table, ReadableTable):
@@ -157,10 +160,10 @@ class WrittenTable(ReadableTable):
         self.columns = tuple(table.columns[i] for i in columns)
         source = table.scan(ScanRequest(tuple(columns)))
         if source.traits.is_live:
-            raise _unreadable(table, "what was written to a stream is gone when it is read")
+            raise _unreadable(table, "rows of a stream can be read only once")
         self._is_cooperative = source.cooperative
         if table.is_unbounded and type(source).split_so_far is Source.split_so_far:
-            raise _unreadable(table, f"what connector {table.connector} gives has no end")
+            raise _unreadable(table, f"the rows of connector {table.connector} have no end")
         self._partitions: Sequence[SourcePartition] | None = source.split_so_far(context)
 
     def row_count(self) -> int | None:
@@ -170,7 +173,7 @@ class WrittenTable(ReadableTable):
         return _WrittenSource(self, request.columns, self._is_cooperative)
 
     def take(self) -> Sequence[SourcePartition]:
-        """The partitions, which belong to who takes them."""
+        """The partitions, which the caller must close."""
         found, self._partitions = self._partitions, None
         assert found is not None, "a WrittenTable was scanned twice"
         return found
@@ -204,14 +207,14 @@ class _Chosen(_QuietPartition):
 
 
 def check_retained(table: Table, name: str) -> None:
-    """NotSupportedError where what a job has read of a table is kept nowhere."""
+    """NotSupportedError if the rows that a job has read of a table can't be read again."""
     if not isinstance(table, ReadableTable):
         return
     source = table.scan(ScanRequest(()))
     if source.traits.is_live:
         raise NotSupportedError(
-            f'job "{name}" can\'t be verified: what it has read of "{table.name}" is not kept',
-            detail=f"a stream of connector {table.connector} gives each row once",
+            f'job "{name}" can\'t be verified: what it has read of "{table.name}" is not stored',
+            detail=f"a stream of connector {table.connector} returns each row once",
             hint=(
                 "have one job write the stream to a file or a topic, "
                 "and another one read it from there"

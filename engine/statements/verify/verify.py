@@ -1,9 +1,8 @@
-"""VERIFY JOB: what a job has read is read again, as a bounded query, and what that gives is
-compared with what its sink has.
+"""VERIFY JOB: reads a job's input again, as a bounded query, and compares the result with the sink.
 
-The moment that is compared is that of a snapshot, or of a batch of another engine: the sources are
-read up to the places that it kept, and the sink is read as it was when it had committed with it.
-Rows that later input might still change are left out on both sides.
+The comparison is for a snapshot, or for a batch of another engine: the sources are read up to the
+positions in it, and the sink is read as it was after the commit of it. Rows that later input might
+still change are left out on both sides.
 """
 
 from __future__ import annotations
@@ -54,15 +53,15 @@ from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
 from runnel.statements.call import StatementCall
 from runnel.statements.jobs.jobs import job_of, planned_job
 from runnel.statements.queries import parallelism
-from runnel.statements.verify.moment import VerifiedSnapshot, snapshot_of
 from runnel.statements.verify.options import Sample, read_sample
 from runnel.statements.verify.replay import ReplayedTable, WrittenTable, check_retained
+from runnel.statements.verify.verified_snapshot import VerifiedSnapshot, snapshot_of
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
 
 SHOWN = 20
-"""So many of the rows that differ are shown."""
+"""Maximum number of differing rows that are shown."""
 
 _FIELDS = (
     Field("result", VARCHAR),
@@ -73,51 +72,52 @@ _FIELDS = (
 
 
 def verify_job(session: Session, statement: VerifyJob, call: StatementCall) -> Result:
-    """Compares what a job has written with what a bounded query gives of its input."""
+    """Compares the rows that a job has written with the result of a bounded query over its
+    input."""
     job = job_of(session, statement.name.text, statement.name.position)
     sample = read_sample(option_values(statement.options))
     write, evaluation = planned_job(session, job.record)
     keys = _keys(write)
     _check(job, write, keys)
     context = JobContext(0, evaluation, session.light_jobs.clock.monotonic)
-    moment, written = snapshot_of(session, job, write, context, call)
+    instant, written = snapshot_of(session, job, write, context, call)
     try:
-        comparison = _Comparison(job, write, moment, written, sample)
+        comparison = _Comparison(job, write, instant, written, sample)
         compared = comparison.plan(session, evaluation)
         return _reported_rows(comparison, _run(session, compared, evaluation, call))
     except OperationalError as error:
         if error.code is not ErrorCode.POSITION_EXPIRED:
             raise
         raise OperationalError(
-            f'job "{job.name}" can\'t be verified: what it has read is not kept any more',
+            f'job "{job.name}" can\'t be verified: its input no longer exists',
             code=ErrorCode.POSITION_EXPIRED,
             detail=error.message if error.detail is None else f"{error.message} ({error.detail})",
             hint=(
-                "a job whose sources still have all since it began can be verified: have them keep "
-                "more, or begin anew"
+                "a job can be verified while its sources have all rows since it began: retain "
+                "more, or create the job again"
             ),
         ) from error
     finally:
         written.close()
-        moment.close()
+        instant.close()
 
 
 def _guarantee(job: NamedJob) -> str:
-    """What holds of the rows that a job writes."""
+    """The guarantee of the rows that a job writes."""
     record = job.record
     return str(record.options.guarantee) if record.runtime == TASKLETS else record.promise
 
 
 def _keys(write: WritePlan) -> tuple[int, ...]:
-    """The places of the key among the columns that are written, where a later row takes the place
-    of an earlier one."""
+    """The indexes of the key in the written columns, if a later row replaces an earlier one with
+    the same key."""
     if write.mode is not WriteMode.SINK:
         return ()
     return tuple(write.columns.index(key) for key in write.table.key_columns)
 
 
 def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
-    """Refuses what can't be verified whatever its state is."""
+    """Raises if the job can't be verified, or not in its status."""
     record, name = job.record, job.name
     if write.mode is WriteMode.SINK and not keys and getattr(write.table, "has_key", False):
         raise NotSupportedError(
@@ -129,14 +129,14 @@ def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
     if record.may_drop_state or record.options.initial_snapshot is not None:
         raise NotSupportedError(
             f'job "{name}" can\'t be verified: it began with the state of another query',
-            detail="so its rows are not what its query gives of all of its input",
-            hint="CREATE a job for the query that begins anew, and VERIFY that",
+            detail="so its rows are not the result of its query over its input",
+            hint="CREATE a job for the query without a snapshot, and VERIFY that",
         )
     check_repeatable(write.logical, bool(keys))
     for table in write.tables:
         if (
             record.runtime == TASKLETS or not table.is_unbounded
-        ):  # else the other engine gives it again
+        ):  # else the other engine reads it again
             check_retained(table, name)
     if job.status is JobStatus.COMPLETED:
         return
@@ -146,7 +146,7 @@ def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
         what = "its inputs have not ended", "VERIFY it when it has ended: con.job(…).join() waits"
     elif job.status is JobStatus.RUNNING and guarantee != str(Guarantee.EXACTLY_ONCE):
         what = (
-            f"its guarantee is {guarantee}, so its sink is at no moment what its sources are",
+            f"its guarantee is {guarantee}, so its sink never corresponds to its sources",
             f"ALTER JOB {as_written(name)} SUSPEND first",
         )
     if what is not None:
@@ -159,13 +159,13 @@ def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
 
 
 class _Comparison:
-    """What is compared of a job at a moment."""
+    """The comparison of a job's sink with its input."""
 
     def __init__(
         self,
         job: NamedJob,
         write: WritePlan,
-        moment: VerifiedSnapshot,
+        instant: VerifiedSnapshot,
         written: WrittenTable,
         sample: Sample | None,
     ) -> None:
@@ -174,18 +174,18 @@ class _Comparison:
         self.keys = _keys(write)
         self.sample = sample
         self.sampled_by: tuple[int, ...] = ()
-        self.moment = moment
+        self.instant = instant
         self.written = written
         self.compared = Compared(count=len(write.columns))
         relation = write.logical
-        self.is_final = moment.name is None or gives_at_once(relation)
+        self.is_final = instant.name is None or gives_at_once(relation)
         self.timed: BoundedRows | None = with_time(relation) if relation.is_unbounded else None
 
     @property
     def limit(self) -> int | None:
-        """The event time before which rows are final; None where no watermark came yet."""
+        """The event time before which rows are final; None: no watermark has arrived."""
         assert self.timed is not None
-        watermark = self.moment.watermark(self.timed.bound.watermark)
+        watermark = self.instant.watermark(self.timed.bound.watermark)
         return None if watermark is None else watermark + self.timed.bound.offset
 
     def plan(self, session: Session, evaluation: EvaluationContext) -> QueryPlan:
@@ -196,10 +196,10 @@ class _Comparison:
         return plan_comparison(self.compared, expected, actual, environment, parameters)
 
     def _sides(self) -> tuple[Relation, Relation]:
-        """The rows that are expected, and those that are there."""
+        """The expected rows, and the rows of the sink."""
         width, timed = len(self.write.columns), self.timed
         rows = self.write.logical if timed is None else timed.relation
-        rows = replayed(rows, self._table_of(), self.moment.counted)
+        rows = replayed(rows, self._table_of(), self.instant.counted)
         actual: Relation = Scan(table=self.written, columns=tuple(range(width)))
         columns = list(references(rows.fields)[:width])
         is_ordered = may_lack = False
@@ -244,7 +244,7 @@ class _Comparison:
                 raise self._unknown()
             return Filter(input=rows, condition=self._is_before(happened)), actual
         if self.keys and not _gives_early(self.write.logical):
-            return rows, actual  # which rows must be there is told by a column
+            return rows, actual  # a column says which rows must exist
         if self.keys and timed.place not in self.keys:
             raise self._unknown()
         there = references(actual.fields)[timed.place]
@@ -276,56 +276,58 @@ class _Comparison:
         )
 
     def _table_of(self) -> Any:
-        """What stands for each table of the query."""
+        """The function that returns the replayed table of a Scan."""
         assert isinstance(self.write.physical, Physical)
         scans = position_vertices(self.write.physical).scans
         found: dict[int, tuple[Mapping[str, SavedPartition] | None, Mapping[str, Token]]] = {}
         for vertex, table in scans.items():
-            kept = self.moment.kept.get(vertex)
-            if found.get(id(table), (kept,))[0] != kept:
+            saved = self.instant.saved.get(vertex)
+            if found.get(id(table), (saved,))[0] != saved:
                 raise NotSupportedError(
                     f'job "{self.job.name}" can\'t be verified: '
                     f'it reads "{table.name}" more than once',
-                    detail="and is at several places in it",
+                    detail="and has read different amounts of it",
                     hint="VERIFY it when it has ended",
                 )
-            found[id(table)] = kept, self.job.record.beginnings.get(vertex, {})
+            found[id(table)] = saved, self.job.record.beginnings.get(vertex, {})
 
         scanned = (node for node in walk(self.write.logical) if isinstance(node, Scan))
         elsewhere = {
-            id(node): self.moment.inputs[i]
+            id(node): self.instant.inputs[i]
             for i, node in enumerate(scanned)
-            if i in self.moment.inputs
+            if i in self.instant.inputs
         }
 
         def table_of(scan: Scan) -> Table:
             table = scan.table
-            kept, beginnings = found.get(id(table), (None, {}))
+            saved, beginnings = found.get(id(table), (None, {}))
             if id(scan) in elsewhere:
                 return elsewhere[id(scan)]
-            if not isinstance(table, ReadableTable) or not (table.is_unbounded or kept is not None):
+            if not isinstance(table, ReadableTable) or not (
+                table.is_unbounded or saved is not None
+            ):
                 return table
-            return ReplayedTable(table, kept, beginnings)
+            return ReplayedTable(table, saved, beginnings)
 
         return table_of
 
     @property
     def notes(self) -> list[str]:
-        """What is to be known of the comparison."""
-        job, moment, timed = self.job, self.moment, self.timed
-        if moment.name is None:
+        """Remarks on the comparison, for the user."""
+        job, instant, timed = self.job, self.instant, self.timed
+        if instant.name is None:
             notes = ["of all that the job has read"]
         elif self.is_final or timed is None:
-            notes = [f"at {moment.name}"]
+            notes = [f"at {instant.name}"]
         else:
-            watermark = moment.watermark(timed.bound.watermark)
+            watermark = instant.watermark(timed.bound.watermark)
             kind = timed.relation.fields[-1].type
             shown = (
                 "no watermark yet"
                 if watermark is None
                 else f"watermark {_time_text(watermark, kind)}"
             )
-            notes = [f"at {moment.name}, {shown}"]
+            notes = [f"at {instant.name}, {shown}"]
         if self.sample is not None:
             names = ", ".join(self.written.columns[i].name for i in self.sampled_by)
             notes.append(f"a sample of {self.sample.share * 100:g} %, by the hash of {names}")
@@ -361,7 +363,7 @@ def _run(
 
 
 def _reported_rows(comparison: _Comparison, found: Result) -> Result:
-    """The rows that are shown of a comparison."""
+    """The result of VERIFY JOB."""
     same = expected = actual = 0
     rows: list[Row] = []
     for batch in found.batches():
@@ -388,7 +390,7 @@ def _reported_rows(comparison: _Comparison, found: Result) -> Result:
 
 
 def _differing(comparison: _Comparison, values: Mapping[str, Any]) -> list[Row]:
-    """The rows that are shown of a row of the comparison: one for each side that has it."""
+    """The shown rows for a row of the comparison: one for each side that has it."""
     if not values["differs"]:
         return []
     apart = comparison.compared.apart

@@ -129,7 +129,7 @@ def test_names_and_types_are_checked(con: runnel.Connection) -> None:
         con.execute("SELECT f(s) FROM t")
     with pytest.raises(runnel.InterfaceError, match="is not a type"):
         con.create_function("g", pc.negate, [object], "BIGINT")
-    with pytest.raises(runnel.InterfaceError, match="nulls takes 'pass' or 'skip'"):
+    with pytest.raises(runnel.InterfaceError, match="nulls must be 'pass' or 'skip'"):
         con.create_function("g", pc.negate, [int], int, nulls="no")
     with pytest.raises(runnel.InterfaceError, match="something to call"):
         con.create_function("g", 5, [int], int)  # type: ignore[arg-type]

@@ -500,7 +500,7 @@ def test_a_new_query_that_fails_and_can_t_be_taken_back_tells_both(
             connection.execute(
                 "ALTER JOB j AS SINK INTO m SELECT v, v + 1 FROM TABLE(GENERATE_STREAM(10))"
             )
-        assert "the job stays suspended, as it can't go on: the second fault" in (
+        assert "the job stays suspended, because it can't be resumed: the second fault" in (
             caught.value.detail or ""
         )
         assert connection.job("j").status is JobStatus.SUSPENDED

@@ -552,13 +552,13 @@ def test_state_can_be_read(counting: Connection) -> None:
         ("JOB_STATE('j', 'wriet m')", 'job "j" has no state of a vertex "wriet m"'),
         ("JOB_STATE('k', 'write m')", 'job "k" not found'),
         ("SNAPSHOT_STATE('k', 'write m')", 'snapshot "k" not found'),
-        ("JOB_STATE('j')", "JOB_STATE takes the names of a job and of a vertex"),
-        ("JOB_STATE('j', 1)", "JOB_STATE takes the names of a job and of a vertex"),
-        ("JOB_STATE('j', 'a', 'b')", "JOB_STATE takes the names of a job and of a vertex"),
-        ("JOB_STATE('j', job => 'j')", "JOB_STATE takes the names of a job and of a vertex"),
+        ("JOB_STATE('j')", "JOB_STATE needs the names of a job and of a vertex"),
+        ("JOB_STATE('j', 1)", "JOB_STATE needs the names of a job and of a vertex"),
+        ("JOB_STATE('j', 'a', 'b')", "JOB_STATE needs the names of a job and of a vertex"),
+        ("JOB_STATE('j', job => 'j')", "JOB_STATE needs the names of a job and of a vertex"),
         (
             "SNAPSHOT_STATE(job => 'j', vertex => 'b')",
-            "SNAPSHOT_STATE takes the names of a snapshot and of a vertex",
+            "SNAPSHOT_STATE needs the names of a snapshot and of a vertex",
         ),
     ],
 )

@@ -182,7 +182,7 @@ def test_bounded_jobs_when_they_have_ended(connection: Connection) -> None:
 
 
 def refused(connection: Connection, code: str) -> Any:
-    with pytest.raises(runnel.OperationalError, match="is not kept any more") as caught:
+    with pytest.raises(runnel.OperationalError, match="its input no longer exists") as caught:
         connection.execute("VERIFY JOB j", timeout=PATIENCE)
     assert caught.value.code.name == code and caught.value.hint and caught.value.detail
     return caught.value

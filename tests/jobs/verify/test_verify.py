@@ -318,7 +318,7 @@ def test_a_pushed_stream_is_not_kept(bench: Bench) -> None:
     bench.sink("(k BIGINT) TYPE DuckDB")
     bench.start("SELECT k FROM s")
     error = refused(bench.verify)
-    assert error.message == 'job "j" can\'t be verified: what it has read of "s" is not kept'
+    assert error.message == 'job "j" can\'t be verified: what it has read of "s" is not stored'
 
 
 def test_a_sink_that_nobody_can_read(bench: Bench) -> None:

@@ -125,7 +125,7 @@ def test_what_cant_be_rendered_is_refused_by_name(
     connection.execute(
         "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'varchar')"
     )
-    with pytest.raises(runnel.NotSupportedError, match="none of its tables is there"):
+    with pytest.raises(runnel.NotSupportedError, match="none of its tables belongs to it"):
         connection.execute(f"CREATE JOB j {ON_SPARK} AS SINK INTO m SELECT k, k FROM rows")
     assert connection.execute("SHOW JOBS").fetchall() == []
 
@@ -150,7 +150,7 @@ def test_a_job_that_is_dropped_in_the_middle_leaves_nothing(
     assert shown(connection, "j", "status", "restarts") == ("RUNNING", 1)
     with pytest.raises(runnel.NotSupportedError, match="has no snapshots: it runs on spark"):
         connection.execute("CREATE SNAPSHOT s FOR JOB j")
-    with pytest.raises(runnel.NotSupportedError, match="can't be given another query"):
+    with pytest.raises(runnel.NotSupportedError, match="can't get another query"):
         connection.execute(f"ALTER JOB j AS {QUERY}")
     job.cancel(60)
     with pytest.raises(runnel.OperationalError, match="was cancelled"):

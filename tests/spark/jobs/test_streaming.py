@@ -439,7 +439,7 @@ def test_what_structured_streaming_cant_do_is_refused(
         row[0]
         for row in connection.execute(f"EXPLAIN CREATE JOB j AS INSERT INTO out {query}").fetchall()
     ]
-    assert f"  runtime: tasklets, as spark can't run {what} with the same meaning" in lines
+    assert f"  runtime: tasklets, as spark can't run {what} with the same result" in lines
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,7 @@ def test_windows_of_a_job_that_runs_is_suspended_and_comes_back(session: Any, be
     elsewhere.unlink()
     gone = bench.feed.folder / "002.parquet"
     gone.rename(gone.with_name(".gone"))
-    with pytest.raises(
-        runnel.OperationalError, match="what it has read is not kept any more"
-    ) as caught:
+    with pytest.raises(runnel.OperationalError, match="its input no longer exists") as caught:
         bench.verify()
     assert caught.value.code.name == "POSITION_EXPIRED" and "002.parquet" in (
         caught.value.detail or ""

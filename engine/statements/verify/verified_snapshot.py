@@ -1,5 +1,5 @@
-"""The moment of a job at which VERIFY JOB compares: how far its sources were, and its sink as it
-was then."""
+"""The state of a job that VERIFY JOB compares: the positions of its sources, and its sink at the
+same instant."""
 
 from __future__ import annotations
 
@@ -27,23 +27,28 @@ if TYPE_CHECKING:
     from runnel.session.session import Session
 
 ATTEMPTS = 5
-"""So often it is tried to read the sink between two snapshots."""
+"""Number of attempts to read the sink between two snapshots."""
 
 
 def _nothing() -> None:
-    """Nothing is to be closed."""
+    """Closes nothing."""
 
 
 @frozen(kw_only=True)
 class VerifiedSnapshot:
-    """How far a job was; `name` says when, as in "snapshot 7", and is None where it had ended.
-    `kept` are the partitions of sources by vertex, without vertices that have read all; `counted`
-    says how far each GENERATE_STREAM was; `watermarks` are those of the sink. Of a job that another
-    engine runs `inputs` give what it had read, by the place of the Scan in the query, and
-    `only_watermark` is the one that it has."""
+    """The positions of a job's sources at one instant.
+
+    name: the instant, as in "snapshot 7"; None: the job has ended.
+    saved: the partitions of sources by vertex, without vertices that have read all rows.
+    counted: the number of rows of each GENERATE_STREAM.
+    watermarks: the watermarks of the sink, by number.
+    inputs: of a job that another engine runs: the rows that it has read, by the index of the Scan
+        in the query.
+    only_watermark: the one watermark of such a job.
+    """
 
     name: str | None = None
-    kept: Mapping[str, Mapping[str, SavedPartition]] = field(default_factory=dict)
+    saved: Mapping[str, Mapping[str, SavedPartition]] = field(default_factory=dict)
     counted: tuple[int, ...] = ()
     watermarks: Mapping[int, int] = field(default_factory=dict)
     inputs: Mapping[int, ReadableTable] = field(default_factory=dict)
@@ -51,14 +56,14 @@ class VerifiedSnapshot:
     close: Callable[[], object] = _nothing
 
     def watermark(self, number: int) -> int | None:
-        """The watermark of a number; None where none came yet."""
+        """The watermark with a number; None: none has arrived."""
         return self.watermarks.get(number, self.only_watermark)
 
 
 def snapshot_of(
     session: Session, job: NamedJob, write: WritePlan, context: JobContext, call: StatementCall
 ) -> tuple[VerifiedSnapshot, WrittenTable]:
-    """A moment of the job, and its sink as it was then."""
+    """The positions of the job's sources, and its sink at the same instant."""
     if job.record.runtime != TASKLETS and not job.is_done:
         return _between_batches(session, job, write, context)
     return _at_snapshot(job, write, context, call)
@@ -77,8 +82,8 @@ def _at_snapshot(
                     hint=f"ALTER JOB {as_written(job.name)} RESUME, and VERIFY it when it runs",
                 )
             written = WrittenTable(write.table, write.columns, context)
-            # A later snapshot may have been committed meanwhile: then the sink is further than the
-            # sources are.
+            # A later snapshot may have been committed meanwhile: then the sink has more rows than
+            # the sources up to these positions.
             if number is None or job.store.completed == number:
                 break
             written.close()
@@ -101,29 +106,31 @@ def _at_snapshot(
             raise
 
 
-def _read(store: SnapshotStore, number: int, places: PositionVertices) -> VerifiedSnapshot:
+def _read(store: SnapshotStore, number: int, vertices: PositionVertices) -> VerifiedSnapshot:
     ended = {
         vertex for batch in store.read(number, ENDED) for vertex in batch.column(0).to_pylist()
     }
-    kept: dict[str, dict[str, SavedPartition]] = {}
-    for vertex in places.scans:
+    saved: dict[str, dict[str, SavedPartition]] = {}
+    for vertex in vertices.scans:
         batches = store.read(number, vertex)
         if vertex not in ended and batches:
-            kept[vertex] = {item.partition: item for batch in batches for item in decode(batch)}
+            saved[vertex] = {item.partition: item for batch in batches for item in decode(batch)}
     counted = [
         max(n for batch in store.read(number, item) for n in batch.column(0).to_pylist())
-        for item in places.generators
+        for item in vertices.generators
     ]
-    watermarks = watermarks_in(batch for item in places.sinks for batch in store.read(number, item))
+    watermarks = watermarks_in(
+        batch for item in vertices.sinks for batch in store.read(number, item)
+    )
     return VerifiedSnapshot(
-        name=f"snapshot {number}", kept=kept, counted=tuple(counted), watermarks=watermarks
+        name=f"snapshot {number}", saved=saved, counted=tuple(counted), watermarks=watermarks
     )
 
 
 def _between_batches(
     session: Session, job: NamedJob, write: WritePlan, context: JobContext
 ) -> tuple[VerifiedSnapshot, WrittenTable]:
-    """Of a job that another engine runs: behind its last batch."""
+    """The state of a job that another engine runs, after its last batch."""
     plan = session.named_jobs.prepare(job.record).foreign
     assert plan is not None
     with job.between_batches():
@@ -132,22 +139,22 @@ def _between_batches(
             raise OperationalError(
                 f'job "{job.name}" can\'t be verified: it has written no batch yet',
                 code=ErrorCode.GENERIC,
-                hint="VERIFY it when SHOW JOBS tells a last_snapshot",
+                hint="VERIFY it when SHOW JOBS shows a last_snapshot",
             )
         try:
             written = WrittenTable(write.table, write.columns, context)
         except BaseException:
             found.close()
             raise
-    moment = VerifiedSnapshot(
+    state = VerifiedSnapshot(
         name=f"batch {found.batch}",
         inputs=found.inputs,
         only_watermark=found.watermark,
         close=found.close,
     )
-    return moment, written
+    return state, written
 
 
 def _left(call: StatementCall) -> float | None:
-    """Seconds that the statement has left."""
+    """Seconds until the deadline of the statement."""
     return None if call.deadline is None else max(0.0, (call.deadline - monotonic_ns()) / 1e9)
