@@ -78,8 +78,10 @@ class Pass(Generic[Rule]):
         """The rule of a node; None if the default applies."""
         found = self.rules.get(type(node))
         if found is None and node.family not in _LOADED:
-            _LOADED.add(node.family)
+            # In this order: a second thread that meets the family meanwhile waits for the import.
+            # Otherwise it would apply defaults instead of rules that are not registered yet.
             Pass.load(node.family)
+            _LOADED.add(node.family)
             found = self.rules.get(type(node))
         return found
 

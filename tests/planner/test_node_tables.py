@@ -3,7 +3,9 @@ of the pass is right."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
+from threading import Event, Lock
 from typing import Any
 
 import pytest
@@ -118,3 +120,31 @@ def test_a_pass_without_a_default_raises_for_an_unknown_class() -> None:
     with pytest.raises(Exception, match="column pruning: no rule for Unknown"):
         passes.PRUNING.rule(Unknown())
     assert Unknown() not in NodeSet("a property", RELATION, default="without it")
+
+
+class _Node:
+    family = "a family of this test"
+
+
+def test_a_second_thread_waits_until_the_rules_of_a_family_are_registered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with an import: a second `load` of the family returns after the first."""
+    found: Pass[str] = Pass("a test", default="none")
+    importing, begun, proceed = Lock(), Event(), Event()
+
+    def load(family: str) -> None:
+        with importing:
+            if _Node not in found.rules:
+                begun.set()
+                assert proceed.wait(60)
+                found.add("the rule", _Node)
+
+    monkeypatch.setattr(Pass, "load", staticmethod(load))
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(found.find, _Node())
+        assert begun.wait(60)
+        second = threads.submit(found.find, _Node())
+        assert not wait((second,), timeout=0.05).done
+        proceed.set()
+        assert (first.result(60), second.result(60)) == ("the rule", "the rule")
