@@ -44,7 +44,10 @@ def written_by(
         if request.mode in (WriteMode.UPDATE, WriteMode.DELETE)
         else request.columns
     )
-    if any(i >= len(table.parts) or not _is_plain(table.parts[i].column.type) for i in columns):
+    if any(
+        i >= len(table.duck_columns) or not _is_plain(table.duck_columns[i].column.type)
+        for i in columns
+    ):
         return None
     return DuckDBChange(table, fragment, request)
 
@@ -105,12 +108,10 @@ class InPlace:
         tail = f" WHERE {where}" if where else ""
         if not self.assignments:
             return f"DELETE FROM {table.location.qualified}{tail}"
+        targets = [(table.duck_columns[i], value) for i, value in self.assignments]
         values = [
-            (
-                f"{quoted(table.parts[i].name)} = CAST({rendering.expression(value, columns)} AS "
-                f"{table.parts[i].type})"
-            )
-            for i, value in self.assignments
+            f"{quoted(column.name)} = CAST({rendering.expression(value, columns)} AS {column.type})"
+            for column, value in targets
         ]
         return f"UPDATE {table.location.qualified} SET {', '.join(values)}{tail}"
 

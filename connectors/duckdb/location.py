@@ -91,13 +91,13 @@ class TableLocation:
 class ChangedTable(Protocol):
     """A table whose rows are written; see `DuckDBTable`.
 
-    `parts`: for each of `columns` its column in DuckDB.
+    duck_columns: the columns in DuckDB, in the order of `columns`; none for `row_id`.
     row_id: the index of the hidden column of row numbers.
     has_key: whether it has a primary key.
     """
 
     location: TableLocation
-    parts: tuple[DuckDBColumn, ...]
+    duck_columns: tuple[DuckDBColumn, ...]
     columns: tuple[TableColumn, ...]
     row_id: int
     has_key: bool

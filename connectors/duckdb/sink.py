@@ -49,7 +49,7 @@ class DuckDBSink(Sink):
             hashlib.sha256(request.owner.encode()).hexdigest()[:16] + "_" if request.owner else ""
         )
         addressed = request.mode in (WriteMode.UPDATE, WriteMode.DELETE)
-        if any(i >= len(table.parts) for i in request.columns[addressed:]):
+        if any(i >= len(table.duck_columns) for i in request.columns[addressed:]):
             raise ProgrammingError(
                 f'column "{ROW_ID}" can\'t be written: it is the position of a row'
             )
@@ -205,23 +205,25 @@ def change_statement(table: ChangedTable, request: SinkRequest, rows: str) -> st
     if request.mode is WriteMode.DELETE:
         return f"DELETE FROM {target} USING {rows} AS s WHERE {target}.{ROW_ID} = s.c0"
     if request.mode is WriteMode.UPDATE:
-        parts = [table.parts[i] for i in request.columns[1:]]
-        values = [f"{quoted(part.name)} = {_value(part, i)}" for i, part in enumerate(parts, 1)]
+        columns = [table.duck_columns[i] for i in request.columns[1:]]
+        values = [
+            f"{quoted(column.name)} = {_value(column, i)}" for i, column in enumerate(columns, 1)
+        ]
         return (
             f"UPDATE {target} SET {', '.join(values)} FROM {rows} AS s "
             f"WHERE {target}.{ROW_ID} = s.c0"
         )
-    parts = [table.parts[i] for i in request.columns]
+    columns = [table.duck_columns[i] for i in request.columns]
     verb = "INSERT OR REPLACE" if request.mode is WriteMode.SINK and table.has_key else "INSERT"
-    names = ", ".join(quoted(part.name) for part in parts)
+    names = ", ".join(quoted(column.name) for column in columns)
     return (
         f"{verb} INTO {target} ({names}) SELECT "
-        f"{', '.join(_value(part, i) for i, part in enumerate(parts))} FROM {rows} AS s"
+        f"{', '.join(_value(column, i) for i, column in enumerate(columns))} FROM {rows} AS s"
     )
 
 
-def _value(part: DuckDBColumn, index: int) -> str:
+def _value(target: DuckDBColumn, index: int) -> str:
     """A column of the rows in the type of the table's column."""
-    if part.column.type.kind is Kind.INTERVAL_MONTH:
+    if target.column.type.kind is Kind.INTERVAL_MONTH:
         return f"to_months(s.c{index})"
-    return f"CAST(s.c{index} AS {part.type})"
+    return f"CAST(s.c{index} AS {target.type})"

@@ -46,16 +46,16 @@ class DuckDBRelation(ReadableTable):
     def __init__(self, name: str, location: TableLocation, columns: Sequence[DuckDBColumn]) -> None:
         self.name = name
         self.location = location
-        self.parts = tuple(columns)
-        self.columns = tuple(part.column for part in columns)
+        self.duck_columns = tuple(columns)
+        self.columns = tuple(item.column for item in columns)
         self._rows: int | None = None
 
     def duckdb_relation(self) -> str:
         """DuckDB's SQL for FROM: a relation with the columns c0, c1, … in the order of
         `columns`, in their canonical types."""
-        columns = [f"{part.expression} AS c{i}" for i, part in enumerate(self.parts)]
-        if len(self.columns) > len(self.parts):
-            columns.append(f"{ROW_ID} AS c{len(self.parts)}")
+        columns = [f"{item.expression} AS c{i}" for i, item in enumerate(self.duck_columns)]
+        if len(self.columns) > len(self.duck_columns):
+            columns.append(f"{ROW_ID} AS c{len(self.duck_columns)}")
         return f"(SELECT {', '.join(columns)} FROM {self.location.qualified})"
 
     def row_count(self) -> int | None:
@@ -66,7 +66,7 @@ class DuckDBRelation(ReadableTable):
 
     def expression(self, index: int) -> str:
         """DuckDB's SQL for one column."""
-        return self.parts[index].expression if index < len(self.parts) else ROW_ID
+        return self.duck_columns[index].expression if index < len(self.duck_columns) else ROW_ID
 
 
 class DuckDBTable(DuckDBRelation, RowAddressedTable):
