@@ -421,11 +421,55 @@ def test_handlers_use_the_session_and_not_the_database() -> None:
     assert not found
 
 
-def test_a_first_query_loads_only_what_it_needs() -> None:
+@cache
+def loaded_by_a_first_query() -> frozenset[str]:
+    """The modules that a new process has loaded after its first query."""
     done = subprocess.run(
         [sys.executable, "-c", START], capture_output=True, text=True, timeout=60, check=True
     )
-    loaded = set(done.stdout.split())
+    return frozenset(done.stdout.split())
+
+
+OPTIONAL_PACKAGES = {"engine/spark/source.py": "its modules need pyspark, this one doesn't"}
+"""Modules that import a module of their own folder within a function, with the reason."""
+
+
+def test_imports_within_functions_cross_folders_or_spare_the_first_query() -> None:
+    """A function imports a module of its own folder only to keep it out of the first query."""
+    loaded = loaded_by_a_first_query()
+    found = [
+        place(path, node.lineno)
+        for path in SOURCES
+        if str(path.relative_to(ROOT)) not in OPTIONAL_PACKAGES and path.name != "__init__.py"
+        for node in imports_in_functions(path)
+        if all(folder_of(name) == folder_of(module_name(path)) for name in named_by(node))
+        and (module_name(path) not in loaded or loaded.issuperset(named_by(node)))
+    ]
+    assert found == [], "import it at the top: no query is faster without it"
+
+
+def imports_in_functions(path: Path) -> set[ast.ImportFrom]:
+    return {
+        inner
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.ImportFrom) and (inner.module or "").startswith("runnel")
+    }
+
+
+def named_by(node: ast.ImportFrom) -> set[str]:
+    """The modules that an import loads: submodules, or the module that has the names."""
+    names = {f"{node.module}.{alias.name}" for alias in node.names}
+    return names if names <= MODULES else {str(node.module)}
+
+
+def folder_of(module: str) -> str:
+    return module.rpartition(".")[0]
+
+
+def test_a_first_query_loads_only_what_it_needs() -> None:
+    loaded = loaded_by_a_first_query()
     assert not loaded & LARGE
     ours = {name.removeprefix("runnel.") for name in loaded if name.startswith("runnel.")}
     assert not ours & FOR_LATER

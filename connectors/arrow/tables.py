@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from runnel.catalog import Table, TableColumn
 from runnel.connector import ReadableTable, ScanRequest, Source
+from runnel.connectors.arrow.duckdb_relation import relation_batches, relation_schema
 from runnel.connectors.arrow.source import (
     BatchesSource,
     BatchStreamSource,
@@ -402,8 +403,6 @@ def _of_polars_frame(frame: Any) -> RegisteredData:
 
 def _of_relation(relation: Any) -> RegisteredData:
     """A DuckDB relation."""
-    from runnel.connectors.arrow.duckdb_relation import relation_batches, relation_schema
-
     schema = relation_schema(relation)
     return LazyOrigin(schema, lambda requested: relation_batches(relation, schema.names, requested))
 

@@ -28,7 +28,9 @@ from runnel.connector import (
     SourcePartition,
     WriteMode,
 )
+from runnel.connectors.duckdb.changes import written_by
 from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, TableLocation
+from runnel.connectors.duckdb.sink import DuckDBSink
 from runnel.expressions.kernels.canonical import canonical
 from runnel.processor import Guarantee, JobContext
 from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
@@ -121,13 +123,9 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
         return None if found is None else int(found[0])
 
     def sink(self, request: SinkRequest) -> Sink:
-        from runnel.connectors.duckdb.sink import DuckDBSink
-
         return DuckDBSink(self, request)
 
     def written_by(self, fragment: Source, request: SinkRequest) -> Source | None:
-        from runnel.connectors.duckdb.changes import written_by
-
         return written_by(self, fragment, request)
 
     def exclusive(self) -> AbstractContextManager[object]:

@@ -21,6 +21,7 @@ from runnel.connector import (
     Source,
     WriteMode,
 )
+from runnel.connectors.imap.changes import MapChanges
 from runnel.connectors.imap.index_scan import MapIndexSource
 from runnel.connectors.imap.keys import Key, duplicate, null_key
 from runnel.connectors.imap.layout import MapLayout
@@ -130,9 +131,6 @@ class MapTable(IndexedTable, KeyedTable):
             raise
 
     def changes(self) -> ReadableTable:
-        # Loaded on first use, since few maps are read as streams.
-        from runnel.connectors.imap.changes import MapChanges
-
         return MapChanges(self.name, self.columns, self._layout, self._store)
 
     def keep_journal(self, capacity: int) -> None:

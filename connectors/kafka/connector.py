@@ -31,7 +31,9 @@ from runnel.connector import (
 from runnel.connectors.files.records.malformed import OnError, on_error
 from runnel.connectors.imap.columns import SINGLE_FORMATS
 from runnel.connectors.imap.layout import KEY, VALUE
+from runnel.connectors.kafka.avro import AvroCodec, parsed_schema, schema_columns
 from runnel.connectors.kafka.client import consumer, topics
+from runnel.connectors.kafka.job_sink import KafkaJobSink
 from runnel.connectors.kafka.payloads import CsvCodec, JsonCodec, PayloadCodec, SingleColumnCodec
 from runnel.connectors.kafka.sink import KafkaSink
 from runnel.connectors.kafka.source import KafkaSource
@@ -174,8 +176,6 @@ class KafkaTable(ReadableTable, WritableTable):
 
     def sink(self, request: SinkRequest) -> Sink:
         if request.owner:
-            from runnel.connectors.kafka.job_sink import KafkaJobSink
-
             return KafkaJobSink(self, request)
         return KafkaSink(self, request)
 
@@ -235,9 +235,6 @@ def _codec(
             hint="declare the fields, each as a column",
         )
     if kind == "avro":
-        # Loaded on first use, since it needs another package.
-        from runnel.connectors.kafka.avro import AvroCodec, parsed_schema, schema_columns
-
         option = "keyAvroSchema" if side == KEY else "valueAvroSchema"
         parsed = None if schema is None else parsed_schema(schema, option)
         if parsed is not None and not columns:

@@ -16,6 +16,7 @@ from runnel.connectors.spark.origin import (
     origin_of,
 )
 from runnel.connectors.spark.session.owner import SessionOwner, session_of
+from runnel.connectors.spark.stream import SparkStreamTable
 from runnel.connectors.spark.table import SparkSinkTable, SparkTable, found_columns, table_of_frame
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.foreign.job_runtime import JobRuntime, JobRuntimeConnector
@@ -113,9 +114,6 @@ class SparkConnector(DataConnector, JobRuntimeConnector):
         columns: list[TableColumn],
         problems: dict[int, str],
     ) -> SparkStreamTable:
-        # Loaded on first use, since few connections have streams of Spark.
-        from runnel.connectors.spark.stream import SparkStreamTable
-
         return self._known(SparkStreamTable(name, columns, origin, self.owner, problems))
 
     @property

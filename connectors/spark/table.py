@@ -23,7 +23,10 @@ from runnel.connectors.spark.options import SparkOptions
 from runnel.connectors.spark.origin import DataFrameOrigin, columns_of, matched, unique_names
 from runnel.connectors.spark.session.owner import SessionOwner
 from runnel.connectors.spark.session.session import Spark
+from runnel.connectors.spark.sink import AppendSink, FilesSink, FrameConverter
+from runnel.connectors.spark.source import partitions
 from runnel.connectors.spark.types import row_width
+from runnel.connectors.spark.versioned_sink import version_sink
 from runnel.errors import NotSupportedError
 from runnel.processor import Guarantee, JobContext
 from runnel.relation.nodes import Field
@@ -164,17 +167,12 @@ class SparkSinkTable(SparkTable, WritableTable):
 
     def sink(self, request: SinkRequest) -> Sink:
         """A sink for the columns of the request; the other columns become NULL."""
-        from runnel.connectors.spark.sink import AppendSink, FilesSink, FrameConverter
-
         self._is_counted = False
         spark = self.owner.get()
         rows = FrameConverter(spark, self.columns, request)
         if self.stages_files:
             return FilesSink(spark, rows, self.options, request.owner)
         if request.owner and self.guarantee is Guarantee.EXACTLY_ONCE:
-            # Loaded on first use, since few jobs write to such tables.
-            from runnel.connectors.spark.versioned_sink import version_sink
-
             return version_sink(spark, rows, self.options, request.owner)
         return AppendSink(spark, rows, self.options, is_durable=bool(request.owner))
 
@@ -187,8 +185,6 @@ class SparkScan(Source):
         self._request = request
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        from runnel.connectors.spark.source import partitions
-
         table, request = self._table, self._request
         spark = table.owner.get()
         limit = request.limit if request.predicate is None else None

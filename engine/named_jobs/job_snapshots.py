@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runnel.foreign.job_runtime import TASKLETS
+from runnel.named_jobs.foreign_run import no_snapshots
 from runnel.named_jobs.record.current import CurrentRecord
 from runnel.processor import Guarantee
 
@@ -57,8 +58,6 @@ class JobSnapshots:
         """NotSupportedError if another engine runs the job, whose state is not in the store."""
         record = self._record.value
         if record.runtime != TASKLETS:
-            from runnel.named_jobs.foreign_run import no_snapshots
-
             raise no_snapshots(record.name, record.runtime)
 
     def export(self, name: str, run: JobRun | ForeignRun | None, timeout: float | None) -> None:

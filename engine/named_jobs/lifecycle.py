@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.deadline import seconds as seconds_left
 from runnel.errors import Error, ErrorCode, OperationalError, internal
+from runnel.named_jobs.foreign_run import ForeignRun
 from runnel.named_jobs.listeners import Listeners, StatusChange
 from runnel.named_jobs.record.record import RecordedError
 from runnel.named_jobs.record.states import (
@@ -336,9 +337,6 @@ class JobLifecycle:
         record, jobs = self._record.value, self._home.jobs
         if prepared.foreign is None:
             return JobRun(jobs, record, prepared, self._snapshots.store, self._reported)
-        # Loaded on first use: few jobs run on another engine.
-        from runnel.named_jobs.foreign_run import ForeignRun
-
         folder = self._home.runtime_folder(record.id)
         return ForeignRun(jobs, record, prepared, folder, self._reported)
 

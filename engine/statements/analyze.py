@@ -12,6 +12,7 @@ from runnel.results.rows import Result
 from runnel.runtime.light_job import Job
 from runnel.runtime.metrics import VertexMetrics
 from runnel.statements.call import StatementCall
+from runnel.statements.queries import with_room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,8 +53,6 @@ def analyze(session: Session, plan: ExplainPlan, call: StatementCall, run: Run) 
 def _run(
     session: Session, plan: QueryPlan | WritePlan, call: StatementCall
 ) -> tuple[int, list[VertexMetrics]]:
-    from runnel.statements.queries import with_room
-
     def run(dag: DAG) -> tuple[int, list[VertexMetrics]]:
         is_unbounded = isinstance(plan, QueryPlan) and plan.is_unbounded
         job = call.start(session, plan, dag, is_unbounded=is_unbounded, is_measured=True)

@@ -17,6 +17,7 @@ from runnel.settings import SETTINGS, find
 from runnel.sqltypes import BIGINT, JSON, VARCHAR
 from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import data_connector
+from runnel.statements.functions import function_rows
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
@@ -131,8 +132,6 @@ def _shown(mapping: Mapping) -> list[TableColumn]:
 
 
 def _functions(session: Session) -> Result:
-    from runnel.statements.functions import function_rows
-
     return Result(
         _texts("name", "kind", "arguments", "result", "family"),
         function_rows(session.catalog.functions.values()),

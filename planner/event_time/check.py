@@ -6,6 +6,7 @@ read to its end first. A LIMIT ends its input, so any operator is allowed above 
 
 from __future__ import annotations
 
+from runnel.planner.event_time.joins import check_join
 from runnel.planner.operators.passes import STREAM_CHECKS
 from runnel.relation.nodes import Join, Relation
 from runnel.relation.streams import AsOfJoin
@@ -23,7 +24,4 @@ def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
 
 def check_stream_join(node: Join | AsOfJoin, unbounded_state: bool) -> None:
     if node.is_unbounded:
-        # Loaded on first use: few statements join streams.
-        from runnel.planner.event_time.joins import check_join
-
         check_join(node, unbounded_state)

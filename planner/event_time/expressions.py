@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from runnel.expressions.kernels.buffers import DAY_US
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, Literal
+from runnel.planner.event_time.truncation import truncated
 from runnel.relation.streams import TimeBound
 from runnel.sqltypes import Kind
 
@@ -32,9 +33,6 @@ def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
         return bounds.get(expression.index)
     step = _exact_step(expression)
     if step is None:
-        # Loaded on first use: few keys are computed so.
-        from runnel.planner.event_time.truncation import truncated
-
         step = truncated(expression)
     bound = None if step is None else bound_of(step[0], bounds)
     return None if step is None or bound is None else bound.moved(step[1])

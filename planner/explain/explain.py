@@ -15,6 +15,7 @@ from runnel.dag import DAG, Edge, Routing
 from runnel.errors import NotSupportedError
 from runnel.planner.explain.nodes import Node, describe
 from runnel.planner.explain.parts import listed, plain
+from runnel.planner.explain.state import describe_state
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import ClearPlan, KeyGetPlan, KeyPutPlan, Plan, QueryPlan, WritePlan
 from runnel.relation.nodes import Relation
@@ -46,9 +47,6 @@ def _job(plan: QueryPlan | WritePlan, stage: str, parallelism: int) -> Node | DA
     if stage == "dag":
         return plan.dag(parallelism)
     if stage == "state":
-        # Loaded on first use: few ask for it.
-        from runnel.planner.explain.state import describe_state
-
         assert isinstance(plan.physical, Physical)
         return describe_state(plan.physical)
     chosen = plan.logical if stage == "logical" else plan.physical

@@ -18,6 +18,9 @@ from runnel.foreign.fragment import Fragment, FragmentEngine, Unrenderable, engi
 from runnel.planner.operators.passes import FRAGMENT_INPUTS
 from runnel.planner.physical.index_choice import choose_index
 from runnel.planner.pushdown.memory_need import too_large
+from runnel.planner.pushdown.partial_aggregation import partial_groups
+from runnel.planner.pushdown.placement import staying
+from runnel.planner.pushdown.split_plans import split_plan, with_top_below
 from runnel.planner.rules.group_reduction import reduce_groups
 from runnel.relation.nodes import (
     Aggregate,
@@ -106,10 +109,6 @@ class FragmentPlacement:
     def _in_parts(self, node: Relation, engines: Sequence[FragmentEngine]) -> Relation | None:
         """The plan divided so that engines do more of it: an aggregation is one of their groups, a
         condition is two."""
-        # Loaded on first use: few plans are divided so.
-        from runnel.planner.pushdown.partial_aggregation import partial_groups
-        from runnel.planner.pushdown.split_plans import split_plan, with_top_below
-
         if isinstance(node, Aggregate):
             found = partial_groups(node, engines)
             if found is not None:
@@ -158,9 +157,6 @@ class FragmentPlacement:
         strangers = [scan for scan in scans if not engine.can_read(scan.table)]
         if not strangers or not any(scan.table.engine is engine for scan in scans):
             return not strangers
-        # Loaded on first use: few plans have tables of two engines.
-        from runnel.planner.pushdown.placement import staying
-
         reason = staying(engine, node, strangers)
         if reason is not None:
             self._stopped = reason

@@ -12,6 +12,7 @@ from runnel.connector import Sink, SinkRequest, WritableTable, WriteMode, positi
 from runnel.connectors.files.conversion import convert_or_fail, converter
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.storage import DataFile
+from runnel.connectors.lake.delta.commit import DeltaTarget
 from runnel.connectors.lake.delta.log import (
     actions_in,
     file_path,
@@ -78,9 +79,6 @@ class DeltaTable(ReadDeltaTable, WritableTable):
         return frozenset({WriteMode.INSERT, WriteMode.SINK})
 
     def sink(self, request: SinkRequest) -> Sink:
-        # Loaded on first use, since most mappings are only read.
-        from runnel.connectors.lake.delta.commit import DeltaTarget
-
         if self.version is not None:
             raise ProgrammingError(
                 f"rows can't be written to version {self.version} of the Delta table "

@@ -17,6 +17,7 @@ from runnel.connectors.files.format import external_name
 from runnel.connectors.lake.files import FileSet, LakeFile
 from runnel.connectors.lake.follow import FollowedLakeTable
 from runnel.connectors.lake.iceberg.catalog import Catalogs, IcebergLocation, arrow_schema, ids_of
+from runnel.connectors.lake.iceberg.commit import IcebergTarget
 from runnel.connectors.lake.iceberg.files import added_in, files_of, row_filter
 from runnel.connectors.lake.iceberg.parquet import IcebergParquet
 from runnel.connectors.lake.options import LakeSchema
@@ -121,9 +122,6 @@ class IcebergTable(ReadIcebergTable, WritableTable):
         return frozenset({WriteMode.INSERT, WriteMode.SINK})
 
     def sink(self, request: SinkRequest) -> Sink:
-        # Loaded on first use, since most mappings are only read.
-        from runnel.connectors.lake.iceberg.commit import IcebergTarget
-
         if self.snapshot is not None:
             raise ProgrammingError(
                 f"rows can't be written to snapshot {self.snapshot} of {self.location.what}",

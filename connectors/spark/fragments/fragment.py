@@ -12,6 +12,7 @@ from typing import Any
 
 from runnel.connector import SourcePartition
 from runnel.connectors.spark.fragments.differences import warnings_of
+from runnel.connectors.spark.fragments.filtered_rows import SparkRows, can_narrow
 from runnel.connectors.spark.fragments.inputs import check_columns, rows_of
 from runnel.connectors.spark.session.functions import python_calls, register
 from runnel.connectors.spark.session.owner import SessionOwner
@@ -106,14 +107,9 @@ class SparkFragment(FragmentSource):
     def can_narrow(self, keys: Sequence[Expression]) -> bool:
         if isinstance(self._relation, Limit):
             return False
-        from runnel.connectors.spark.fragments.filtered_rows import can_narrow
-
         return can_narrow(keys, len(self._relation.fields))
 
     def prepare(self, context: JobContext) -> NarrowableRows:
-        # Loaded on first use, since few fragments are narrowed.
-        from runnel.connectors.spark.fragments.filtered_rows import SparkRows
-
         rendering = self._rendering(context.evaluation)
         spark = self._owner.get()
         rows = SparkRows(

@@ -11,7 +11,10 @@ from runnel.catalog import Table
 from runnel.connector import WriteMode
 from runnel.connectors.spark.fragments.fragment import fragment_of
 from runnel.connectors.spark.fragments.inputs import can_take
+from runnel.connectors.spark.jobs.batch import BatchExecution
+from runnel.connectors.spark.jobs.files import can_read, taken_over
 from runnel.connectors.spark.jobs.sink import JobSink, guarantee_of
+from runnel.connectors.spark.jobs.streaming import StreamPlan
 from runnel.connectors.spark.session.owner import SessionOwner
 from runnel.connectors.spark.table import SparkSinkTable, SparkTable
 from runnel.connectors.spark.types import ddl
@@ -40,15 +43,10 @@ class SparkJobs(JobRuntime):
         return None if None in counts else sum(count or 0 for count in counts)
 
     def takes(self, table: Table) -> bool:
-        # Loaded on first use, by jobs on Spark that read files of a File mapping.
-        from runnel.connectors.spark.jobs.files import can_read
-
         # The paths of a Spark Connect server are on another machine.
         return not self._owner.is_remote and can_read(table)
 
     def plan(self, write: JobWrite) -> RuntimePlan:
-        from runnel.connectors.spark.jobs.files import taken_over
-
         self._check_sink(write)
         if not self._owner.is_remote:
             write = replace(write, relation=taken_over(write.relation, self._owner))
@@ -59,9 +57,6 @@ class SparkJobs(JobRuntime):
                     f'"{node.table.name}", which is not on Spark and {what},', node.position
                 )
         if write.relation.is_unbounded:
-            # Loaded on first use, since few jobs on Spark read streams.
-            from runnel.connectors.spark.jobs.streaming import StreamPlan
-
             return StreamPlan(self._owner, write)
         return BatchPlan(self._owner, write)
 
@@ -100,8 +95,6 @@ class BatchPlan(RuntimePlan):
         ]
 
     def start(self, start: JobStart) -> RuntimeExecution:
-        from runnel.connectors.spark.jobs.batch import BatchExecution
-
         spark = self._owner.get()
         frame = self._fragment.frame(spark, start.evaluation)
         sink = JobSink(spark, self._write, start.owner, start.folder)

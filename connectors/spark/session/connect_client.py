@@ -23,6 +23,8 @@ import pyarrow as pa
 
 from runnel.connectors.spark.errors import spark_error, spark_errors
 from runnel.connectors.spark.session import start as spark_start
+from runnel.connectors.spark.session.connect_fetch import RemoteFetch
+from runnel.connectors.spark.session.connect_stream import RemoteStream
 from runnel.connectors.spark.session.session import CHECKPOINT_ELSEWHERE, OWN_SETTINGS, Spark
 from runnel.connectors.spark.session.start import quiet
 from runnel.connectors.spark.types import travelling_schema
@@ -195,8 +197,6 @@ class RemoteSpark(Spark):
         self.own.client.register_udf(run, result, name, PythonEvalType.SQL_SCALAR_ARROW_UDF)
 
     def fetch(self, frame: Any, is_ordered: bool, description: str) -> Fetch:
-        from runnel.connectors.spark.session.connect_fetch import RemoteFetch
-
         return RemoteFetch(self, frame, is_ordered, description)
 
     def counted(self, frame: Any) -> tuple[Any, Callable[[], int]]:
@@ -232,8 +232,6 @@ class RemoteSpark(Spark):
         return super().checkpoint(folder) if root is None else _named_checkpoint(folder, str(root))
 
     def start_stream(self, writer: Any, take: Callable[[Any, int], None]) -> Any:
-        from runnel.connectors.spark.session.connect_stream import RemoteStream
-
         return RemoteStream(self, take).start(writer)
 
     @contextmanager

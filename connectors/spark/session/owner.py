@@ -9,6 +9,7 @@ from typing import Any
 
 from runnel.base.forks import closed_error, here
 from runnel.connectors.spark.session import start as spark_start
+from runnel.connectors.spark.session.connect_client import RemoteSpark, started
 from runnel.connectors.spark.session.session import Spark
 from runnel.deadline import DeadlineLock
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
@@ -90,8 +91,6 @@ class SessionOwner:
                 )
             if self._spark is None:
                 if self.is_remote:
-                    from runnel.connectors.spark.session.connect_client import started
-
                     self._spark = started(str(self._master), self._settings)
                 else:
                     self._spark = Spark(spark_start.acquire(self._master, self._settings))
@@ -138,9 +137,6 @@ def is_connect(session: Any) -> bool:
 
 def _spark_of(session: Any) -> Spark:
     if is_connect(session):
-        # Loaded on first use, since few connections use a server.
-        from runnel.connectors.spark.session.connect_client import RemoteSpark
-
         return RemoteSpark(session)
     return Spark(session)
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from runnel.connectors.spark.errors import leave_out_of_logs, spark_errors
 from runnel.connectors.spark.session import start as spark_start
+from runnel.connectors.spark.session.fetch import Fetch
 from runnel.connectors.spark.session.start import quiet
 from runnel.connectors.spark.types import travelling_schema
 from runnel.errors import ErrorCode, OperationalError
@@ -178,8 +179,6 @@ class Spark:
 
     def fetch(self, frame: Any, is_ordered: bool, description: str) -> Fetch:
         """A run of a DataFrame of Runnel's clone, not started yet."""
-        from runnel.connectors.spark.session.fetch import Fetch
-
         return Fetch(self, frame, is_ordered, description)
 
     def counted(self, frame: Any) -> tuple[Any, Callable[[], int]]:

@@ -28,6 +28,7 @@ from runnel.processors.joins.build_side import (
     JoinShape,
     JoinTable,
 )
+from runnel.processors.joins.spilled import SpilledJoin
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.relation.nodes import Field
 from runnel.storage.memory_budget import Reservation, size_of, too_large
@@ -112,9 +113,6 @@ class HashJoinProcessor(EmittingProcessor):
                     "the rows of the subquery of NOT IN" if compares_all else what, memory
                 )
             return
-        # Imported on first use: few joins need it.
-        from runnel.processors.joins.spilled import SpilledJoin
-
         self._spilled = SpilledJoin(plan, self.context.job.evaluation, memory)
         for rows in self._build_batches:
             self._spilled.take_build(rows)

@@ -13,6 +13,7 @@ from runnel.expressions.nodes import Expression
 from runnel.processors.constants import constant
 from runnel.processors.over.calls import CompiledWindow, by_arrangement
 from runnel.processors.over.frames import check_offset
+from runnel.processors.over.spilled import SpilledWindow
 from runnel.processors.stateful.row_buffer import Buffering, CompiledBuffering
 from runnel.processors.stateful.until_watermark import (
     TAKEN_SHARE,
@@ -83,9 +84,6 @@ class WindowCompletion(RowCompletion):
             self._set_next_prune()
             yield from self._plan.results(join_batches(batches), self.context)
             return
-        # Loaded on first use: few queries need it.
-        from runnel.processors.over.spilled import SpilledWindow
-
         self._window = SpilledWindow(self._plan, self.reservation.memory, self.context)
         for batch in batches:
             for part in slices(batch):

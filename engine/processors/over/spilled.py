@@ -25,6 +25,7 @@ from runnel.processor import Processor, ProcessorContext
 from runnel.processors.grouping.hash_partitions import DEEPEST, HashPartitions
 from runnel.processors.over.calls import ROW_BYTES, CompiledWindow, by_arrangement, computed
 from runnel.processors.over.nested import Nested
+from runnel.processors.over.on_duckdb import on_duckdb, try_out
 from runnel.relation.nodes import Field
 from runnel.relation.over import Window, WindowCall
 from runnel.sqltypes import BOOLEAN
@@ -166,8 +167,6 @@ def _plain(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> _Plain:
 
 def _on_duckdb(plain: _Plain, context: ProcessorContext) -> Processor | None:
     """A processor that runs the calls on DuckDB; None if DuckDB cannot run them."""
-    from runnel.processors.over.on_duckdb import on_duckdb, try_out
-
     if context.job.kernel is None:
         return None
     relation = _relation(plain.fields, plain.calls)

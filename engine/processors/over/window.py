@@ -15,6 +15,7 @@ from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import constant
 from runnel.processors.over.calls import ROW_BYTES, CompiledWindow, by_arrangement
 from runnel.processors.over.frames import check_offset
+from runnel.processors.over.spilled import SpilledWindow
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.relation.nodes import Field
 from runnel.relation.over import WindowCall
@@ -83,8 +84,6 @@ class WindowProcessor(EmittingProcessor):
         self._next_prune = max(2 * self._buffered_rows, PRUNE_ROWS)
 
     def _spill(self) -> None:
-        from runnel.processors.over.spilled import SpilledWindow
-
         self._spilled = SpilledWindow(self._plan, self._reservation.memory, self.context)
         while self._batches:
             self._spilled.take(self._batches.pop(0))

@@ -27,6 +27,7 @@ from runnel.processor import Watermark
 from runnel.processors.sessions.ended_sessions import is_ended_state
 from runnel.processors.sessions.session_merge import LEAST, OpenSessions
 from runnel.processors.sessions.session_output import Held, SessionPlan
+from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.processors.stateful.late_rows import LateRows
@@ -238,6 +239,4 @@ def session_rows(
     plan = SessionPlan(gap, time.index, time.type, keys, width, names, time.position)
     if bound is not None:
         return lambda: SessionRowsProcessor(plan, bound, passes_late)
-    from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
-
     return lambda: SessionsAtEnd(plan)

@@ -13,6 +13,8 @@ from runnel.connector import Sink, SinkRequest, Token, WritableTable
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import Error
 from runnel.processor import Guarantee, JobContext, Processor
+from runnel.processors.sinks.durable_write import DurableWrite, tokens_in
+from runnel.processors.sinks.stream_write import COMMIT_INTERVAL, StreamWrite
 from runnel.processors.stateful.buffered import EmittingProcessor
 
 _COUNT = pa.schema([pa.field("count", pa.int64())])
@@ -103,23 +105,15 @@ class WriteMetaSupplier(ProcessorMetaSupplier):
 
 def _rows_write(sink: Sink, context: JobContext) -> Processor:
     if context.guarantee is not Guarantee.NONE:
-        from runnel.processors.sinks.durable_write import DurableWrite
-
         return DurableWrite(sink, counts=True)
     if context.owner and context.is_unbounded:
-        from runnel.processors.sinks.stream_write import COMMIT_INTERVAL, StreamWrite
-
         return StreamWrite(sink, COMMIT_INTERVAL)
     return WriteProcessor(sink)
 
 
 def _late_write(sink: Sink, context: JobContext) -> Processor:
     if context.guarantee is not Guarantee.NONE:
-        from runnel.processors.sinks.durable_write import DurableWrite
-
         return DurableWrite(sink, counts=False)
-    from runnel.processors.sinks.stream_write import StreamWrite
-
     return StreamWrite(sink)
 
 
@@ -158,8 +152,6 @@ def settle_staged(
     """
     if context.guarantee is Guarantee.NONE:
         return
-    # Imported on first use: few jobs end like that.
-    from runnel.processors.sinks.durable_write import tokens_in
     from runnel.processors.sources.malformed_records import MalformedRecordSource
     from runnel.processors.sources.scan import ScanMetaSupplier
     from runnel.processors.sources.scan_state import decode

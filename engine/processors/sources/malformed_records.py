@@ -14,7 +14,9 @@ from runnel.connector import (
 )
 from runnel.errors import Error
 from runnel.processor import Guarantee, JobContext
+from runnel.processors.sources.durable_malformed_records import DurableMalformedRecordPartition
 from runnel.processors.sources.malformed_partition import MalformedRecordPartition
+from runnel.processors.sources.scan_state import named
 from runnel.relation.nodes import MalformedOutput
 
 FIELDS = ("place", "record", "reason")
@@ -91,8 +93,6 @@ class MalformedRecordSource(Source):
 
     def _identities(self, context: JobContext) -> dict[str, str]:
         """Return the identities of the current partitions, by their names in a snapshot."""
-        from runnel.processors.sources.scan_state import named
-
         found = named(self._source.split(context))
         for partition in found.values():
             partition.close()
@@ -119,11 +119,6 @@ class MalformedRecordSource(Source):
     def _with_output(self, partition: SourcePartition, context: JobContext) -> SourcePartition:
         if not self._is_durable(context):
             return MalformedRecordPartition(partition, self._output)
-        # Imported on first use: only named jobs take snapshots.
-        from runnel.processors.sources.durable_malformed_records import (
-            DurableMalformedRecordPartition,
-        )
-
         request = self._durable_request(partition.identity, context)
         return DurableMalformedRecordPartition(
             partition, replace(self._output, request=request), context

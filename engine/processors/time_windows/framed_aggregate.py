@@ -34,6 +34,7 @@ from runnel.processors.time_windows.assign_windows import AssignWindowsPlan, bou
 from runnel.processors.time_windows.dense_frames import DenseFrames
 from runnel.processors.time_windows.dense_states import dense_state
 from runnel.processors.time_windows.frames import FrameTimes, WindowFrames
+from runnel.processors.time_windows.spilled_frames import SpilledFrames
 from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor, Timing
 from runnel.relation.streams import WINDOW_COLUMNS, TimeBound, WindowShape
 from runnel.sqltypes import BIGINT, to_arrow
@@ -180,9 +181,6 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         """Puts the frames of windows to come into files."""
         if self._spilled:
             return
-        # Loaded on first use: few queries need it.
-        from runnel.processors.time_windows.spilled_frames import SpilledFrames
-
         for layout, frames in zip(self._layouts, self._frames, strict=True):
             combine = GroupState(layout, self.check_accumulated).combine
             spilled = SpilledFrames(

@@ -29,6 +29,7 @@ from runnel.processors.grouping.group_state import (
 )
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.sources.partition_watermarks import event_times
+from runnel.processors.time_windows.spilled_groups import SpilledGroups
 from runnel.processors.time_windows.timed_runs import (
     NEVER,
     DueTimes,
@@ -378,9 +379,6 @@ class TimedGroups:
         if held is None:
             return
         if self._files is None:
-            # Loaded on first use: few queries need it.
-            from runnel.processors.time_windows.spilled_groups import SpilledGroups
-
             self._files = SpilledGroups(
                 self.layout, self._due, self._whole.combine, memory, self.divided_from
             )

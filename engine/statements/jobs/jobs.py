@@ -40,6 +40,8 @@ from runnel.processors.sinks.write import WriteMetaSupplier
 from runnel.relation.streams import event_time_type
 from runnel.statements.arguments import argument_types, converted
 from runnel.statements.call import StatementCall
+from runnel.statements.jobs.modules import load_modules, read_modules
+from runnel.statements.jobs.runtimes import choose_runtime, foreign_plan
 from runnel.statements.queries import parallelism
 
 if TYPE_CHECKING:
@@ -52,9 +54,6 @@ def planned_job(session: Session, record: JobRecord) -> tuple[WritePlan, Evaluat
     """The plan of a job's query with the current catalog, for the arguments and the time zone with
     which it was created, and the context of its expressions."""
     if record.modules:
-        # Loaded on first use: few jobs have any.
-        from runnel.statements.jobs.modules import load_modules
-
         load_modules(session, record.modules)
     types = argument_types(record.arguments)
     try:
@@ -101,8 +100,6 @@ def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
 def _prepare_foreign(
     session: Session, record: JobRecord, plan: WritePlan, evaluation: EvaluationContext
 ) -> PreparedJob:
-    from runnel.statements.jobs.runtimes import foreign_plan
-
     try:
         foreign = foreign_plan(session, plan, record.runtime)
     except Error as error:
@@ -178,8 +175,6 @@ def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> in
             _check_owned(session, jobs.snapshots.get(options.initial_snapshot))
     modules = {}
     if options.modules:
-        from runnel.statements.jobs.modules import read_modules
-
         modules = read_modules(options.modules, session.caller.access)
     record = JobRecord(
         modules=modules,
@@ -209,9 +204,6 @@ def _runtime(session: Session, options: NamedJobOptions, write: WritePlan) -> st
             f"a job on {options.runtime} can't begin with a snapshot",
             hint="leave one of the two options out",
         )
-    # Loaded on first use: few jobs have a choice.
-    from runnel.statements.jobs.runtimes import choose_runtime
-
     return choose_runtime(session, options, write, may_start=True).runtime
 
 
@@ -351,8 +343,6 @@ def explain_job(
     job."""
     assert plan.write is not None
     if isinstance(plan, CreateJobPlan):
-        from runnel.statements.jobs.runtimes import choose_runtime
-
         options = read_options(plan.options)
         choice = choose_runtime(session, options, plan.write, may_start=False)
         if choice.plan is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runnel.errors import ProgrammingError, as_written
 from runnel.expressions.nodes import Column, Expression, transform
+from runnel.planner.bind.grouping.grouping_sets import grouping_value
 from runnel.planner.bind.select_parts import (
     AggregateValue,
     GroupingValue,
@@ -52,8 +53,6 @@ class AboveGroups:
                 self._columns[self._first_call + expression.index], position=expression.position
             )
         if isinstance(expression, GroupingValue):
-            from runnel.planner.bind.grouping.grouping_sets import grouping_value
-
             number = self._columns[len(self._keys)] if self._first_call > len(self._keys) else None
             return grouping_value(expression, self._keys, self._sets, number)
         if isinstance(expression, Column):

@@ -19,6 +19,11 @@ from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.expressions.nodes import walk as expression_walk
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope
+from runnel.planner.bind.streams.late_joins import (
+    has_joins,
+    with_late_of_joins,
+    with_subqueries_as_joins,
+)
 from runnel.planner.bind.write import writable
 from runnel.planner.parse.query.allow_list import position_of
 from runnel.planner.parse.syntax import EmissionClauses, Name
@@ -58,13 +63,6 @@ def with_emission(
         and clauses.every is None
         and clauses.lateness is None
     ):
-        # Loaded on first use: few joins have late outputs.
-        from runnel.planner.bind.streams.late_joins import (
-            has_joins,
-            with_late_of_joins,
-            with_subqueries_as_joins,
-        )
-
         if _asks_a_stream(relation):
             relation = with_subqueries_as_joins(relation)
         if has_joins(relation):
