@@ -234,7 +234,7 @@ def _keyed(
     if not isinstance(table, KeyedTable | RowAddressedTable):
         raise NotSupportedError(
             f'cannot {mode.name} table "{name.text}": '
-            f"connector {table.connector} has no primary key",
+            f"connector {table.connector} supports no UPDATE and DELETE",
             hint="UPDATE and DELETE work on IMap and DuckDB mappings",
             position=name.position,
         )

@@ -145,11 +145,20 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
 
 def _external_name(reader: StatementReader) -> Name:
     """Reads a[.b[.c]], joined by dots."""
-    first = reader.name("an external name")
+    first = _external_part(reader)
     text = first.text
     while reader.accept("."):
-        text += "." + reader.name("an external name").text
+        text += "." + _external_part(reader).text
     return Name(text, first.position)
+
+
+def _external_part(reader: StatementReader) -> Name:
+    """One of the names that EXTERNAL NAME joins by dots."""
+    if reader.at_string:
+        error = reader.error("an external name")
+        error.hint = "an external name is an identifier: write it in double quotes"
+        raise error
+    return reader.name("an external name")
 
 
 def _columns(reader: StatementReader) -> tuple[tuple[MappingColumn, ...], MappingWatermark | None]:

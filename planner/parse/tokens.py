@@ -235,10 +235,15 @@ class TokenReader:
 
     def string(self, what: str) -> Name:
         """Reads a string literal; returns a Name to carry its position."""
-        if not self.at_end and self.tokens[self.index].token_type is TokenType.STRING:
+        if self.at_string:
             position = self.position
             return Name(self.next().text, position)
         raise self.error(what)
+
+    @property
+    def at_string(self) -> bool:
+        """Whether the next token is a string literal."""
+        return not self.at_end and self.tokens[self.index].token_type is TokenType.STRING
 
     def unique(self, name: Name, earlier: Sequence[Name], kind: str) -> Name:
         """Returns the name; ProgrammingError if it is among the earlier ones."""
