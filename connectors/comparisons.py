@@ -20,6 +20,13 @@ class Comparison:
     operation: "eq", "lt", "le", "gt" or "ge".
     values: Python values. The condition holds if it holds for one of them; several values occur
         only with "eq" (IN). A comparison with None is never true.
+
+    The values have the SQL type of the column; a comparison that converts the column is no
+    `Comparison`. The Python class by SQL type: bool (BOOLEAN), int (integers; months of INTERVAL
+    YEAR TO MONTH), float (REAL, DOUBLE), Decimal with the scale of the column, str (VARCHAR, JSON),
+    bytes (VARBINARY), date, time, datetime (naive for TIMESTAMP, aware for TIMESTAMP WITH TIME
+    ZONE), timedelta (INTERVAL DAY TO SECOND). A UUID is a UUID in a literal, and a str in an
+    argument.
     """
 
     column: Column

@@ -130,10 +130,11 @@ class ScanRequest:
 
     columns: indexes of the columns, in the order of the result.
     predicate: over the table's columns; only rows for which it may be true are needed.
-    limit: maximum number of rows; None: all.
+    limit: number of rows for which the predicate is true that are enough; None: all.
 
     Predicate and limit are advice: a table may use them to read less (row groups, files, indexes),
-    but the caller filters and counts the rows again.
+    but the caller filters and counts the rows again. The planner sets no limit with a predicate; a
+    table that applies both evaluates the whole predicate first.
     """
 
     columns: tuple[int, ...]
@@ -245,7 +246,11 @@ class SourcePartition(ABC):
     def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
         """The next batch of the requested columns, in canonical Arrow types and with at most
         BATCH_ROWS rows. Never waits in a cooperative source; in others for at most about a
-        second."""
+        second.
+
+        Nothing interrupts this call: a statement that is cancelled or times out ends, and calls
+        `close`, after it has returned. A foreign call that may last longer runs on a thread of its
+        own: return a `Pause` until it calls `wake`, and have `close` interrupt it."""
 
     def tasks(self) -> tuple[int, int]:
         """Completed and total number of the tasks that another engine runs for this partition.
@@ -484,7 +489,9 @@ class Sink(ABC):
 
     @abstractmethod
     def abort(self, token: Token | None) -> None:
-        """Discards staged rows (None: also rows that are not staged yet), leaving no trace."""
+        """Discards staged rows (None: also rows that are not staged yet), leaving no trace. May
+        also follow a `commit` of the token that failed: then it does not repeat a wait (for a lock)
+        that ended in that error."""
 
     def close(self) -> None:
         """Called once at the end, in any case. Discards rows that are not committed, except rows
@@ -496,7 +503,9 @@ class SinkRequest:
     """The rows that a statement will write.
 
     mode: how they are written.
-    columns: indexes of the columns of the table, in the order of the batches; the rest become NULL.
+    columns: indexes of the columns of the table, in the order of the batches. In a new row the rest
+        become NULL, or the table's default where the sink leaves them to a database (DuckDB; its
+        SINK and UPDATE leave them unchanged in an existing row).
     owner: the name under which staged rows outlive the process, so that the next execution of the
         same durable job finds them; "" for a job that ends with its process.
     """

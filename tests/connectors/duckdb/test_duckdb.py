@@ -195,6 +195,17 @@ def test_a_view_of_the_file_is_read_only(con: Connection, tmp_path: Path) -> Non
             con.execute(statement)
 
 
+def test_columns_that_are_left_out_get_the_default_of_the_table(
+    con: Connection, tmp_path: Path
+) -> None:
+    create = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR DEFAULT 'd', w INT)"
+    mapped(con, made(tmp_path / "a.duckdb", create))
+    con.execute("INSERT INTO t (id) VALUES (1)")
+    con.execute("INSERT INTO t VALUES (2, 'x', 3)")
+    con.execute("SINK INTO t (id) VALUES (2)")
+    assert sorted(rows(con, "SELECT * FROM t")) == [(1, "d", None), (2, "x", 3)]
+
+
 def test_a_column_called_rowid(con: Connection, tmp_path: Path) -> None:
     path = made(
         tmp_path / "f.duckdb", "CREATE TABLE t (rowid VARCHAR)", "INSERT INTO t VALUES ('mine')"
