@@ -375,7 +375,10 @@ def _asked(connection: runnel.Connection, sql: str) -> list[Expression]:
         if not isinstance(statement, Query) or statement.parameters:
             return []
         binder = Binder(
-            statement.sql, database.catalog.snapshot, (), database.planning_environment("UTC")
+            statement.sql,
+            database.catalog.snapshot,
+            (),
+            connection._session.planning_environment("UTC"),
         )
         relation = binder.statement_query(statement)
     except Error:
