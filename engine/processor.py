@@ -17,7 +17,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -272,8 +272,8 @@ class Processor:
 
     The other classes that a processor may have as bases are its roles: `Stateful` (it has state),
     `Transactional` (it commits with snapshots) and `SourceCounters` (it counts what it reads). The
-    runtime looks for them once, when it receives the processor. A class that defines a method of
-    a role has the role, also if it does not name it as a base.
+    runtime looks for them once, when it receives the processor. A class that defines or inherits a
+    method of a role has the role, also if it does not name it as a base.
     """
 
     cooperative = True
@@ -301,9 +301,11 @@ class Processor:
     context: ProcessorContext
 
     def __init_subclass__(cls) -> None:
-        """Adds the roles of which a class defines methods, but which it does not name as bases."""
+        """Adds the roles of which a class or one of its bases defines methods, but which none of
+        them names as a base. Methods added to a class later do not count."""
         super().__init_subclass__()
-        own = vars(cls).keys()
+        contracts = (Processor, *ROLES)
+        own = {name for base in cls.__mro__ if base not in contracts for name in vars(base)}
         missing = [
             role
             for role in ROLES
@@ -367,8 +369,9 @@ class Stateful:
     """
 
     def save_snapshot(self) -> bool:
-        """Offers the state to the snapshot. False: not all offered, call again."""
-        return True
+        """Offers the state to the snapshot. False: not all offered, call again. By default there is
+        no state, and `flush` is called, so that no row remains behind the barrier."""
+        return cast("Processor", self).flush()
 
     def divided_as_now(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of state with the keys by which the plan now partitions them over processors,

@@ -77,11 +77,14 @@ class Pass(Generic[Rule]):
     def find(self, node: Any) -> Rule | None:
         """The rule of a node; None if the default applies."""
         found = self.rules.get(type(node))
-        if found is None and node.family not in _LOADED:
-            # In this order: a second thread that meets the family meanwhile waits for the import.
-            # Otherwise it would apply defaults instead of rules that are not registered yet.
-            Pass.load(node.family)
-            _LOADED.add(node.family)
+        if found is None:
+            if node.family not in _LOADED:
+                # In this order: a second thread that meets the family meanwhile waits for the
+                # import. Otherwise it would apply defaults instead of rules that are not registered
+                # yet.
+                Pass.load(node.family)
+                _LOADED.add(node.family)
+            # Again, also for a loaded family: another thread may have just loaded it.
             found = self.rules.get(type(node))
         return found
 

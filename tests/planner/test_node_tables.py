@@ -148,3 +148,26 @@ def test_a_second_thread_waits_until_the_rules_of_a_family_are_registered(
         assert not wait((second,), timeout=0.05).done
         proceed.set()
         assert (first.result(60), second.result(60)) == ("the rule", "the rule")
+
+
+def test_a_thread_finds_a_rule_that_another_thread_registers_during_the_lookup() -> None:
+    """The first look-up of this thread misses; then the other thread loads the whole family."""
+    found: Pass[str] = Pass("a test", default="none")
+
+    class Rules(dict[type, str]):
+        def get(self, key: type, default: Any = None) -> Any:
+            missed = super().get(key, default)
+            if missed is None:
+                self[key] = "the rule"
+                passes._LOADED.add(_LateNode.family)
+            return missed
+
+    found.rules = Rules()
+    try:
+        assert found.find(_LateNode()) == "the rule"
+    finally:
+        passes._LOADED.discard(_LateNode.family)
+
+
+class _LateNode:
+    family = "another family of this test"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pyarrow as pa
+import pytest
 
 from runnel.processor import (
     Inbox,
@@ -14,7 +18,10 @@ from runnel.processor import (
 )
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
+from runnel.runtime.tasklets.processor_tasklet import Counts as Counters
+from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
 from runnel.snapshots.store import MemorySnapshotStore
+from runnel.testing.verify import verify_processor
 from tests.runtime.sample_processors import chain, numbers, source, values_of
 
 ROLES = (Stateful, Transactional, SourceCounters)
@@ -54,6 +61,77 @@ def test_a_class_has_the_roles_whose_methods_it_defines() -> None:
     assert roles_of(Restores()) == {Stateful}
     assert roles_of(Commits()) == {Stateful, Transactional}
     assert roles_of(Counts()) == {SourceCounters}
+
+
+class SavesNumber:
+    """A mixin that is no processor."""
+
+    number = 0
+
+    def save_snapshot(self) -> bool:
+        self.number += 1
+        return True
+
+
+class Mixed(SavesNumber, Plain):
+    pass
+
+
+class MixedLast(Plain, SavesNumber):
+    pass
+
+
+def test_a_class_has_the_roles_whose_methods_it_inherits_from_a_mixin() -> None:
+    for processor in (Mixed(), MixedLast()):
+        assert roles_of(processor) == {Stateful}
+        assert isinstance(processor, Stateful)
+        assert processor.save_snapshot() and processor.number == 1
+
+
+class Measured(StatelessProcessor):
+    """Stateful for its counter alone: it saves nothing."""
+
+    late_rows = 1
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+
+class Extends(StatelessProcessor, Stateful):
+    """Calls the implementation that it overrides."""
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+    def save_snapshot(self) -> bool:
+        return super().save_snapshot()
+
+
+@pytest.mark.parametrize("processor", [Measured, Extends])
+def test_a_processor_that_saves_no_state_retains_no_row_at_a_barrier(
+    processor: type[Processor],
+) -> None:
+    assert roles_of(processor()) == {Stateful}
+    batches = [numbers(1), numbers(2), numbers(3)]
+    verify_processor(processor, [batches], [(1,), (2,), (3,)])
+
+
+class CountsLate(Plain, SourceCounters):
+    """One counter is created in `init`, the other is always there."""
+
+    late_rows = 7
+
+    @property
+    def malformed_records(self) -> int:
+        return int(self.created_in_init)  # type: ignore[attr-defined]
+
+
+def test_a_counter_that_does_not_exist_yet_hides_no_other_counter() -> None:
+    processor = CountsLate()
+    tasklet = cast(
+        ProcessorTasklet, SimpleNamespace(stateful=processor, counters=processor, last_counts=None)
+    )
+    assert ProcessorTasklet.counts(tasklet) == Counters(late_rows=7)
 
 
 def test_the_other_methods_of_the_role_have_their_defaults() -> None:

@@ -242,13 +242,12 @@ class ProcessorTasklet(Tasklet):
         # Read after the roles: `_close` sets it before it removes them.
         if self.last_counts is not None:
             return self.last_counts
-        try:
-            late = 0 if stateful is None else stateful.late_rows
-            if counters is None:
-                return Counts(late)
-            return Counts(late, counters.malformed_records, counters.skipped_rows, counters.reads)
-        except AttributeError:
-            return Counts()  # the processor creates its counters in `init`, which was not called
+        # A processor may create a counter in `init`, which may not have been called yet.
+        late = getattr(stateful, "late_rows", 0)
+        malformed = getattr(counters, "malformed_records", 0)
+        return Counts(
+            late, malformed, getattr(counters, "skipped_rows", 0), getattr(counters, "reads", 0)
+        )
 
     def tasks(self) -> tuple[int, int]:
         """Completed and total tasks of another engine from which the processor reads; none after it
