@@ -370,7 +370,7 @@ class Stateful:
 
     def save_snapshot(self) -> bool:
         """Offers the state to the snapshot. False: not all offered, call again. By default there is
-        no state, and `flush` is called, so that no row remains behind the barrier."""
+        no state, and `flush` is called, so that each row is emitted before the barrier."""
         return cast("Processor", self).flush()
 
     def divided_as_now(self, batch: pa.RecordBatch) -> pa.RecordBatch:
