@@ -21,42 +21,8 @@ from runnel.planner.lower.dag_builder import (
     VertexOutput,
     key_names,
 )
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    DYNAMIC_FILTERS,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    IDENTITY,
-    LATE_ROWS,
-    LIMITS,
-    LOWERING,
-    MOST_ROWS,
-    NARROWABLE,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    READS_ALL,
-    RENDERED,
-    REPLAY,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_NAMES,
-    STATE_TEXTS,
-    STREAM_CHECKS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import by_default
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import HashAggregate, Physical, column_names
 from runnel.planner.rewriting import divide, reads_only, substitute
@@ -81,7 +47,7 @@ if TYPE_CHECKING:
     from runnel.processors.recursion import StageDefinition
 
 
-@PRUNING.of(Aggregate)
+@passes.PRUNING.of(Aggregate)
 def _prune_aggregate(node: Aggregate, needed: set[int]) -> Pruned:
     count = len(node.keys)
     kept = [i for i in range(len(node.aggregates)) if count + i in needed]
@@ -103,7 +69,7 @@ def _prune_aggregate(node: Aggregate, needed: set[int]) -> Pruned:
     return aggregate, unchanged(count) | {count + i: count + place for place, i in enumerate(kept)}
 
 
-@PREDICATES.of(Aggregate)
+@passes.PREDICATES.of(Aggregate)
 def _push_aggregate(node: Aggregate, parts: Conjuncts) -> Relation:
     count = len(node.keys) if not any(is_volatile(key) for key in node.keys) else 0
     moving, staying = divide(parts, lambda part: bool(count) and reads_only(part, 0, count), True)
@@ -111,7 +77,7 @@ def _push_aggregate(node: Aggregate, parts: Conjuncts) -> Relation:
     return retained(node if below is node.input else replace(node, input=below), staying)
 
 
-@EMPTY.of(Aggregate)
+@passes.EMPTY.of(Aggregate)
 def _empty_aggregate(node: Aggregate) -> Relation:
     return emptied(node) if node.keys and is_empty(node.input) else node
 
@@ -119,7 +85,7 @@ def _empty_aggregate(node: Aggregate) -> Relation:
 _NULL_WITHOUT_ROWS = ("sum", "avg", "min", "max", "any_value")
 
 
-@CORRELATION.of(Aggregate)
+@passes.CORRELATION.of(Aggregate)
 def _pull_aggregate(to: Anchoring, node: Aggregate) -> Pulled:
     """The inner sides of the conditions become further keys. An aggregation without keys of its own
     also has one row for an outer row without inner rows: the defaults."""
@@ -179,7 +145,7 @@ def _varies(item: Expression) -> bool:
     )
 
 
-@HOISTING.of(Aggregate)
+@passes.HOISTING.of(Aggregate)
 def _hoist_aggregate(node: Aggregate, rewrite: Rewrite) -> Relation:
     from runnel.planner.rules.decorrelation.hoisting import Hoisting
 
@@ -189,7 +155,7 @@ def _hoist_aggregate(node: Aggregate, rewrite: Rewrite) -> Relation:
     return replace(node, input=hoisting.relation, keys=keys, aggregates=calls)
 
 
-@ESTIMATES.of(Aggregate)
+@passes.ESTIMATES.of(Aggregate)
 def _estimate_aggregate(node: Aggregate, of: Of) -> int | None:
     if not node.keys:
         return 1
@@ -197,7 +163,7 @@ def _estimate_aggregate(node: Aggregate, of: Of) -> int | None:
     return None if rows is None else max(1, rows // 4)
 
 
-@BOUNDS.of(Aggregate)
+@passes.BOUNDS.of(Aggregate)
 def _bounds_of_aggregate(node: Aggregate) -> Bounds:
     from runnel.planner.event_time.bounds import time_bounds
     from runnel.planner.event_time.expressions import bound_of
@@ -210,12 +176,12 @@ def _bounds_of_aggregate(node: Aggregate) -> Bounds:
     return {index: bound for index, bound in found if bound is not None}
 
 
-@ORIGINS.of(Aggregate)
+@passes.ORIGINS.of(Aggregate)
 def _origin_in_aggregate(node: Aggregate, index: int) -> tuple[Relation, Expression] | None:
     return (node.input, node.keys[index]) if index < len(node.keys) else None
 
 
-@STREAM_CHECKS.of(Aggregate)
+@passes.STREAM_CHECKS.of(Aggregate)
 def _check_aggregate(node: Aggregate, unbounded_state: bool) -> None:
     from runnel.planner.event_time.bounds import time_bounds
     from runnel.planner.event_time.expressions import bound_of
@@ -262,34 +228,34 @@ def _check_aggregate(node: Aggregate, unbounded_state: bool) -> None:
     raise NotSupportedError(message, detail=detail, hint=hint, position=node.position)
 
 
-STATE_NAMES.add(lambda node: True, Aggregate)
+passes.STATE_NAMES.add(lambda node: True, Aggregate)
 
 
-@REPLAY.of(Aggregate)
+@passes.REPLAY.of(Aggregate)
 def _replay_aggregate(node: Aggregate, replay: Replay) -> Relation:
     from runnel.planner.verify.replay import without_emission
 
     return without_emission(node, replay)
 
 
-FRAGMENT_INPUTS.add_classes(Aggregate)
+passes.FRAGMENT_INPUTS.add_classes(Aggregate)
 
 
-@BLOCKING.of(Aggregate)
+@passes.BLOCKING.of(Aggregate)
 def _blocking_group(node: Aggregate) -> str | None:
     from runnel.planner.pushdown.memory_need import is_small
 
     return None if all(map(is_small, node.aggregates)) else "group"
 
 
-@MOST_ROWS.of(Aggregate)
+@passes.MOST_ROWS.of(Aggregate)
 def _most_rows_of_aggregate(node: Aggregate) -> int | None:
     from runnel.planner.pushdown.memory_need import most_rows
 
     return most_rows(node.input) if node.keys else 1
 
 
-@CHOICES.of(Aggregate)
+@passes.CHOICES.of(Aggregate)
 def _choose_aggregate(node: Aggregate, snapshot: Snapshot) -> Physical:
     if node.input.is_unbounded:
         # Loaded on first use: few statements read streams.
@@ -308,19 +274,19 @@ def _choose_aggregate(node: Aggregate, snapshot: Snapshot) -> Physical:
     )
 
 
-@EXPLAIN.of(Aggregate, HashAggregate)
+@passes.EXPLAIN.of(Aggregate, HashAggregate)
 def _describe_aggregate(node: Aggregate | HashAggregate) -> Description:
     from runnel.planner.explain.parts import aggregate
 
     return aggregate(node)
 
 
-@STATE_TEXTS.of(HashAggregate)
+@passes.STATE_TEXTS.of(HashAggregate)
 def _state_of_grouped(node: HashAggregate) -> str:
     return "a row for each group, until the input ends" if node.keys else "one row"
 
 
-@LOWERING.of(HashAggregate)
+@passes.LOWERING.of(HashAggregate)
 def _lower_aggregate(to: Lowering, node: HashAggregate) -> VertexOutput:
     from runnel.processors.grouping.aggregate import aggregate
     from runnel.processors.grouping.aggregation import AggregationStage
@@ -355,7 +321,7 @@ def _aggregate_by_key(
     return to.by_key(rows, AGGREGATE, supplier, key_names(node.keys, rows.names), names)
 
 
-@STAGES.of(HashAggregate)
+@passes.STAGES.of(HashAggregate)
 def _stage_of_distinct(node: HashAggregate) -> StageDefinition:
     from runnel.processors.grouping.aggregate import aggregate
     from runnel.processors.grouping.aggregation import AggregationStage
@@ -367,16 +333,16 @@ def _stage_of_distinct(node: HashAggregate) -> StageDefinition:
     return StageDefinition(supplier, needs_all=True)
 
 
-TABLE_SHARING.add_classes(HashAggregate)
+passes.TABLE_SHARING.add_classes(HashAggregate)
 
 
-WORTH_SHARING.add_classes(HashAggregate)
+passes.WORTH_SHARING.add_classes(HashAggregate)
 
 
-READS_ALL.add_classes(HashAggregate)
+passes.READS_ALL.add_classes(HashAggregate)
 
 
-@DYNAMIC_FILTERS.of(HashAggregate)
+@passes.DYNAMIC_FILTERS.of(HashAggregate)
 def _narrow_aggregate(node: HashAggregate, keys: Keys, feed: SmallSide) -> Physical | None:
     from runnel.planner.pushdown.dynamic_filters import columns_of_keys, narrow, over_input
 
@@ -387,15 +353,22 @@ def _narrow_aggregate(node: HashAggregate, keys: Keys, feed: SmallSide) -> Physi
     )
 
 
-@IDENTITY.of(HashAggregate)
+@passes.IDENTITY.of(HashAggregate)
 def _identify_hash_aggregate(node: HashAggregate) -> Identity:
     from runnel.planner.identity.nodes import aggregate
 
     return aggregate(node)
 
 
-by_default(Aggregate, GRAFTING, FINAL_ROWS)
-by_default(HashAggregate, NARROWABLE, STREAM_SHARING, LATE_ROWS, STATE_FORMS, STATE_COLUMNS)
+by_default(Aggregate, passes.GRAFTING, passes.FINAL_ROWS)
+by_default(
+    HashAggregate,
+    passes.NARROWABLE,
+    passes.STREAM_SHARING,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
+)
 # Fewer input rows would change its result.
-by_default(Aggregate, LIMITS)
-RENDERED.add_classes(Aggregate)
+by_default(Aggregate, passes.LIMITS)
+passes.RENDERED.add_classes(Aggregate)

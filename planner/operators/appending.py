@@ -11,26 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runnel.expressions.nodes import Expression
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CORRELATION,
-    EMPTY,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    LIMITS,
-    MOST_ROWS,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    REPLAY,
-    STATE_NAMES,
-    STREAM_CHECKS,
-    Positions,
-    by_default,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import Positions, by_default
 from runnel.planner.rewriting import column, divide, reads_only
 from runnel.planner.rules.column_pruning import columns_read, moved, narrow
 from runnel.planner.rules.empty_relations import empty_if_input_is
@@ -50,16 +32,24 @@ def appends_columns(*classes: type[Single], retains_rows: Callable[[Any], bool])
 
     retains_rows: `retains_rows(node)`, whether the node returns each input row at least once.
     """
-    PRUNING.add(prune, *classes)
-    EMPTY.add(empty_if_input_is, *classes)
-    HOISTING.add(hoist, *classes)
-    CORRELATION.add(pull, *classes)
-    GRAFTING.add(graft, *classes)
-    BOUNDS.add(bounds_of_input, *classes)
-    ORIGINS.add(origin_in_input, *classes)
-    FINAL_ROWS.add(lambda node: True, *classes)
-    FRAGMENT_INPUTS.add_classes(*classes)
-    by_default(classes, LIMITS, STREAM_CHECKS, STATE_NAMES, REPLAY, BLOCKING, MOST_ROWS)
+    passes.PRUNING.add(prune, *classes)
+    passes.EMPTY.add(empty_if_input_is, *classes)
+    passes.HOISTING.add(hoist, *classes)
+    passes.CORRELATION.add(pull, *classes)
+    passes.GRAFTING.add(graft, *classes)
+    passes.BOUNDS.add(bounds_of_input, *classes)
+    passes.ORIGINS.add(origin_in_input, *classes)
+    passes.FINAL_ROWS.add(lambda node: True, *classes)
+    passes.FRAGMENT_INPUTS.add_classes(*classes)
+    by_default(
+        classes,
+        passes.LIMITS,
+        passes.STREAM_CHECKS,
+        passes.STATE_NAMES,
+        passes.REPLAY,
+        passes.BLOCKING,
+        passes.MOST_ROWS,
+    )
 
     def push(node: Single, conjuncts: list[Expression]) -> Relation:
         width = len(node.input.fields)
@@ -68,7 +58,7 @@ def appends_columns(*classes: type[Single], retains_rows: Callable[[Any], bool])
         )
         return pushed(node, moving, staying)
 
-    PREDICATES.add(push, *classes)
+    passes.PREDICATES.add(push, *classes)
 
 
 def prune(node: Single, needed: set[int]) -> tuple[Relation, Positions]:

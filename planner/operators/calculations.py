@@ -10,34 +10,9 @@ from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, Literal, columns_of, conjuncts
 from runnel.planner.estimates import Of, estimate, filtered_rows
 from runnel.planner.lower.dag_builder import CALC, EXPAND
+from runnel.planner.operators import passes
 from runnel.planner.operators.appending import bounds_of_input, most_rows_of_input, origin_in_input
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    DYNAMIC_FILTERS,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    IDENTITY,
-    LIMITS,
-    MOST_ROWS,
-    NARROWABLE,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    RENDERED,
-    REPLAY,
-    STATE_COLUMNS,
-    STATE_NAMES,
-    STREAM_CHECKS,
-    by_default,
-)
+from runnel.planner.operators.passes import by_default
 from runnel.planner.operators.row_by_row import row_by_row
 from runnel.planner.physical.choose import choose, fuse
 from runnel.planner.physical.nodes import (
@@ -68,7 +43,7 @@ if TYPE_CHECKING:
     from runnel.relation.streams import TimeBound
 
 
-@PRUNING.of(Project)
+@passes.PRUNING.of(Project)
 def _prune_project(node: Project, needed: set[int]) -> Pruned:
     kept = sorted(needed)
     expressions = [node.expressions[i] for i in kept]
@@ -82,13 +57,13 @@ def _prune_project(node: Project, needed: set[int]) -> Pruned:
     return project, {index: place for place, index in enumerate(kept)}
 
 
-@PRUNING.of(Filter)
+@passes.PRUNING.of(Filter)
 def _prune_filter(node: Filter, needed: set[int]) -> Pruned:
     below, places = prune(node.input, needed | columns_of(node.condition))
     return replace(node, input=below, condition=renumber(node.condition, places)), places
 
 
-@PRUNING.of(Expand)
+@passes.PRUNING.of(Expand)
 def _prune_expand(node: Expand, needed: set[int]) -> Pruned:
     kept = sorted(needed)
     projections = [[expressions[i] for i in kept] for expressions in node.projections]
@@ -104,12 +79,12 @@ def _prune_expand(node: Expand, needed: set[int]) -> Pruned:
     return expanded, {index: place for place, index in enumerate(kept)}
 
 
-@PREDICATES.of(Filter)
+@passes.PREDICATES.of(Filter)
 def _push_filter(node: Filter, parts: Conjuncts) -> Relation:
     return push(node.input, conjuncts(node.condition) + parts)
 
 
-@PREDICATES.of(Project)
+@passes.PREDICATES.of(Project)
 def _push_project(node: Project, parts: Conjuncts) -> Relation:
     volatile = {i for i, item in enumerate(node.expressions) if is_volatile(item)}
     moving, staying = divide(parts, lambda part: not columns_of(part) & volatile, True)
@@ -117,21 +92,21 @@ def _push_project(node: Project, parts: Conjuncts) -> Relation:
     return retained(node if below is node.input else replace(node, input=below), staying)
 
 
-EMPTY.add(empty_if_input_is, Project, Expand)
+passes.EMPTY.add(empty_if_input_is, Project, Expand)
 
 
-@EMPTY.of(Filter)
+@passes.EMPTY.of(Filter)
 def _empty_filter(node: Filter) -> Relation:
     is_false = isinstance(node.condition, Literal) and node.condition.value is not True
     return emptied(node) if is_false or is_empty(node.input) else node
 
 
-@LIMITS.of(Project)
+@passes.LIMITS.of(Project)
 def _limit_project(node: Project, limit: Limit) -> Relation:
     return replace(node, input=replace(limit, input=node.input))
 
 
-@CORRELATION.of(Filter)
+@passes.CORRELATION.of(Filter)
 def _pull_filter(to: Anchoring, node: Filter) -> Pulled:
     """A conjunct that can fail after a correlated one moves up with it."""
     from runnel.planner.rules.decorrelation.pulled import Pulled, fails, outer_indexes
@@ -154,14 +129,14 @@ def _pull_filter(to: Anchoring, node: Filter) -> Pulled:
     return Pulled(relation, below.columns, tuple(parts), None, is_reached)
 
 
-@CORRELATION.of(Project)
+@passes.CORRELATION.of(Project)
 def _pull_project(to: Anchoring, node: Project) -> Pulled:
     from runnel.planner.rules.decorrelation.correlation import project_pulled
 
     return project_pulled(to, to.pull(node.input), node)
 
 
-@CORRELATION.of(Expand)
+@passes.CORRELATION.of(Expand)
 def _pull_expand(to: Anchoring, node: Expand) -> Pulled:
     from runnel.planner.rules.decorrelation.pulled import Pulled, pair_of, with_inner
 
@@ -178,7 +153,7 @@ def _pull_expand(to: Anchoring, node: Expand) -> Pulled:
     return Pulled(relation, references(relation.fields)[:count], parts, None, below.is_reached)
 
 
-@GRAFTING.of(Project)
+@passes.GRAFTING.of(Project)
 def _graft_project(node: Project, left: Relation) -> Grafted | None:
     from runnel.planner.rules.decorrelation.laterals import grafted, over_left
 
@@ -189,7 +164,7 @@ def _graft_project(node: Project, left: Relation) -> Grafted | None:
     return relation, [over_left(item, left, columns) for item in node.expressions]
 
 
-@GRAFTING.of(Filter)
+@passes.GRAFTING.of(Filter)
 def _graft_filter(node: Filter, left: Relation) -> Grafted | None:
     from runnel.planner.rules.decorrelation.laterals import grafted, over_left
 
@@ -212,33 +187,33 @@ def _settled(relation: Relation, columns: list[Expression]) -> Grafted:
     return project, list(references(project.fields)[len(fields) :])
 
 
-@HOISTING.of(Filter)
+@passes.HOISTING.of(Filter)
 def _hoist_filter(node: Filter, rewrite: Rewrite) -> Relation:
     from runnel.planner.rules.decorrelation.subquery_nodes import filter_with_subqueries
 
     return filter_with_subqueries(node.input, conjuncts(node.condition), len(node.fields), rewrite)
 
 
-@HOISTING.of(Project)
+@passes.HOISTING.of(Project)
 def _hoist_project(node: Project, rewrite: Rewrite) -> Relation:
     from runnel.planner.rules.decorrelation.subquery_nodes import project_with_subqueries
 
     return project_with_subqueries(node, rewrite)
 
 
-ESTIMATES.add(lambda node, of: filtered_rows(of(node.input), node.condition), Filter)
+passes.ESTIMATES.add(lambda node, of: filtered_rows(of(node.input), node.condition), Filter)
 
 
-@ESTIMATES.of(Expand)
+@passes.ESTIMATES.of(Expand)
 def _estimate_expand(node: Expand, of: Of) -> int | None:
     rows = of(node.input)
     return None if rows is None else rows * len(node.projections)
 
 
-BOUNDS.add(bounds_of_input, Filter)
+passes.BOUNDS.add(bounds_of_input, Filter)
 
 
-@BOUNDS.of(Project)
+@passes.BOUNDS.of(Project)
 def _bounds_of_project(node: Project) -> Bounds:
     from runnel.planner.event_time.bounds import time_bounds
     from runnel.planner.event_time.expressions import bound_of
@@ -248,7 +223,7 @@ def _bounds_of_project(node: Project) -> Bounds:
     return {index: bound for index, bound in found if bound is not None}
 
 
-@BOUNDS.of(Expand)
+@passes.BOUNDS.of(Expand)
 def _bounds_of_expand(node: Expand) -> Bounds:
     """A column is bounded if it is bounded in all the rows that are made from one."""
     from runnel.planner.event_time.bounds import time_bounds
@@ -263,24 +238,24 @@ def _bounds_of_expand(node: Expand) -> Bounds:
     return bounds
 
 
-ORIGINS.add(origin_in_input, Filter)
+passes.ORIGINS.add(origin_in_input, Filter)
 
 
-@ORIGINS.of(Project)
+@passes.ORIGINS.of(Project)
 def _origin_in_project(node: Project, index: int) -> tuple[Relation, Expression]:
     return node.input, node.expressions[index]
 
 
-FINAL_ROWS.add(lambda node: True, Filter, Project, Expand)
+passes.FINAL_ROWS.add(lambda node: True, Filter, Project, Expand)
 
 
-FRAGMENT_INPUTS.add_classes(Expand, Filter, Project)
+passes.FRAGMENT_INPUTS.add_classes(Expand, Filter, Project)
 
 
-MOST_ROWS.add(most_rows_of_input, Filter, Project)
+passes.MOST_ROWS.add(most_rows_of_input, Filter, Project)
 
 
-@MOST_ROWS.of(Expand)
+@passes.MOST_ROWS.of(Expand)
 def _most_rows_of_expand(node: Expand) -> int | None:
     from runnel.planner.pushdown.memory_need import most_rows
 
@@ -288,7 +263,7 @@ def _most_rows_of_expand(node: Expand) -> int | None:
     return None if rows is None else rows * len(node.projections)
 
 
-@CHOICES.of(Filter, Project)
+@passes.CHOICES.of(Filter, Project)
 def _choose_calc(node: Relation, snapshot: Snapshot) -> Physical:
     projections = None
     below = node
@@ -307,7 +282,7 @@ def _choose_calc(node: Relation, snapshot: Snapshot) -> Physical:
     return fuse(chosen, conjunction(parts), projections, node)
 
 
-@CHOICES.of(Expand)
+@passes.CHOICES.of(Expand)
 def _choose_expand(node: Expand, snapshot: Snapshot) -> Physical:
     fields, rows, below = node.fields, estimate(node), choose(node.input, snapshot)
     return PhysicalExpand(
@@ -315,21 +290,21 @@ def _choose_expand(node: Expand, snapshot: Snapshot) -> Physical:
     )
 
 
-@EXPLAIN.of(Filter)
+@passes.EXPLAIN.of(Filter)
 def _describe_filter(node: Filter) -> Description:
     from runnel.planner.explain.parts import plain
 
     return "Filter", {"where": plain(node.condition)}
 
 
-@EXPLAIN.of(Project)
+@passes.EXPLAIN.of(Project)
 def _describe_project(node: Project) -> Description:
     from runnel.planner.explain.parts import named
 
     return "Project", {"columns": named(node.expressions, node.names)}
 
 
-@EXPLAIN.of(Calc)
+@passes.EXPLAIN.of(Calc)
 def _describe_calc(node: Calc) -> Description:
     from runnel.planner.explain.parts import field_names, named, optional
 
@@ -341,7 +316,7 @@ def _describe_calc(node: Calc) -> Description:
     return "Calc", {"where": optional(node.condition), "columns": columns}
 
 
-@EXPLAIN.of(Expand, PhysicalExpand)
+@passes.EXPLAIN.of(Expand, PhysicalExpand)
 def _describe_expand(node: Expand | PhysicalExpand) -> Description:
     """Of each list only what isn't the same in all of them."""
     differing = [
@@ -368,7 +343,7 @@ row_by_row(Calc, CALC, _calc)
 row_by_row(PhysicalExpand, EXPAND, _expand)
 
 
-@DYNAMIC_FILTERS.of(Calc)
+@passes.DYNAMIC_FILTERS.of(Calc)
 def _narrow_calc(node: Calc, keys: Keys, feed: SmallSide) -> Physical | None:
     from runnel.planner.pushdown.dynamic_filters import narrow, over_input
 
@@ -377,7 +352,7 @@ def _narrow_calc(node: Calc, keys: Keys, feed: SmallSide) -> Physical | None:
     return over_input(node, narrow(node.input, keys, feed))
 
 
-@IDENTITY.of(Calc)
+@passes.IDENTITY.of(Calc)
 def _identify_calc(node: Calc) -> Identity:
     from runnel.planner.identity.expressions import named_texts
     from runnel.planner.identity.nodes import optional_text
@@ -387,7 +362,7 @@ def _identify_calc(node: Calc) -> Identity:
     return "Calc", {"where": optional_text(node.condition), "columns": columns}
 
 
-@IDENTITY.of(PhysicalExpand)
+@passes.IDENTITY.of(PhysicalExpand)
 def _identify_expand(node: PhysicalExpand) -> Identity:
     from runnel.planner.identity.expressions import text
     from runnel.planner.identity.nodes import names_text
@@ -404,7 +379,7 @@ def _identify_expand(node: PhysicalExpand) -> Identity:
     return f"Expand, {len(node.projections)} times", {"columns": columns, "lists": lists}
 
 
-@STATE_COLUMNS.of(Calc)
+@passes.STATE_COLUMNS.of(Calc)
 def _side_of_calc(node: Calc, index: int) -> Side | None:
     if node.projections is None:
         return "", node.input, index
@@ -412,22 +387,29 @@ def _side_of_calc(node: Calc, index: int) -> Side | None:
     return ("", node.input, item.index) if isinstance(item, Column) else None
 
 
-by_default(Filter, STREAM_CHECKS, STATE_NAMES, REPLAY, BLOCKING)
-by_default(Project, ESTIMATES, STREAM_CHECKS, STATE_NAMES, REPLAY, BLOCKING)
+by_default(Filter, passes.STREAM_CHECKS, passes.STATE_NAMES, passes.REPLAY, passes.BLOCKING)
+by_default(
+    Project,
+    passes.ESTIMATES,
+    passes.STREAM_CHECKS,
+    passes.STATE_NAMES,
+    passes.REPLAY,
+    passes.BLOCKING,
+)
 by_default(
     Expand,
-    PREDICATES,
-    LIMITS,
-    GRAFTING,
-    HOISTING,
-    ORIGINS,
-    STREAM_CHECKS,
-    STATE_NAMES,
-    REPLAY,
-    BLOCKING,
+    passes.PREDICATES,
+    passes.LIMITS,
+    passes.GRAFTING,
+    passes.HOISTING,
+    passes.ORIGINS,
+    passes.STREAM_CHECKS,
+    passes.STATE_NAMES,
+    passes.REPLAY,
+    passes.BLOCKING,
 )
-by_default(Calc, NARROWABLE)
-by_default(PhysicalExpand, NARROWABLE, DYNAMIC_FILTERS, STATE_COLUMNS)
+by_default(Calc, passes.NARROWABLE)
+by_default(PhysicalExpand, passes.NARROWABLE, passes.DYNAMIC_FILTERS, passes.STATE_COLUMNS)
 # Fewer input rows would change its result.
-by_default(Filter, LIMITS)
-RENDERED.add_classes(Expand, Filter, Project)
+by_default(Filter, passes.LIMITS)
+passes.RENDERED.add_classes(Expand, Filter, Project)

@@ -8,43 +8,8 @@ from runnel.catalog import Snapshot
 from runnel.foreign.fragment import Fragment, InputRows
 from runnel.planner.estimates import estimate
 from runnel.planner.lower.dag_builder import FRAGMENT, Lowering, VertexOutput
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    DYNAMIC_FILTERS,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    IDENTITY,
-    LATE_ROWS,
-    LIMITS,
-    LOWERING,
-    MOST_ROWS,
-    NARROWABLE,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    READS_ALL,
-    RENDERED,
-    REPLAY,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_NAMES,
-    STATE_TEXTS,
-    STREAM_CHECKS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-    not_met,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import by_default, not_met
 from runnel.planner.physical.nodes import NarrowedFragment, Physical, PhysicalFragment, column_names
 
 if TYPE_CHECKING:
@@ -53,17 +18,17 @@ if TYPE_CHECKING:
     from runnel.planner.pushdown.dynamic_filters import Keys, SmallSide
 
 
-ESTIMATES.add(lambda node, of: of(node.relation), Fragment)
+passes.ESTIMATES.add(lambda node, of: of(node.relation), Fragment)
 
 
-@CHOICES.of(Fragment)
+@passes.CHOICES.of(Fragment)
 def _choose_fragment(node: Fragment, snapshot: Snapshot) -> Physical:
     return PhysicalFragment(
         fields=node.fields, rows=estimate(node.relation), source=node.source, stopped=node.stopped
     )
 
 
-@EXPLAIN.of(PhysicalFragment)
+@passes.EXPLAIN.of(PhysicalFragment)
 def _describe_fragment(node: PhysicalFragment) -> Description:
     return f"Fragment on {node.source.engine}", {
         "chosen for": node.source.reason,
@@ -73,7 +38,7 @@ def _describe_fragment(node: PhysicalFragment) -> Description:
     }
 
 
-@EXPLAIN.of(NarrowedFragment)
+@passes.EXPLAIN.of(NarrowedFragment)
 def _describe_narrowed(node: NarrowedFragment) -> Description:
     from runnel.planner.explain.parts import listed
 
@@ -86,7 +51,7 @@ def _describe_narrowed(node: NarrowedFragment) -> Description:
     return title, {"only": "; ".join(narrowing), **properties}
 
 
-@LOWERING.of(PhysicalFragment)
+@passes.LOWERING.of(PhysicalFragment)
 def _lower_fragment(to: Lowering, node: PhysicalFragment) -> VertexOutput:
     from runnel.processors.sources.scan import scan
 
@@ -94,7 +59,7 @@ def _lower_fragment(to: Lowering, node: PhysicalFragment) -> VertexOutput:
     return to.source(f"{FRAGMENT}{node.source.engine}", scan(node.source, None, None, names), names)
 
 
-@LOWERING.of(NarrowedFragment)
+@passes.LOWERING.of(NarrowedFragment)
 def _lower_narrowed(to: Lowering, node: NarrowedFragment) -> VertexOutput:
     from runnel.processors.sources.narrowed_scan import narrowed_scan
 
@@ -108,7 +73,7 @@ def _lower_narrowed(to: Lowering, node: NarrowedFragment) -> VertexOutput:
     return VertexOutput(vertex, False, names)
 
 
-@DYNAMIC_FILTERS.of(PhysicalFragment, NarrowedFragment)
+@passes.DYNAMIC_FILTERS.of(PhysicalFragment, NarrowedFragment)
 def _narrow_fragment(node: PhysicalFragment, keys: Keys, feed: SmallSide) -> Physical | None:
     from runnel.planner.pushdown.dynamic_filters import FEWEST_ROWS
 
@@ -129,14 +94,14 @@ def _narrow_fragment(node: PhysicalFragment, keys: Keys, feed: SmallSide) -> Phy
     )
 
 
-@IDENTITY.of(PhysicalFragment)
+@passes.IDENTITY.of(PhysicalFragment)
 def _identify_fragment(node: PhysicalFragment) -> Identity:
     source = node.source
     told = {"chosen for": source.reason, "differs": source.differs, "stopped by": node.stopped}
     return f"Fragment on {source.engine}", {**told, "sql": source.text}
 
 
-@IDENTITY.of(NarrowedFragment)
+@passes.IDENTITY.of(NarrowedFragment)
 def _identify_narrowed(node: NarrowedFragment) -> Identity:
     from runnel.planner.identity.expressions import outer_texts
 
@@ -153,41 +118,50 @@ def _identify_narrowed(node: NarrowedFragment) -> Identity:
     return title, {"only": "; ".join(only), **properties}
 
 
-by_default(Fragment, GRAFTING, ORIGINS, FRAGMENT_INPUTS, BLOCKING, MOST_ROWS)
-by_default(InputRows, GRAFTING, ESTIMATES, ORIGINS, BLOCKING, MOST_ROWS)
+by_default(
+    Fragment,
+    passes.GRAFTING,
+    passes.ORIGINS,
+    passes.FRAGMENT_INPUTS,
+    passes.BLOCKING,
+    passes.MOST_ROWS,
+)
+by_default(
+    InputRows, passes.GRAFTING, passes.ESTIMATES, passes.ORIGINS, passes.BLOCKING, passes.MOST_ROWS
+)
 by_default(
     (PhysicalFragment, NarrowedFragment),
-    NARROWABLE,
-    STATE_TEXTS,
-    STAGES,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    LATE_ROWS,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.STAGES,
+    passes.STREAM_SHARING,
+    passes.TABLE_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
 # It has no input.
-by_default((Fragment, InputRows), STREAM_CHECKS)
+by_default((Fragment, InputRows), passes.STREAM_CHECKS)
 # It has no input without end.
-by_default((Fragment, InputRows), BOUNDS)
+by_default((Fragment, InputRows), passes.BOUNDS)
 # It is made after this rule, for another engine.
 by_default(
     (Fragment, InputRows),
-    PREDICATES,
-    EMPTY,
-    LIMITS,
-    CORRELATION,
-    HOISTING,
-    STATE_NAMES,
-    REPLAY,
-    FINAL_ROWS,
+    passes.PREDICATES,
+    passes.EMPTY,
+    passes.LIMITS,
+    passes.CORRELATION,
+    passes.HOISTING,
+    passes.STATE_NAMES,
+    passes.REPLAY,
+    passes.FINAL_ROWS,
 )
 # Only the plan of another engine has it.
-by_default(InputRows, FRAGMENT_INPUTS)
+by_default(InputRows, passes.FRAGMENT_INPUTS)
 # It is made after this rule, for another engine.
-not_met((Fragment, InputRows), PRUNING, EXPLAIN)
-not_met(InputRows, CHOICES)
-RENDERED.add_classes(InputRows)
-by_default(Fragment, RENDERED)
+not_met((Fragment, InputRows), passes.PRUNING, passes.EXPLAIN)
+not_met(InputRows, passes.CHOICES)
+passes.RENDERED.add_classes(InputRows)
+by_default(Fragment, passes.RENDERED)

@@ -15,23 +15,8 @@ from runnel.planner.lower.dag_builder import (
     VertexOutput,
     key_names,
 )
-from runnel.planner.operators.passes import (
-    DYNAMIC_FILTERS,
-    EXPLAIN,
-    IDENTITY,
-    LATE_ROWS,
-    LOWERING,
-    NARROWABLE,
-    READS_ALL,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_TEXTS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import by_default
 from runnel.planner.operators.row_by_row import late_rows_of_input
 from runnel.planner.physical.nodes import HashJoin, Physical, column_names
 from runnel.planner.physical.stream_nodes import LookupJoin
@@ -46,10 +31,10 @@ if TYPE_CHECKING:
     from runnel.processors.recursion import StageDefinition
 
 
-NARROWABLE.add_classes(HashJoin, LookupJoin)
+passes.NARROWABLE.add_classes(HashJoin, LookupJoin)
 
 
-@EXPLAIN.of(HashJoin)
+@passes.EXPLAIN.of(HashJoin)
 def _describe_hash_join(node: HashJoin) -> Description:
     from runnel.planner.explain.parts import field_names, join_title, optional, pairs
 
@@ -72,7 +57,7 @@ def _refreshed_every(node: HashJoin) -> str:
     return f", refreshed every {time}"
 
 
-@EXPLAIN.of(LookupJoin)
+@passes.EXPLAIN.of(LookupJoin)
 def _describe_lookup_join(node: LookupJoin) -> Description:
     from runnel.planner.explain.parts import field_names, join_title
 
@@ -88,7 +73,7 @@ def _describe_lookup_join(node: LookupJoin) -> Description:
     }
 
 
-@STATE_TEXTS.of(HashJoin)
+@passes.STATE_TEXTS.of(HashJoin)
 def _state_of_hash_join(node: HashJoin) -> str:
 
     if node.refresh is not None:
@@ -99,7 +84,7 @@ def _state_of_hash_join(node: HashJoin) -> str:
     return "all rows of the second input, which is read once, first"
 
 
-@LOWERING.of(HashJoin)
+@passes.LOWERING.of(HashJoin)
 def _lower_join(to: Lowering, node: HashJoin) -> VertexOutput:
     if node.refresh is not None:
         from runnel.planner.lower.refreshed_joins import lower_refreshed_join
@@ -143,7 +128,7 @@ def _lower_join(to: Lowering, node: HashJoin) -> VertexOutput:
     return VertexOutput(vertex, is_parallel, names)
 
 
-@LOWERING.of(LookupJoin)
+@passes.LOWERING.of(LookupJoin)
 def _lower_lookup_join(to: Lowering, node: LookupJoin) -> VertexOutput:
     from runnel.processors.joins.build_side import JoinShape
     from runnel.processors.joins.lookup import lookup_join
@@ -155,7 +140,7 @@ def _lower_lookup_join(to: Lowering, node: LookupJoin) -> VertexOutput:
     return to.follow(rows, f"{LOOK_UP}{node.lookup.table.name}", supplier, to.beside(rows), names)
 
 
-@STAGES.of(HashJoin)
+@passes.STAGES.of(HashJoin)
 def _stage_of_join(node: HashJoin) -> StageDefinition:
     from runnel.processors.joins.join import JoinShape, join
     from runnel.processors.recursion import StageDefinition
@@ -172,10 +157,10 @@ def _stage_of_join(node: HashJoin) -> StageDefinition:
     return StageDefinition(join(shape, keys, fields, column_names(node.fields)))
 
 
-TABLE_SHARING.add_classes(HashJoin)
+passes.TABLE_SHARING.add_classes(HashJoin)
 
 
-WORTH_SHARING.add_classes(HashJoin)
+passes.WORTH_SHARING.add_classes(HashJoin)
 
 
 _PASSES_PROBE = (
@@ -196,7 +181,7 @@ _PASSES_BUILD = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
 changes."""
 
 
-@DYNAMIC_FILTERS.of(HashJoin)
+@passes.DYNAMIC_FILTERS.of(HashJoin)
 def _narrow_join(node: HashJoin, keys: Keys, feed: SmallSide) -> Physical | None:
     from runnel.planner.pushdown.dynamic_filters import columns_of_keys, narrow
 
@@ -215,10 +200,10 @@ def _narrow_join(node: HashJoin, keys: Keys, feed: SmallSide) -> Physical | None
     return None
 
 
-LATE_ROWS.add(late_rows_of_input, LookupJoin)
+passes.LATE_ROWS.add(late_rows_of_input, LookupJoin)
 
 
-@LATE_ROWS.of(HashJoin)
+@passes.LATE_ROWS.of(HashJoin)
 def _late_rows_of_hash_join(node: HashJoin) -> Physical:
     from runnel.planner.physical.late_rows import passing_late
 
@@ -226,7 +211,7 @@ def _late_rows_of_hash_join(node: HashJoin) -> Physical:
     return node if probe is node.probe else replace(node, probe=probe)
 
 
-@IDENTITY.of(HashJoin)
+@passes.IDENTITY.of(HashJoin)
 def _identify_hash_join(node: HashJoin) -> Identity:
     from runnel.planner.identity.nodes import JOINS, chosen, optional_text, pairs
 
@@ -240,7 +225,7 @@ def _identify_hash_join(node: HashJoin) -> Identity:
     }
 
 
-@IDENTITY.of(LookupJoin)
+@passes.IDENTITY.of(LookupJoin)
 def _identify_lookup_join(node: LookupJoin) -> Identity:
     from runnel.planner.identity.expressions import text
     from runnel.planner.identity.nodes import JOINS, chosen
@@ -266,28 +251,28 @@ def _refreshed(millis: int | None) -> str:
     return f", refreshed every {f'{millis} ms' if millis % 1000 else f'{millis // 1000} s'}"
 
 
-@STATE_COLUMNS.of(HashJoin)
+@passes.STATE_COLUMNS.of(HashJoin)
 def _side_of_hash_join(node: HashJoin, index: int) -> Side | None:
     from runnel.planner.identity.state_columns import of_join
 
     return of_join(("", node.probe), ("table.", node.build), node.columns, index)
 
 
-@STATE_COLUMNS.of(LookupJoin)
+@passes.STATE_COLUMNS.of(LookupJoin)
 def _side_of_lookup_join(node: LookupJoin, index: int) -> Side | None:
     own = index if node.columns is None else node.columns[index]
     return ("", node.input, own) if own < len(node.input.fields) else None
 
 
-by_default(HashJoin, STREAM_SHARING, READS_ALL, STATE_FORMS)
+by_default(HashJoin, passes.STREAM_SHARING, passes.READS_ALL, passes.STATE_FORMS)
 by_default(
     LookupJoin,
-    STATE_TEXTS,
-    STAGES,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    DYNAMIC_FILTERS,
-    STATE_FORMS,
+    passes.STATE_TEXTS,
+    passes.STAGES,
+    passes.STREAM_SHARING,
+    passes.TABLE_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.DYNAMIC_FILTERS,
+    passes.STATE_FORMS,
 )

@@ -9,30 +9,8 @@ from runnel.catalog import Snapshot
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression, Literal, columns_of, conjuncts
 from runnel.planner.estimates import Of, estimate
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    LIMITS,
-    MOST_ROWS,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    RENDERED,
-    REPLAY,
-    STATE_NAMES,
-    STREAM_CHECKS,
-    by_default,
-    not_met,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import by_default, not_met
 from runnel.planner.physical.choose import PARTITION_BUILD_ROWS, choose
 from runnel.planner.physical.nodes import HashJoin, Physical
 from runnel.planner.rewriting import column, conjunction, divide, reads_only, renumber, shift
@@ -52,7 +30,7 @@ if TYPE_CHECKING:
     from runnel.planner.verify.replay import Replay
 
 
-@PRUNING.of(Join)
+@passes.PRUNING.of(Join)
 def _prune_join(node: Join, needed: set[int]) -> Pruned:
     width, total = len(node.left.fields), len(node.left.fields) + len(node.right.fields)
     has_mark = node.kind in MARKS
@@ -91,7 +69,7 @@ _INNER = (JoinKind.INNER, JoinKind.CROSS)
 _KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, JoinKind.SINGLE, *MARKS)
 
 
-@PREDICATES.of(Join)
+@passes.PREDICATES.of(Join)
 def _push_join(node: Join, parts: Conjuncts) -> Relation:
     if node.kind in _INNER:
         return _inner_join(node, parts)
@@ -161,7 +139,7 @@ _EMPTY_WITH_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.SEMI, JoinKind.RIG
 _LEFT_WITHOUT_RIGHT = (JoinKind.ANTI, JoinKind.NULL_ANTI)
 
 
-@EMPTY.of(Join)
+@passes.EMPTY.of(Join)
 def _empty_join(node: Join) -> Relation:
     if is_empty(node.left) and node.kind not in (JoinKind.RIGHT, JoinKind.FULL):
         return emptied(node)
@@ -180,7 +158,7 @@ def _empty_join(node: Join) -> Relation:
 _LIMIT_KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, *MARKS)
 
 
-@LIMITS.of(Join)
+@passes.LIMITS.of(Join)
 def _limit_join(node: Join, limit: Limit) -> Relation:
     rows = rows_needed(limit)
     if rows is None or node.kind not in _LIMIT_KEEPS_EVERY_LEFT_ROW:
@@ -188,14 +166,14 @@ def _limit_join(node: Join, limit: Limit) -> Relation:
     return replace(limit, input=replace(node, left=limited(node.left, rows)))
 
 
-@CORRELATION.of(Join)
+@passes.CORRELATION.of(Join)
 def _pull_join(to: Anchoring, node: Join) -> Pulled:
     from runnel.planner.rules.decorrelation.correlated_joins import pull_join
 
     return pull_join(to, node)
 
 
-@HOISTING.of(Join)
+@passes.HOISTING.of(Join)
 def _hoist_join(node: Join, rewrite: Rewrite) -> Relation:
     """Moves the conjuncts of an inner join's condition from the first subquery on into a filter
     above it."""
@@ -211,7 +189,7 @@ def _hoist_join(node: Join, rewrite: Rewrite) -> Relation:
     return filter_with_subqueries(below, parts[first:], len(node.fields), rewrite)
 
 
-@ESTIMATES.of(Join)
+@passes.ESTIMATES.of(Join)
 def _estimate_join(node: Join, of: Of) -> int | None:
     left, right = of(node.left), of(node.right)
     if left is None or right is None:
@@ -229,7 +207,7 @@ def _estimate_join(node: Join, of: Of) -> int | None:
     return left * right if node.condition is None else max(left, right, left * right // 4)
 
 
-@BOUNDS.of(Join)
+@passes.BOUNDS.of(Join)
 def _bounds_of_join(node: Join) -> Bounds:
     from runnel.planner.event_time.bounds import as_tied, time_bounds
 
@@ -245,31 +223,31 @@ def _bounds_of_join(node: Join) -> Bounds:
     return {**left, **{width + index: bound for index, bound in right.items()}}
 
 
-@ORIGINS.of(Join)
+@passes.ORIGINS.of(Join)
 def _origin_in_join(node: Join, index: int) -> tuple[Relation, Expression] | None:
     width = len(node.left.fields)
     side, at = (node.left, index) if index < width else (node.right, index - width)
     return (side, column(side.fields, at)) if at < len(side.fields) else None
 
 
-@STREAM_CHECKS.of(Join)
+@passes.STREAM_CHECKS.of(Join)
 def _check_join(node: Join, unbounded_state: bool) -> None:
     from runnel.planner.event_time.check import check_stream_join
 
     check_stream_join(node, unbounded_state)
 
 
-STATE_NAMES.add(lambda node: True, Join)
+passes.STATE_NAMES.add(lambda node: True, Join)
 
 
-@REPLAY.of(Join)
+@passes.REPLAY.of(Join)
 def _replay_join(node: Join, replay: Replay) -> Relation:
     from runnel.planner.verify.replay import without_late
 
     return without_late(node, replay)
 
 
-@FINAL_ROWS.of(Join)
+@passes.FINAL_ROWS.of(Join)
 def _is_final_join(node: Join) -> bool:
     if node.left.never_ends and node.right.never_ends:
         return False
@@ -281,13 +259,13 @@ def _is_final_join(node: Join) -> bool:
     return node.kind in kept or (node.kind in LEFT_ONLY and node.left.never_ends)
 
 
-FRAGMENT_INPUTS.add_classes(Join)
+passes.FRAGMENT_INPUTS.add_classes(Join)
 
 
-BLOCKING.add(lambda node: "join", Join)
+passes.BLOCKING.add(lambda node: "join", Join)
 
 
-@MOST_ROWS.of(Join)
+@passes.MOST_ROWS.of(Join)
 def _most_rows_of_pairs(node: Join) -> int | None:
     """A key of one side is taken to be unique."""
     from runnel.planner.pushdown.memory_need import most_rows
@@ -310,7 +288,7 @@ _NEEDS_PARTITIONS = (JoinKind.RIGHT, JoinKind.FULL)
 _NEEDS_WHOLE_BUILD = (JoinKind.MARK, JoinKind.NULL_ANTI)
 
 
-@CHOICES.of(Join)
+@passes.CHOICES.of(Join)
 def _choose_join(node: Join, snapshot: Snapshot) -> Physical:
     if node.is_unbounded:
         from runnel.planner.event_time.joins import choose_stream_join
@@ -344,7 +322,7 @@ def _choose_join(node: Join, snapshot: Snapshot) -> Physical:
     return refreshed(chosen, node)
 
 
-@EXPLAIN.of(Join)
+@passes.EXPLAIN.of(Join)
 def _describe_join(node: Join) -> Description:
     from runnel.planner.explain.parts import join_title, optional, pairs
 
@@ -354,28 +332,28 @@ def _describe_join(node: Join) -> Description:
     }
 
 
-by_default(Join, GRAFTING)
-by_default(DependentJoin, GRAFTING, HOISTING, ORIGINS)
+by_default(Join, passes.GRAFTING)
+by_default(DependentJoin, passes.GRAFTING, passes.HOISTING, passes.ORIGINS)
 # A join replaces it after names are given.
-by_default(DependentJoin, STATE_NAMES)
+by_default(DependentJoin, passes.STATE_NAMES)
 # An earlier rule replaces it.
 by_default(
     DependentJoin,
-    PREDICATES,
-    EMPTY,
-    LIMITS,
-    ESTIMATES,
-    BOUNDS,
-    STREAM_CHECKS,
-    REPLAY,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    BLOCKING,
-    MOST_ROWS,
+    passes.PREDICATES,
+    passes.EMPTY,
+    passes.LIMITS,
+    passes.ESTIMATES,
+    passes.BOUNDS,
+    passes.STREAM_CHECKS,
+    passes.REPLAY,
+    passes.FINAL_ROWS,
+    passes.FRAGMENT_INPUTS,
+    passes.BLOCKING,
+    passes.MOST_ROWS,
 )
 # The rule rewrites it before.
-by_default(DependentJoin, CORRELATION)
+by_default(DependentJoin, passes.CORRELATION)
 # An earlier rule replaces it.
-not_met(DependentJoin, PRUNING, CHOICES, EXPLAIN)
-RENDERED.add_classes(Join)
-by_default(DependentJoin, RENDERED)
+not_met(DependentJoin, passes.PRUNING, passes.CHOICES, passes.EXPLAIN)
+passes.RENDERED.add_classes(Join)
+by_default(DependentJoin, passes.RENDERED)

@@ -16,43 +16,9 @@ from runnel.planner.lower.dag_builder import (
     VertexOutput,
     key_names,
 )
+from runnel.planner.operators import passes
 from runnel.planner.operators.appending import bounds_of_input, most_rows_of_input, origin_in_input
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    DYNAMIC_FILTERS,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    IDENTITY,
-    LATE_ROWS,
-    LIMITS,
-    LOWERING,
-    MOST_ROWS,
-    NARROWABLE,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    READS_ALL,
-    RENDERED,
-    REPLAY,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_NAMES,
-    STATE_TEXTS,
-    STREAM_CHECKS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-)
+from runnel.planner.operators.passes import by_default
 from runnel.planner.operators.sorting import scan_in_order
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import (
@@ -77,19 +43,19 @@ if TYPE_CHECKING:
     from runnel.processors.recursion import StageDefinition
 
 
-@PRUNING.of(Limit)
+@passes.PRUNING.of(Limit)
 def _prune_limit(node: Limit, needed: set[int]) -> Pruned:
     below, places = prune(node.input, needed)
     return replace(node, input=below), places
 
 
-@PRUNING.of(GroupLimit)
+@passes.PRUNING.of(GroupLimit)
 def _prune_group_limit(node: GroupLimit, needed: set[int]) -> Pruned:
     below, places = narrow(node.input, needed | columns_read(node.own_expressions))
     return node.map_expressions(moved(places)).with_inputs((below,)), places
 
 
-@PREDICATES.of(GroupLimit)
+@passes.PREDICATES.of(GroupLimit)
 def _push_group_limit(node: GroupLimit, parts: Conjuncts) -> Relation:
     """Moves conjuncts over the keys alone, which drop only whole groups."""
     keys = {key.index for key in node.keys if isinstance(key, Column)}
@@ -99,16 +65,16 @@ def _push_group_limit(node: GroupLimit, parts: Conjuncts) -> Relation:
     return pushed(node, moving, staying)
 
 
-EMPTY.add(empty_if_input_is, GroupLimit)
+passes.EMPTY.add(empty_if_input_is, GroupLimit)
 
 
-@EMPTY.of(Limit)
+@passes.EMPTY.of(Limit)
 def _empty_limit(node: Limit) -> Relation:
     is_zero = isinstance(node.count, Literal) and node.count.value == 0
     return emptied(node) if is_zero or is_empty(node.input) else node
 
 
-@CORRELATION.of(Limit)
+@passes.CORRELATION.of(Limit)
 def _pull_limit(to: Anchoring, node: Limit) -> Pulled:
     from runnel.planner.rules.decorrelation.correlation import keeps_a_row, project_pulled
 
@@ -129,7 +95,7 @@ def _pull_limit(to: Anchoring, node: Limit) -> Pulled:
     return pulled
 
 
-@CORRELATION.of(GroupLimit)
+@passes.CORRELATION.of(GroupLimit)
 def _pull_group_limit(to: Anchoring, node: GroupLimit) -> Pulled:
     pulled = to.rows(node.input)
     return _limited(
@@ -162,7 +128,7 @@ def _limited(
     return replace(pulled, relation=relation)
 
 
-@ESTIMATES.of(Limit)
+@passes.ESTIMATES.of(Limit)
 def _estimate_limit(node: Limit, of: Of) -> int | None:
     rows, count = of(node.input), literal_count(node.count)
     if count is None:
@@ -170,23 +136,23 @@ def _estimate_limit(node: Limit, of: Of) -> int | None:
     return count if rows is None else min(rows, count)
 
 
-@ESTIMATES.of(GroupLimit)
+@passes.ESTIMATES.of(GroupLimit)
 def _estimate_group_limit(node: GroupLimit, of: Of) -> int | None:
     rows = of(node.input)
     return None if rows is None else max(1, rows // 4)
 
 
-BOUNDS.add(bounds_of_input, Limit)
+passes.BOUNDS.add(bounds_of_input, Limit)
 
 
-ORIGINS.add(origin_in_input, Limit)
+passes.ORIGINS.add(origin_in_input, Limit)
 
 
 # Its state is the numbers of rows that remain to be skipped and to be emitted.
-STATE_NAMES.add(lambda node: True, Limit)
+passes.STATE_NAMES.add(lambda node: True, Limit)
 
 
-@STREAM_CHECKS.of(GroupLimit)
+@passes.STREAM_CHECKS.of(GroupLimit)
 def _check_group_limit(node: GroupLimit, unbounded_state: bool) -> None:
     if node.input.never_ends:
         raise NotSupportedError(
@@ -199,16 +165,16 @@ def _check_group_limit(node: GroupLimit, unbounded_state: bool) -> None:
         )
 
 
-FRAGMENT_INPUTS.add_classes(GroupLimit, Limit)
+passes.FRAGMENT_INPUTS.add_classes(GroupLimit, Limit)
 
 
-BLOCKING.add(lambda node: "sort in groups", GroupLimit)
+passes.BLOCKING.add(lambda node: "sort in groups", GroupLimit)
 
 
-MOST_ROWS.add(most_rows_of_input, GroupLimit)
+passes.MOST_ROWS.add(most_rows_of_input, GroupLimit)
 
 
-@MOST_ROWS.of(Limit)
+@passes.MOST_ROWS.of(Limit)
 def _most_rows_of_limit(node: Limit) -> int | None:
     from runnel.planner.pushdown.memory_need import most_rows
 
@@ -216,7 +182,7 @@ def _most_rows_of_limit(node: Limit) -> int | None:
     return count if rows is None else rows if count is None else min(rows, count)
 
 
-@CHOICES.of(Limit)
+@passes.CHOICES.of(Limit)
 def _choose_limit(node: Limit, snapshot: Snapshot) -> Physical:
     below = node.input
     if (
@@ -238,7 +204,7 @@ def _choose_limit(node: Limit, snapshot: Snapshot) -> Physical:
     return _choose_limited(node, choose(below, snapshot))
 
 
-@CHOICES.of(GroupLimit)
+@passes.CHOICES.of(GroupLimit)
 def _choose_group_limit(node: GroupLimit, snapshot: Snapshot) -> Physical:
     return PhysicalGroupLimit(
         fields=node.fields,
@@ -266,14 +232,14 @@ def _first_rows(scan: SourceScan, node: Limit) -> SourceScan:
     return replace(scan, request=replace(scan.request, limit=count + skipped))
 
 
-@EXPLAIN.of(Limit, PhysicalLimit)
+@passes.EXPLAIN.of(Limit, PhysicalLimit)
 def _describe_limit(node: Limit | PhysicalLimit) -> Description:
     from runnel.planner.explain.parts import optional
 
     return "Limit", {"count": optional(node.count), "offset": optional(node.offset)}
 
 
-@EXPLAIN.of(GroupLimit, PhysicalGroupLimit)
+@passes.EXPLAIN.of(GroupLimit, PhysicalGroupLimit)
 def _describe_group_limit(node: GroupLimit | PhysicalGroupLimit) -> Description:
     from runnel.planner.explain.parts import listed, optional, sort_keys
 
@@ -285,14 +251,14 @@ def _describe_group_limit(node: GroupLimit | PhysicalGroupLimit) -> Description:
     }
 
 
-@STATE_TEXTS.of(PhysicalGroupLimit)
+@passes.STATE_TEXTS.of(PhysicalGroupLimit)
 def _state_of_physical_group_limit(node: PhysicalGroupLimit) -> str:
     from runnel.planner.explain.parts import listed
 
     return f"the first rows of each group of {listed(node.keys)}"
 
 
-@LOWERING.of(PhysicalLimit)
+@passes.LOWERING.of(PhysicalLimit)
 def _lower_limit(to: Lowering, node: PhysicalLimit) -> VertexOutput:
     from runnel.processors.limit import limit
 
@@ -300,7 +266,7 @@ def _lower_limit(to: Lowering, node: PhysicalLimit) -> VertexOutput:
     return to.follow(rows, LIMIT, limit(node.count, node.offset), 1)
 
 
-@LOWERING.of(PhysicalGroupLimit)
+@passes.LOWERING.of(PhysicalGroupLimit)
 def _lower_group_limit(to: Lowering, node: PhysicalGroupLimit) -> VertexOutput:
     from runnel.processors.grouping.group_limit import group_limit
 
@@ -309,7 +275,7 @@ def _lower_group_limit(to: Lowering, node: PhysicalGroupLimit) -> VertexOutput:
     return to.by_key(rows, LIMIT_PER_GROUP, supplier, key_names(node.keys, rows.names))
 
 
-@STAGES.of(PhysicalLimit)
+@passes.STAGES.of(PhysicalLimit)
 def _stage_of_limit(node: PhysicalLimit) -> StageDefinition:
     from runnel.processors.limit import limit
     from runnel.processors.recursion import StageDefinition
@@ -317,7 +283,7 @@ def _stage_of_limit(node: PhysicalLimit) -> StageDefinition:
     return StageDefinition(limit(node.count, node.offset), needs_all=True)
 
 
-@STAGES.of(PhysicalGroupLimit)
+@passes.STAGES.of(PhysicalGroupLimit)
 def _stage_of_group_limit(node: PhysicalGroupLimit) -> StageDefinition:
     from runnel.processors.grouping.group_limit import group_limit
     from runnel.processors.recursion import StageDefinition
@@ -327,10 +293,10 @@ def _stage_of_group_limit(node: PhysicalGroupLimit) -> StageDefinition:
     )
 
 
-TABLE_SHARING.add_classes(PhysicalLimit, PhysicalGroupLimit)
+passes.TABLE_SHARING.add_classes(PhysicalLimit, PhysicalGroupLimit)
 
 
-@IDENTITY.of(PhysicalGroupLimit)
+@passes.IDENTITY.of(PhysicalGroupLimit)
 def _identify_physical_group_limit(node: PhysicalGroupLimit) -> Identity:
     from runnel.planner.identity.expressions import outer_texts
     from runnel.planner.identity.nodes import optional_text
@@ -346,7 +312,7 @@ def _identify_physical_group_limit(node: PhysicalGroupLimit) -> Identity:
     )
 
 
-@IDENTITY.of(PhysicalLimit)
+@passes.IDENTITY.of(PhysicalLimit)
 def _identify_physical_limit(node: PhysicalLimit) -> Identity:
     from runnel.planner.identity.nodes import optional_text
 
@@ -356,35 +322,45 @@ def _identify_physical_limit(node: PhysicalLimit) -> Identity:
     )
 
 
-by_default(Limit, LIMITS, GRAFTING, HOISTING, STREAM_CHECKS, REPLAY, BLOCKING)
-by_default(GroupLimit, GRAFTING, HOISTING, ORIGINS, STATE_NAMES, REPLAY)
+by_default(
+    Limit,
+    passes.LIMITS,
+    passes.GRAFTING,
+    passes.HOISTING,
+    passes.STREAM_CHECKS,
+    passes.REPLAY,
+    passes.BLOCKING,
+)
+by_default(
+    GroupLimit, passes.GRAFTING, passes.HOISTING, passes.ORIGINS, passes.STATE_NAMES, passes.REPLAY
+)
 by_default(
     PhysicalLimit,
-    NARROWABLE,
-    STATE_TEXTS,
-    STREAM_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    LATE_ROWS,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.STREAM_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
 by_default(
     PhysicalGroupLimit,
-    NARROWABLE,
-    STREAM_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    LATE_ROWS,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STREAM_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
 # Fewer input rows would change its result.
-by_default(Limit, PREDICATES)
-by_default(GroupLimit, LIMITS)
-by_default((PhysicalLimit, PhysicalGroupLimit), DYNAMIC_FILTERS)
+by_default(Limit, passes.PREDICATES)
+by_default(GroupLimit, passes.LIMITS)
+by_default((PhysicalLimit, PhysicalGroupLimit), passes.DYNAMIC_FILTERS)
 # It is refused on a stream.
-by_default(GroupLimit, BOUNDS)
+by_default(GroupLimit, passes.BOUNDS)
 # It is refused on a stream, or by VERIFY JOB.
-by_default((Limit, GroupLimit), FINAL_ROWS)
-RENDERED.add_classes(GroupLimit, Limit)
+by_default((Limit, GroupLimit), passes.FINAL_ROWS)
+passes.RENDERED.add_classes(GroupLimit, Limit)

@@ -10,43 +10,9 @@ from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of
 from runnel.planner.estimates import estimate
 from runnel.planner.lower.dag_builder import WINDOW, Lowering, VertexOutput, key_names
+from runnel.planner.operators import passes
 from runnel.planner.operators.appending import most_rows_of_input, origin_in_input
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    DYNAMIC_FILTERS,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    IDENTITY,
-    LATE_ROWS,
-    LIMITS,
-    LOWERING,
-    MOST_ROWS,
-    NARROWABLE,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    READS_ALL,
-    RENDERED,
-    REPLAY,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_NAMES,
-    STATE_TEXTS,
-    STREAM_CHECKS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-)
+from runnel.planner.operators.passes import by_default
 from runnel.planner.physical.choose import choose, fuse
 from runnel.planner.physical.nodes import Physical, PhysicalWindow, column_names
 from runnel.planner.physical.stream_nodes import EventTimeWindow
@@ -70,7 +36,7 @@ if TYPE_CHECKING:
     from runnel.processors.recursion import StageDefinition
 
 
-@PRUNING.of(Window)
+@passes.PRUNING.of(Window)
 def _prune_window(node: Window, needed: set[int]) -> Pruned:
     width = len(node.input.fields)
     kept = [i for i in range(len(node.calls)) if width + i in needed]
@@ -88,7 +54,7 @@ def _prune_window(node: Window, needed: set[int]) -> Pruned:
     }
 
 
-@PREDICATES.of(Window)
+@passes.PREDICATES.of(Window)
 def _push_window(node: Window, parts: Conjuncts) -> Relation:
     """Moves conjuncts over the partition columns, except DOUBLE columns: 0 and −0 are in one
     partition, but a condition can distinguish them."""
@@ -97,10 +63,10 @@ def _push_window(node: Window, parts: Conjuncts) -> Relation:
     return pushed(node, moving, staying)
 
 
-EMPTY.add(empty_if_input_is, Window)
+passes.EMPTY.add(empty_if_input_is, Window)
 
 
-@CORRELATION.of(Window)
+@passes.CORRELATION.of(Window)
 def _pull_window(to: Anchoring, node: Window) -> Pulled:
     from runnel.planner.rules.decorrelation.pulled import pair_of
 
@@ -113,14 +79,14 @@ def _pull_window(to: Anchoring, node: Window) -> Pulled:
     return replace(below, relation=relation, columns=(*below.columns, *added))
 
 
-@HOISTING.of(Window)
+@passes.HOISTING.of(Window)
 def _hoist_window(node: Window, rewrite: Rewrite) -> Relation:
     from runnel.planner.rules.decorrelation.hoisting import hoist_below
 
     return hoist_below(node, rewrite)
 
 
-@BOUNDS.of(Window)
+@passes.BOUNDS.of(Window)
 def _bounds_of_window(node: Window) -> Bounds:
     from runnel.planner.event_time.bounds import time_bounds
 
@@ -134,10 +100,10 @@ def _bounds_of_window(node: Window) -> Bounds:
     return bounds_above(node, time_bounds(node.input))
 
 
-ORIGINS.add(origin_in_input, Window)
+passes.ORIGINS.add(origin_in_input, Window)
 
 
-@STREAM_CHECKS.of(Window)
+@passes.STREAM_CHECKS.of(Window)
 def _check_window(node: Window, unbounded_state: bool) -> None:
     if node.input.never_ends:
         # Loaded on first use: few statements have OVER on a stream.
@@ -146,26 +112,26 @@ def _check_window(node: Window, unbounded_state: bool) -> None:
         check_window(node, unbounded_state)
 
 
-STATE_NAMES.add(lambda node: True, Window)
+passes.STATE_NAMES.add(lambda node: True, Window)
 
 
-@REPLAY.of(Window)
+@passes.REPLAY.of(Window)
 def _replay_window(node: Window, replay: Replay) -> Relation:
     from runnel.planner.verify.replay import without_emission
 
     return without_emission(node, replay)
 
 
-FRAGMENT_INPUTS.add_classes(Window)
+passes.FRAGMENT_INPUTS.add_classes(Window)
 
 
-BLOCKING.add(lambda node: "sort for OVER", Window)
+passes.BLOCKING.add(lambda node: "sort for OVER", Window)
 
 
-MOST_ROWS.add(most_rows_of_input, Window)
+passes.MOST_ROWS.add(most_rows_of_input, Window)
 
 
-@CHOICES.of(Window)
+@passes.CHOICES.of(Window)
 def _choose_window(node: Window, snapshot: Snapshot) -> Physical:
     if node.input.is_unbounded and node.input.never_ends:
         # Loaded on first use: few statements read streams.
@@ -207,14 +173,14 @@ def _partitioned(call: WindowCall, key: Expression, column: Column) -> WindowCal
     )
 
 
-@EXPLAIN.of(Window, PhysicalWindow)
+@passes.EXPLAIN.of(Window, PhysicalWindow)
 def _describe_window(node: Window | PhysicalWindow) -> Description:
     from runnel.planner.explain.parts import window
 
     return window(node)
 
 
-@EXPLAIN.of(EventTimeWindow)
+@passes.EXPLAIN.of(EventTimeWindow)
 def _describe_event_time_window(node: EventTimeWindow) -> Description:
     from runnel.planner.explain.parts import late_property, listed, time_span, window
 
@@ -225,10 +191,12 @@ def _describe_event_time_window(node: EventTimeWindow) -> Description:
     return title, properties | order | behind | late_property(node.late)
 
 
-STATE_TEXTS.add(lambda node: "all rows of a partition" if node.keys else "all rows", PhysicalWindow)
+passes.STATE_TEXTS.add(
+    lambda node: "all rows of a partition" if node.keys else "all rows", PhysicalWindow
+)
 
 
-@STATE_TEXTS.of(EventTimeWindow)
+@passes.STATE_TEXTS.of(EventTimeWindow)
 def _state_of_event_time_window(node: EventTimeWindow) -> str:
     from runnel.planner.explain.parts import time_span
     from runnel.planner.explain.state import FOR_EVER
@@ -255,7 +223,7 @@ def _state_of_event_time_window(node: EventTimeWindow) -> str:
     return "; ".join(kept)
 
 
-@LOWERING.of(PhysicalWindow)
+@passes.LOWERING.of(PhysicalWindow)
 def _lower_window(to: Lowering, node: PhysicalWindow) -> VertexOutput:
     from runnel.processors.over.window import window
 
@@ -266,7 +234,7 @@ def _lower_window(to: Lowering, node: PhysicalWindow) -> VertexOutput:
     return to.by_key(rows, WINDOW, supplier, key_names(node.keys, rows.names), names)
 
 
-@LOWERING.of(EventTimeWindow)
+@passes.LOWERING.of(EventTimeWindow)
 def _lower_event_time_window(to: Lowering, node: EventTimeWindow) -> VertexOutput:
     from runnel.planner.lower.streams import event_time_window_of
 
@@ -278,7 +246,7 @@ def _lower_event_time_window(to: Lowering, node: EventTimeWindow) -> VertexOutpu
     return to.with_late(window, node.late)
 
 
-@STAGES.of(PhysicalWindow)
+@passes.STAGES.of(PhysicalWindow)
 def _stage_of_window(node: PhysicalWindow) -> StageDefinition:
     from runnel.processors.over.window import window
     from runnel.processors.recursion import StageDefinition
@@ -289,16 +257,16 @@ def _stage_of_window(node: PhysicalWindow) -> StageDefinition:
     )
 
 
-STREAM_SHARING.add_classes(EventTimeWindow)
+passes.STREAM_SHARING.add_classes(EventTimeWindow)
 
 
-TABLE_SHARING.add_classes(PhysicalWindow)
+passes.TABLE_SHARING.add_classes(PhysicalWindow)
 
 
-WORTH_SHARING.add_classes(PhysicalWindow)
+passes.WORTH_SHARING.add_classes(PhysicalWindow)
 
 
-@DYNAMIC_FILTERS.of(PhysicalWindow)
+@passes.DYNAMIC_FILTERS.of(PhysicalWindow)
 def _narrow_window(node: PhysicalWindow, keys: Keys, feed: SmallSide) -> Physical | None:
     from runnel.planner.pushdown.dynamic_filters import columns_of_keys, narrow_input
 
@@ -307,7 +275,7 @@ def _narrow_window(node: PhysicalWindow, keys: Keys, feed: SmallSide) -> Physica
     return narrow_input(node, keys, feed)
 
 
-@IDENTITY.of(PhysicalWindow)
+@passes.IDENTITY.of(PhysicalWindow)
 def _identify_window(node: PhysicalWindow) -> Identity:
     from runnel.planner.identity.expressions import text
 
@@ -319,7 +287,7 @@ def _identify_window(node: PhysicalWindow) -> Identity:
     return "Window", {"compute": computed, "keep": most}
 
 
-@IDENTITY.of(EventTimeWindow)
+@passes.IDENTITY.of(EventTimeWindow)
 def _identify_event_time_window(node: EventTimeWindow) -> Identity:
     from runnel.planner.identity.expressions import outer_texts, span_text
     from runnel.planner.identity.nodes import late_property
@@ -331,23 +299,36 @@ def _identify_event_time_window(node: EventTimeWindow) -> Identity:
     return title, properties | order | behind | late_property(node.late)
 
 
-@STATE_FORMS.of(EventTimeWindow)
+@passes.STATE_FORMS.of(EventTimeWindow)
 def _form_of_event_time_window(node: EventTimeWindow) -> StateForm:
     from runnel.planner.identity.vertices import buffered_rows
 
     return buffered_rows(node)
 
 
-by_default(Window, GRAFTING, ESTIMATES, FINAL_ROWS)
+by_default(Window, passes.GRAFTING, passes.ESTIMATES, passes.FINAL_ROWS)
 by_default(
-    PhysicalWindow, NARROWABLE, STREAM_SHARING, READS_ALL, LATE_ROWS, STATE_FORMS, STATE_COLUMNS
+    PhysicalWindow,
+    passes.NARROWABLE,
+    passes.STREAM_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
-by_default(EventTimeWindow, NARROWABLE, WORTH_SHARING, READS_ALL, LATE_ROWS, STATE_COLUMNS)
+by_default(
+    EventTimeWindow,
+    passes.NARROWABLE,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.STATE_COLUMNS,
+)
 # Fewer input rows would change its result.
-by_default(Window, LIMITS)
-by_default(EventTimeWindow, DYNAMIC_FILTERS)
+by_default(Window, passes.LIMITS)
+by_default(EventTimeWindow, passes.DYNAMIC_FILTERS)
 # Only streams have it.
-by_default(EventTimeWindow, TABLE_SHARING)
+by_default(EventTimeWindow, passes.TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
-by_default(EventTimeWindow, STAGES)
-RENDERED.add_classes(Window)
+by_default(EventTimeWindow, passes.STAGES)
+passes.RENDERED.add_classes(Window)

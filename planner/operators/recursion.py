@@ -16,43 +16,8 @@ from runnel.planner.lower.dag_builder import (
     Lowering,
     VertexOutput,
 )
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    DYNAMIC_FILTERS,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    IDENTITY,
-    LATE_ROWS,
-    LIMITS,
-    LOWERING,
-    MOST_ROWS,
-    NARROWABLE,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    READS_ALL,
-    RENDERED,
-    REPLAY,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_NAMES,
-    STATE_TEXTS,
-    STREAM_CHECKS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-    not_met,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import by_default, not_met
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import (
     Physical,
@@ -72,19 +37,19 @@ if TYPE_CHECKING:
     from runnel.planner.identity.state_columns import Side
 
 
-@PRUNING.of(Recursion)
+@passes.PRUNING.of(Recursion)
 def _prune_recursion(node: Recursion, needed: set[int]) -> Pruned:
     everything = range(len(node.fields))
     anchor, step = exactly(node.anchor, everything), exactly(node.step, everything)
     return replace(node, anchor=anchor, step=step), unchanged(len(everything))
 
 
-@PRUNING.of(WorkingTable, CommonRows)
+@passes.PRUNING.of(WorkingTable, CommonRows)
 def _prune_leaf(node: WorkingTable | CommonRows, needed: set[int]) -> Pruned:
     return node, unchanged(len(node.fields))
 
 
-@EMPTY.of(Recursion)
+@passes.EMPTY.of(Recursion)
 def _empty_recursion(node: Recursion) -> Relation:
     if is_empty(node.anchor):
         return emptied(node)
@@ -99,10 +64,10 @@ def _empty_recursion(node: Recursion) -> Relation:
     )
 
 
-ESTIMATES.add(lambda node, of: node.rows, CommonRows)
+passes.ESTIMATES.add(lambda node, of: node.rows, CommonRows)
 
 
-@STREAM_CHECKS.of(Recursion)
+@passes.STREAM_CHECKS.of(Recursion)
 def _check_recursion(node: Recursion, unbounded_state: bool) -> None:
     if node.never_ends:
         raise NotSupportedError(
@@ -113,16 +78,18 @@ def _check_recursion(node: Recursion, unbounded_state: bool) -> None:
         )
 
 
-CHOICES.add(lambda node, _: PhysicalWorkingTable(fields=node.fields, name=node.name), WorkingTable)
+passes.CHOICES.add(
+    lambda node, _: PhysicalWorkingTable(fields=node.fields, name=node.name), WorkingTable
+)
 
 
-CHOICES.add(
+passes.CHOICES.add(
     lambda node, _: PhysicalCommonRows(fields=node.fields, rows=node.rows, number=node.number),
     CommonRows,
 )
 
 
-@CHOICES.of(Recursion)
+@passes.CHOICES.of(Recursion)
 def _choose_recursion(node: Recursion, snapshot: Snapshot) -> Physical:
     # Loaded on first use: few statements have a recursion.
     from runnel.planner.physical.recursion import choose_recursion
@@ -130,32 +97,32 @@ def _choose_recursion(node: Recursion, snapshot: Snapshot) -> Physical:
     return choose_recursion(node, lambda relation: choose(relation, snapshot))
 
 
-@EXPLAIN.of(Shared)
+@passes.EXPLAIN.of(Shared)
 def _describe_shared(node: Shared) -> Description:
     return f"Shared {node.number}" + ("" if node.is_first else ", as before"), {}
 
 
-@EXPLAIN.of(Spool)
+@passes.EXPLAIN.of(Spool)
 def _describe_spool(node: Spool) -> Description:
     return "Hold", {}
 
 
-@EXPLAIN.of(Recursion, PhysicalRecursion)
+@passes.EXPLAIN.of(Recursion, PhysicalRecursion)
 def _describe_recursion(node: Recursion | PhysicalRecursion) -> Description:
     return "Recursion", {"rows": "each once" if node.distinct else ""}
 
 
-@EXPLAIN.of(WorkingTable, PhysicalWorkingTable)
+@passes.EXPLAIN.of(WorkingTable, PhysicalWorkingTable)
 def _describe_working_table(node: WorkingTable | PhysicalWorkingTable) -> Description:
     return f"Rows of the round before of {node.name}", {}
 
 
-STATE_TEXTS.add(
+passes.STATE_TEXTS.add(
     lambda node: "all rows" if node.distinct else "the rows of a round", PhysicalRecursion
 )
 
 
-@LOWERING.of(Shared)
+@passes.LOWERING.of(Shared)
 def _lower_shared(to: Lowering, node: Shared) -> VertexOutput:
     if to.shared is None:
         # Loaded on first use: few queries read a stream twice.
@@ -165,7 +132,7 @@ def _lower_shared(to: Lowering, node: Shared) -> VertexOutput:
     return to.shared.use(to, node)
 
 
-@LOWERING.of(Spool)
+@passes.LOWERING.of(Spool)
 def _lower_spool(to: Lowering, node: Spool) -> VertexOutput:
     from runnel.processors.spool import spool
 
@@ -173,7 +140,7 @@ def _lower_spool(to: Lowering, node: Spool) -> VertexOutput:
     return to.follow(rows, HOLD, spool(), to.beside(rows))
 
 
-@LOWERING.of(PhysicalRecursion)
+@passes.LOWERING.of(PhysicalRecursion)
 def _lower_recursion(to: Lowering, node: PhysicalRecursion) -> VertexOutput:
     from runnel.planner.physical.recursion import schema_of, stage_definitions
     from runnel.processors.recursion import recursion
@@ -187,10 +154,10 @@ def _lower_recursion(to: Lowering, node: PhysicalRecursion) -> VertexOutput:
     return VertexOutput(vertex, False, tuple(schema.names))
 
 
-IDENTITY.add(lambda node: ("Hold", {}), Spool)
+passes.IDENTITY.add(lambda node: ("Hold", {}), Spool)
 
 
-IDENTITY.add(
+passes.IDENTITY.add(
     lambda node: (
         "Recursion",
         {"rows": "each once" if node.distinct else ""},
@@ -199,111 +166,142 @@ IDENTITY.add(
 )
 
 
-@STATE_COLUMNS.of(Spool)
+@passes.STATE_COLUMNS.of(Spool)
 def _side_of_spool(node: Spool, index: int) -> tuple[str, Physical, int] | None:
     from runnel.planner.identity.state_columns import of_input
 
     return of_input(node, index)
 
 
-@STATE_COLUMNS.of(Shared)
+@passes.STATE_COLUMNS.of(Shared)
 def _side_of_shared(node: Shared, index: int) -> Side:
     return "", node.shared, index
 
 
 by_default(
-    Recursion, CORRELATION, GRAFTING, HOISTING, ESTIMATES, ORIGINS, STATE_NAMES, REPLAY, MOST_ROWS
+    Recursion,
+    passes.CORRELATION,
+    passes.GRAFTING,
+    passes.HOISTING,
+    passes.ESTIMATES,
+    passes.ORIGINS,
+    passes.STATE_NAMES,
+    passes.REPLAY,
+    passes.MOST_ROWS,
 )
 by_default(
     WorkingTable,
-    CORRELATION,
-    GRAFTING,
-    HOISTING,
-    ESTIMATES,
-    ORIGINS,
-    STATE_NAMES,
-    REPLAY,
-    BLOCKING,
-    MOST_ROWS,
+    passes.CORRELATION,
+    passes.GRAFTING,
+    passes.HOISTING,
+    passes.ESTIMATES,
+    passes.ORIGINS,
+    passes.STATE_NAMES,
+    passes.REPLAY,
+    passes.BLOCKING,
+    passes.MOST_ROWS,
 )
 by_default(
-    CommonRows, CORRELATION, GRAFTING, HOISTING, ORIGINS, STATE_NAMES, REPLAY, BLOCKING, MOST_ROWS
+    CommonRows,
+    passes.CORRELATION,
+    passes.GRAFTING,
+    passes.HOISTING,
+    passes.ORIGINS,
+    passes.STATE_NAMES,
+    passes.REPLAY,
+    passes.BLOCKING,
+    passes.MOST_ROWS,
 )
 by_default(
     PhysicalRecursion,
-    NARROWABLE,
-    STAGES,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    LATE_ROWS,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STAGES,
+    passes.STREAM_SHARING,
+    passes.TABLE_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
 by_default(
     PhysicalWorkingTable,
-    NARROWABLE,
-    STATE_TEXTS,
-    STAGES,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    LATE_ROWS,
-    IDENTITY,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.STAGES,
+    passes.STREAM_SHARING,
+    passes.TABLE_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.IDENTITY,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
 by_default(
     PhysicalCommonRows,
-    NARROWABLE,
-    STATE_TEXTS,
-    STAGES,
-    STREAM_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    LATE_ROWS,
-    IDENTITY,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.STAGES,
+    passes.STREAM_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.IDENTITY,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
-by_default(Shared, NARROWABLE, STATE_TEXTS, WORTH_SHARING, READS_ALL, IDENTITY, STATE_FORMS)
-by_default(Spool, NARROWABLE, STATE_TEXTS, WORTH_SHARING, READS_ALL, STATE_FORMS)
+by_default(
+    Shared,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.IDENTITY,
+    passes.STATE_FORMS,
+)
+by_default(
+    Spool,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.STATE_FORMS,
+)
 # Fewer input rows would change its result.
-by_default(Recursion, PREDICATES, LIMITS)
-by_default(PhysicalRecursion, DYNAMIC_FILTERS)
+by_default(Recursion, passes.PREDICATES, passes.LIMITS)
+by_default(PhysicalRecursion, passes.DYNAMIC_FILTERS)
 # It has no input.
-by_default((WorkingTable, CommonRows), EMPTY, STREAM_CHECKS, FRAGMENT_INPUTS)
+by_default((WorkingTable, CommonRows), passes.EMPTY, passes.STREAM_CHECKS, passes.FRAGMENT_INPUTS)
 # It has no input to filter.
-by_default((WorkingTable, CommonRows), PREDICATES)
+by_default((WorkingTable, CommonRows), passes.PREDICATES)
 # It has no input without end.
-by_default((WorkingTable, CommonRows), BOUNDS, FINAL_ROWS)
+by_default((WorkingTable, CommonRows), passes.BOUNDS, passes.FINAL_ROWS)
 # It has nowhere to put a limit.
-by_default((WorkingTable, CommonRows), LIMITS)
+by_default((WorkingTable, CommonRows), passes.LIMITS)
 # It is made after the stages.
-by_default((Shared, Spool), STAGES)
+by_default((Shared, Spool), passes.STAGES)
 # It is made afterwards.
-by_default((Shared, Spool), LATE_ROWS)
+by_default((Shared, Spool), passes.LATE_ROWS)
 # It is made by sharing.
-by_default((Shared, Spool), STREAM_SHARING, TABLE_SHARING)
+by_default((Shared, Spool), passes.STREAM_SHARING, passes.TABLE_SHARING)
 # It is refused on a stream.
-by_default(Recursion, BOUNDS)
+by_default(Recursion, passes.BOUNDS)
 # It is refused on a stream, or by VERIFY JOB.
-by_default(Recursion, FINAL_ROWS)
+by_default(Recursion, passes.FINAL_ROWS)
 # It is replaced before lowering.
-by_default((PhysicalWorkingTable, PhysicalCommonRows), LOWERING)
+by_default((PhysicalWorkingTable, PhysicalCommonRows), passes.LOWERING)
 # It may have another reader.
-by_default((PhysicalWorkingTable, PhysicalCommonRows, Shared, Spool), DYNAMIC_FILTERS)
+by_default((PhysicalWorkingTable, PhysicalCommonRows, Shared, Spool), passes.DYNAMIC_FILTERS)
 # Its input is computed once for each round.
-by_default(Recursion, FRAGMENT_INPUTS)
+by_default(Recursion, passes.FRAGMENT_INPUTS)
 # No engine with a limit of memory runs it.
-by_default(Recursion, BLOCKING)
+by_default(Recursion, passes.BLOCKING)
 # The plan that it stands for is shared.
-by_default(PhysicalCommonRows, TABLE_SHARING)
+by_default(PhysicalCommonRows, passes.TABLE_SHARING)
 # ???
-not_met(CommonRows, EXPLAIN)
+not_met(CommonRows, passes.EXPLAIN)
 # Sharing replaces it.
-not_met(PhysicalCommonRows, EXPLAIN)
-RENDERED.add_classes(Recursion, WorkingTable)
-by_default(CommonRows, RENDERED)
+not_met(PhysicalCommonRows, passes.EXPLAIN)
+passes.RENDERED.add_classes(Recursion, WorkingTable)
+by_default(CommonRows, passes.RENDERED)

@@ -8,18 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from runnel.planner.operators.passes import (
-    LATE_ROWS,
-    LOWERING,
-    READS_ALL,
-    STAGES,
-    STATE_FORMS,
-    STATE_TEXTS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import by_default
 from runnel.planner.physical.nodes import Physical, SingleInput
 
 if TYPE_CHECKING:
@@ -49,17 +39,17 @@ def row_by_row(
 
         return StageDefinition(processor(node))
 
-    LOWERING.add(lower, node_class)
-    STAGES.add(stage, node_class)
-    LATE_ROWS.add(late_rows_of_input, node_class)
-    STREAM_SHARING.add_classes(node_class)
-    TABLE_SHARING.add_classes(node_class)
+    passes.LOWERING.add(lower, node_class)
+    passes.STAGES.add(stage, node_class)
+    passes.LATE_ROWS.add(late_rows_of_input, node_class)
+    passes.STREAM_SHARING.add_classes(node_class)
+    passes.TABLE_SHARING.add_classes(node_class)
     by_default(
         node_class,
-        STATE_TEXTS,
-        STATE_FORMS,
-        WORTH_SHARING,
-        READS_ALL,
+        passes.STATE_TEXTS,
+        passes.STATE_FORMS,
+        passes.WORTH_SHARING,
+        passes.READS_ALL,
     )
 
 

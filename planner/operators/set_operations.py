@@ -11,42 +11,8 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Expression
 from runnel.planner.estimates import Of, estimate
 from runnel.planner.lower.dag_builder import UNION, Lowering, VertexOutput
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    DYNAMIC_FILTERS,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    IDENTITY,
-    LATE_ROWS,
-    LIMITS,
-    LOWERING,
-    MOST_ROWS,
-    NARROWABLE,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    READS_ALL,
-    RENDERED,
-    REPLAY,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_NAMES,
-    STATE_TEXTS,
-    STREAM_CHECKS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import by_default
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import (
     Physical,
@@ -70,27 +36,27 @@ if TYPE_CHECKING:
     from runnel.planner.rules.decorrelation.pulled import Pulled
 
 
-@PRUNING.of(Union)
+@passes.PRUNING.of(Union)
 def _prune_union(node: Union, needed: set[int]) -> Pruned:
     kept = sorted(needed)
     parts = tuple(exactly(part, kept) for part in node.parts)
     return replace(node, parts=parts), {index: place for place, index in enumerate(kept)}
 
 
-@PRUNING.of(SetOperation)
+@passes.PRUNING.of(SetOperation)
 def _prune_set_operation(node: SetOperation, needed: set[int]) -> Pruned:
     everything: Sequence[int] = range(len(node.fields))
     left, right = exactly(node.left, everything), exactly(node.right, everything)
     return replace(node, left=left, right=right), unchanged(len(node.fields))
 
 
-@PREDICATES.of(Union)
+@passes.PREDICATES.of(Union)
 def _push_union(node: Union, parts: Conjuncts) -> Relation:
     moving, staying = divide(parts, lambda part: True, True)
     return retained(replace(node, parts=tuple(push(item, moving) for item in node.parts)), staying)
 
 
-@PREDICATES.of(SetOperation)
+@passes.PREDICATES.of(SetOperation)
 def _push_set_operation(node: SetOperation, parts: Conjuncts) -> Relation:
     moving, staying = divide(parts, lambda part: True, False)
     return retained(
@@ -98,7 +64,7 @@ def _push_set_operation(node: SetOperation, parts: Conjuncts) -> Relation:
     )
 
 
-@EMPTY.of(Union)
+@passes.EMPTY.of(Union)
 def _empty_union(node: Union) -> Relation:
     branches = tuple(item for item in node.parts if not is_empty(item))
     if not branches:
@@ -116,7 +82,7 @@ def _empty_union(node: Union) -> Relation:
     )
 
 
-@LIMITS.of(Union)
+@passes.LIMITS.of(Union)
 def _limit_union(node: Union, limit: Limit) -> Relation:
     rows = rows_needed(limit)
     if rows is None:
@@ -126,7 +92,7 @@ def _limit_union(node: Union, limit: Limit) -> Relation:
     )
 
 
-@CORRELATION.of(Union)
+@passes.CORRELATION.of(Union)
 def _pull_union(to: Anchoring, node: Union) -> Pulled:
     from runnel.planner.rules.decorrelation.pulled import Pulled
 
@@ -135,7 +101,7 @@ def _pull_union(to: Anchoring, node: Union) -> Pulled:
     return Pulled(relation, references(relation.fields)[:count], parts)
 
 
-@CORRELATION.of(SetOperation)
+@passes.CORRELATION.of(SetOperation)
 def _pull_set_operation(to: Anchoring, node: SetOperation) -> Pulled:
     from runnel.planner.rules.decorrelation.pulled import Pulled
 
@@ -180,24 +146,24 @@ def _branches(
     return relations, count, parts
 
 
-ESTIMATES.add(lambda node, of: of(node.left), SetOperation)
+passes.ESTIMATES.add(lambda node, of: of(node.left), SetOperation)
 
 
-@ESTIMATES.of(Union)
+@passes.ESTIMATES.of(Union)
 def _estimate_union(node: Union, of: Of) -> int | None:
     parts = [of(part) for part in node.parts]
     known = [rows for rows in parts if rows is not None]
     return sum(known) if len(known) == len(parts) else None
 
 
-@BOUNDS.of(Union)
+@passes.BOUNDS.of(Union)
 def _bounds_of_union(node: Union) -> Bounds:
     from runnel.planner.event_time.bounds import union_watermarks
 
     return union_watermarks(node)[0]
 
 
-@STREAM_CHECKS.of(SetOperation)
+@passes.STREAM_CHECKS.of(SetOperation)
 def _check_set_operation(node: SetOperation, unbounded_state: bool) -> None:
     if node.never_ends:
         raise NotSupportedError(
@@ -208,16 +174,16 @@ def _check_set_operation(node: SetOperation, unbounded_state: bool) -> None:
         )
 
 
-FINAL_ROWS.add(lambda node: True, Union)
+passes.FINAL_ROWS.add(lambda node: True, Union)
 
 
-FRAGMENT_INPUTS.add_classes(SetOperation, Union)
+passes.FRAGMENT_INPUTS.add_classes(SetOperation, Union)
 
 
-BLOCKING.add(lambda node: "compare", SetOperation)
+passes.BLOCKING.add(lambda node: "compare", SetOperation)
 
 
-@MOST_ROWS.of(Union, SetOperation)
+@passes.MOST_ROWS.of(Union, SetOperation)
 def _most_rows_of_all_inputs(node: Relation) -> int | None:
     """The most rows of a node that returns rows of all its inputs."""
     from runnel.planner.pushdown.memory_need import most_rows
@@ -226,7 +192,7 @@ def _most_rows_of_all_inputs(node: Relation) -> int | None:
     return sum(known) if known else None
 
 
-@CHOICES.of(Union)
+@passes.CHOICES.of(Union)
 def _choose_union(node: Union, snapshot: Snapshot) -> Physical:
     branches = tuple(choose(branch, snapshot) for branch in node.parts)
     watermarks = None
@@ -239,7 +205,7 @@ def _choose_union(node: Union, snapshot: Snapshot) -> Physical:
     )
 
 
-@CHOICES.of(SetOperation)
+@passes.CHOICES.of(SetOperation)
 def _choose_set_operation(node: SetOperation, snapshot: Snapshot) -> Physical:
     return PhysicalSetOperation(
         fields=node.fields,
@@ -251,20 +217,20 @@ def _choose_set_operation(node: SetOperation, snapshot: Snapshot) -> Physical:
     )
 
 
-@EXPLAIN.of(Union, PhysicalUnion)
+@passes.EXPLAIN.of(Union, PhysicalUnion)
 def _describe_union(node: Union | PhysicalUnion) -> Description:
     return "Union all", {}
 
 
-@EXPLAIN.of(SetOperation, PhysicalSetOperation)
+@passes.EXPLAIN.of(SetOperation, PhysicalSetOperation)
 def _describe_set_operation(node: SetOperation | PhysicalSetOperation) -> Description:
     return node.operation.capitalize() + (" all" if node.all else ""), {}
 
 
-STATE_TEXTS.add(lambda node: "all rows of both inputs", PhysicalSetOperation)
+passes.STATE_TEXTS.add(lambda node: "all rows of both inputs", PhysicalSetOperation)
 
 
-@LOWERING.of(PhysicalUnion)
+@passes.LOWERING.of(PhysicalUnion)
 def _lower_union(to: Lowering, node: PhysicalUnion) -> VertexOutput:
     from runnel.processors.union import union
 
@@ -284,7 +250,7 @@ def _lower_union(to: Lowering, node: PhysicalUnion) -> VertexOutput:
     return VertexOutput(vertex, is_parallel, names)
 
 
-@LOWERING.of(PhysicalSetOperation)
+@passes.LOWERING.of(PhysicalSetOperation)
 def _lower_set_operation(to: Lowering, node: PhysicalSetOperation) -> VertexOutput:
     from runnel.processors.grouping.set_operation import set_operation
 
@@ -296,13 +262,13 @@ def _lower_set_operation(to: Lowering, node: PhysicalSetOperation) -> VertexOutp
     return VertexOutput(vertex, False, names)
 
 
-TABLE_SHARING.add_classes(PhysicalUnion, PhysicalSetOperation)
+passes.TABLE_SHARING.add_classes(PhysicalUnion, PhysicalSetOperation)
 
 
-WORTH_SHARING.add_classes(PhysicalSetOperation)
+passes.WORTH_SHARING.add_classes(PhysicalSetOperation)
 
 
-@DYNAMIC_FILTERS.of(PhysicalUnion)
+@passes.DYNAMIC_FILTERS.of(PhysicalUnion)
 def _narrow_union(node: PhysicalUnion, keys: Keys, feed: SmallSide) -> Physical | None:
     from runnel.planner.pushdown.dynamic_filters import narrow
 
@@ -314,7 +280,7 @@ def _narrow_union(node: PhysicalUnion, keys: Keys, feed: SmallSide) -> Physical 
     )
 
 
-@LATE_ROWS.of(PhysicalUnion)
+@passes.LATE_ROWS.of(PhysicalUnion)
 def _late_rows_of_union(node: PhysicalUnion) -> Physical:
     from runnel.planner.physical.late_rows import passing_late
 
@@ -323,7 +289,7 @@ def _late_rows_of_union(node: PhysicalUnion) -> Physical:
     return node if is_same else replace(node, parts=branches)
 
 
-IDENTITY.add(
+passes.IDENTITY.add(
     lambda node: (
         node.operation.capitalize() + (" all" if node.all else ""),
         {},
@@ -332,37 +298,54 @@ IDENTITY.add(
 )
 
 
-IDENTITY.add(lambda node: ("Union all", {}), PhysicalUnion)
+passes.IDENTITY.add(lambda node: ("Union all", {}), PhysicalUnion)
 
 
-by_default(SetOperation, EMPTY, GRAFTING, HOISTING, ORIGINS, STATE_NAMES, REPLAY)
-by_default(Union, GRAFTING, HOISTING, ORIGINS, STREAM_CHECKS, STATE_NAMES, REPLAY, BLOCKING)
+by_default(
+    SetOperation,
+    passes.EMPTY,
+    passes.GRAFTING,
+    passes.HOISTING,
+    passes.ORIGINS,
+    passes.STATE_NAMES,
+    passes.REPLAY,
+)
+by_default(
+    Union,
+    passes.GRAFTING,
+    passes.HOISTING,
+    passes.ORIGINS,
+    passes.STREAM_CHECKS,
+    passes.STATE_NAMES,
+    passes.REPLAY,
+    passes.BLOCKING,
+)
 by_default(
     PhysicalSetOperation,
-    NARROWABLE,
-    STAGES,
-    STREAM_SHARING,
-    READS_ALL,
-    DYNAMIC_FILTERS,
-    LATE_ROWS,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STAGES,
+    passes.STREAM_SHARING,
+    passes.READS_ALL,
+    passes.DYNAMIC_FILTERS,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
 by_default(
     PhysicalUnion,
-    NARROWABLE,
-    STATE_TEXTS,
-    STAGES,
-    STREAM_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.STAGES,
+    passes.STREAM_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
 # Fewer input rows would change its result.
-by_default(SetOperation, LIMITS)
+by_default(SetOperation, passes.LIMITS)
 # It is refused on a stream.
-by_default(SetOperation, BOUNDS)
+by_default(SetOperation, passes.BOUNDS)
 # It is refused on a stream, or by VERIFY JOB.
-by_default(SetOperation, FINAL_ROWS)
-RENDERED.add_classes(SetOperation, Union)
+by_default(SetOperation, passes.FINAL_ROWS)
+passes.RENDERED.add_classes(SetOperation, Union)

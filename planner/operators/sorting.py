@@ -11,43 +11,9 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Column, Expression, SortKey, conjuncts
 from runnel.planner.estimates import estimate
 from runnel.planner.lower.dag_builder import SORT, TOP, TOP_PER_PROCESSOR, Lowering, VertexOutput
+from runnel.planner.operators import passes
 from runnel.planner.operators.appending import most_rows_of_input, origin_in_input
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    DYNAMIC_FILTERS,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    IDENTITY,
-    LATE_ROWS,
-    LIMITS,
-    LOWERING,
-    MOST_ROWS,
-    NARROWABLE,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    READS_ALL,
-    RENDERED,
-    REPLAY,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_NAMES,
-    STATE_TEXTS,
-    STREAM_CHECKS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-)
+from runnel.planner.operators.passes import by_default
 from runnel.planner.physical.choose import choose, fuse, needed_rows, source
 from runnel.planner.physical.index_choice import IndexOrderColumn, choose_index
 from runnel.planner.physical.nodes import Physical, PhysicalSort, SourceScan, TopN
@@ -71,28 +37,28 @@ if TYPE_CHECKING:
     from runnel.processors.recursion import StageDefinition
 
 
-@PRUNING.of(Sort)
+@passes.PRUNING.of(Sort)
 def _prune_sort(node: Sort, needed: set[int]) -> Pruned:
     below, places = narrow(node.input, needed | columns_read(node.own_expressions))
     return node.map_expressions(moved(places)).with_inputs((below,)), places
 
 
-@PREDICATES.of(Sort)
+@passes.PREDICATES.of(Sort)
 def _push_sort(node: Sort, parts: Conjuncts) -> Relation:
     moving, staying = divide(parts, lambda part: True, True)
     return pushed(node, moving, staying)
 
 
-EMPTY.add(empty_if_input_is, Sort)
+passes.EMPTY.add(empty_if_input_is, Sort)
 
 
-@CORRELATION.of(Sort)
+@passes.CORRELATION.of(Sort)
 def _pull_sort(to: Anchoring, node: Sort) -> Pulled:
     """Without a LIMIT around it, an order inside a query has no effect."""
     return to.pull(node.input)
 
 
-@HOISTING.of(Sort)
+@passes.HOISTING.of(Sort)
 def _hoist_sort(node: Sort, rewrite: Rewrite) -> Relation:
     from runnel.planner.rules.decorrelation.hoisting import Hoisting
 
@@ -103,7 +69,7 @@ def _hoist_sort(node: Sort, rewrite: Rewrite) -> Relation:
     )
 
 
-@BOUNDS.of(Sort)
+@passes.BOUNDS.of(Sort)
 def _bounds_of_sort(node: Sort) -> Bounds:
     from runnel.planner.event_time.bounds import time_bounds
 
@@ -115,10 +81,10 @@ def _bounds_of_sort(node: Sort) -> Bounds:
     return bounds_above_sort(node, time_bounds(node.input))
 
 
-ORIGINS.add(origin_in_input, Sort)
+passes.ORIGINS.add(origin_in_input, Sort)
 
 
-@STREAM_CHECKS.of(Sort)
+@passes.STREAM_CHECKS.of(Sort)
 def _check_sort(node: Sort, unbounded_state: bool) -> None:
     from runnel.planner.event_time.bounds import time_bounds
 
@@ -139,26 +105,26 @@ def _check_sort(node: Sort, unbounded_state: bool) -> None:
         )
 
 
-STATE_NAMES.add(lambda node: True, Sort)
+passes.STATE_NAMES.add(lambda node: True, Sort)
 
 
-@REPLAY.of(Sort)
+@passes.REPLAY.of(Sort)
 def _replay_sort(node: Sort, replay: Replay) -> Relation:
     from runnel.planner.verify.replay import without_emission
 
     return without_emission(node, replay)
 
 
-FRAGMENT_INPUTS.add_classes(Sort)
+passes.FRAGMENT_INPUTS.add_classes(Sort)
 
 
-BLOCKING.add(lambda node: "sort", Sort)
+passes.BLOCKING.add(lambda node: "sort", Sort)
 
 
-MOST_ROWS.add(most_rows_of_input, Sort)
+passes.MOST_ROWS.add(most_rows_of_input, Sort)
 
 
-@CHOICES.of(Sort)
+@passes.CHOICES.of(Sort)
 def _choose_sort(node: Sort, snapshot: Snapshot) -> Physical:
     if node.input.is_unbounded and node.input.never_ends:
         # Loaded on first use: few statements read streams.
@@ -202,14 +168,14 @@ def _order_column(
     return IndexOrderColumn(scan.columns[expression.index], key.descending)
 
 
-@EXPLAIN.of(Sort, PhysicalSort)
+@passes.EXPLAIN.of(Sort, PhysicalSort)
 def _describe_sort(node: Sort | PhysicalSort) -> Description:
     from runnel.planner.explain.parts import sort
 
     return sort(node)
 
 
-@EXPLAIN.of(TopN)
+@passes.EXPLAIN.of(TopN)
 def _describe_top(node: TopN) -> Description:
     from runnel.planner.explain.parts import optional, plain, sort_keys
 
@@ -220,7 +186,7 @@ def _describe_top(node: TopN) -> Description:
     }
 
 
-@EXPLAIN.of(EventTimeSort)
+@passes.EXPLAIN.of(EventTimeSort)
 def _describe_event_time_sort(node: EventTimeSort) -> Description:
     from runnel.planner.explain.parts import late_property, sort
 
@@ -228,16 +194,16 @@ def _describe_event_time_sort(node: EventTimeSort) -> Description:
     return title, {**properties, "complete": "by the watermark"} | late_property(node.late)
 
 
-STATE_TEXTS.add(lambda node: "all rows", PhysicalSort)
+passes.STATE_TEXTS.add(lambda node: "all rows", PhysicalSort)
 
 
-STATE_TEXTS.add(lambda node: "rows until the watermark", EventTimeSort)
+passes.STATE_TEXTS.add(lambda node: "rows until the watermark", EventTimeSort)
 
 
-STATE_TEXTS.add(lambda node: f"the first {node.count} rows", TopN)
+passes.STATE_TEXTS.add(lambda node: f"the first {node.count} rows", TopN)
 
 
-@LOWERING.of(PhysicalSort)
+@passes.LOWERING.of(PhysicalSort)
 def _lower_sort(to: Lowering, node: PhysicalSort) -> VertexOutput:
     from runnel.processors.sorting.sort import sort
 
@@ -245,7 +211,7 @@ def _lower_sort(to: Lowering, node: PhysicalSort) -> VertexOutput:
     return to.follow(rows, SORT, sort(node.keys, None, None), 1)
 
 
-@LOWERING.of(EventTimeSort)
+@passes.LOWERING.of(EventTimeSort)
 def _lower_event_time_sort(to: Lowering, node: EventTimeSort) -> VertexOutput:
     from runnel.planner.lower.streams import event_time_sort_of
 
@@ -254,7 +220,7 @@ def _lower_event_time_sort(to: Lowering, node: EventTimeSort) -> VertexOutput:
     )
 
 
-@LOWERING.of(TopN)
+@passes.LOWERING.of(TopN)
 def _lower_top(to: Lowering, node: TopN) -> VertexOutput:
     from runnel.processors.sorting.sort import sort
 
@@ -265,7 +231,7 @@ def _lower_top(to: Lowering, node: TopN) -> VertexOutput:
     return to.follow(rows, TOP, sort(node.keys, node.count, node.offset), 1)
 
 
-@STAGES.of(PhysicalSort)
+@passes.STAGES.of(PhysicalSort)
 def _stage_of_sort(node: PhysicalSort) -> StageDefinition:
     from runnel.processors.recursion import StageDefinition
     from runnel.processors.sorting.sort import sort
@@ -273,7 +239,7 @@ def _stage_of_sort(node: PhysicalSort) -> StageDefinition:
     return StageDefinition(sort(node.keys, None, None), needs_all=True)
 
 
-@STAGES.of(TopN)
+@passes.STAGES.of(TopN)
 def _stage_of_top(node: TopN) -> StageDefinition:
     from runnel.processors.recursion import StageDefinition
     from runnel.processors.sorting.sort import sort
@@ -281,30 +247,30 @@ def _stage_of_top(node: TopN) -> StageDefinition:
     return StageDefinition(sort(node.keys, node.count, node.offset), needs_all=True)
 
 
-TABLE_SHARING.add_classes(PhysicalSort, TopN)
+passes.TABLE_SHARING.add_classes(PhysicalSort, TopN)
 
 
-WORTH_SHARING.add_classes(TopN)
+passes.WORTH_SHARING.add_classes(TopN)
 
 
-READS_ALL.add_classes(PhysicalSort, TopN)
+passes.READS_ALL.add_classes(PhysicalSort, TopN)
 
 
-@DYNAMIC_FILTERS.of(PhysicalSort)
+@passes.DYNAMIC_FILTERS.of(PhysicalSort)
 def _narrow_physical_sort(node: PhysicalSort, keys: Keys, feed: SmallSide) -> Physical | None:
     from runnel.planner.pushdown.dynamic_filters import narrow_input
 
     return narrow_input(node, keys, feed)
 
 
-@IDENTITY.of(PhysicalSort)
+@passes.IDENTITY.of(PhysicalSort)
 def _identify_physical_sort(node: PhysicalSort) -> Identity:
     from runnel.planner.identity.expressions import outer_texts
 
     return ("Sort", {"by": outer_texts(node.keys)})
 
 
-@IDENTITY.of(TopN)
+@passes.IDENTITY.of(TopN)
 def _identify_top_n(node: TopN) -> Identity:
     from runnel.planner.identity.expressions import outer_text, outer_texts
     from runnel.planner.identity.nodes import optional_text
@@ -319,7 +285,7 @@ def _identify_top_n(node: TopN) -> Identity:
     )
 
 
-@IDENTITY.of(EventTimeSort)
+@passes.IDENTITY.of(EventTimeSort)
 def _identify_event_time_sort(node: EventTimeSort) -> Identity:
     from runnel.planner.identity.expressions import outer_texts
     from runnel.planner.identity.nodes import late_property
@@ -330,31 +296,51 @@ def _identify_event_time_sort(node: EventTimeSort) -> Identity:
     )
 
 
-@STATE_FORMS.of(EventTimeSort)
+@passes.STATE_FORMS.of(EventTimeSort)
 def _form_of_event_time_sort(node: EventTimeSort) -> StateForm:
     from runnel.planner.identity.vertices import buffered_rows
 
     return buffered_rows(node)
 
 
-@STATE_COLUMNS.of(EventTimeSort)
+@passes.STATE_COLUMNS.of(EventTimeSort)
 def _side_of_event_time_sort(node: EventTimeSort, index: int) -> tuple[str, Physical, int] | None:
     from runnel.planner.identity.state_columns import of_input
 
     return of_input(node, index)
 
 
-by_default(Sort, GRAFTING, ESTIMATES, FINAL_ROWS)
+by_default(Sort, passes.GRAFTING, passes.ESTIMATES, passes.FINAL_ROWS)
 by_default(
-    PhysicalSort, NARROWABLE, STREAM_SHARING, WORTH_SHARING, LATE_ROWS, STATE_FORMS, STATE_COLUMNS
+    PhysicalSort,
+    passes.NARROWABLE,
+    passes.STREAM_SHARING,
+    passes.WORTH_SHARING,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
-by_default(TopN, NARROWABLE, STREAM_SHARING, LATE_ROWS, STATE_FORMS, STATE_COLUMNS)
-by_default(EventTimeSort, NARROWABLE, STREAM_SHARING, WORTH_SHARING, READS_ALL, LATE_ROWS)
+by_default(
+    TopN,
+    passes.NARROWABLE,
+    passes.STREAM_SHARING,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
+)
+by_default(
+    EventTimeSort,
+    passes.NARROWABLE,
+    passes.STREAM_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+)
 # Fewer input rows would change its result.
-by_default(Sort, LIMITS)
-by_default((TopN, EventTimeSort), DYNAMIC_FILTERS)
+by_default(Sort, passes.LIMITS)
+by_default((TopN, EventTimeSort), passes.DYNAMIC_FILTERS)
 # Only streams have it.
-by_default(EventTimeSort, TABLE_SHARING)
+by_default(EventTimeSort, passes.TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
-by_default(EventTimeSort, STAGES)
-RENDERED.add_classes(Sort)
+by_default(EventTimeSort, passes.STAGES)
+passes.RENDERED.add_classes(Sort)

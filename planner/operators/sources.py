@@ -11,42 +11,8 @@ from runnel.expressions.nodes import Call, Column, Literal, Parameter, conjuncts
 from runnel.foreign.fragment import Unrenderable, engine_of
 from runnel.planner.estimates import Of, estimate, filtered_rows, literal_count
 from runnel.planner.lower.dag_builder import SCAN, VALUES, WRITE, Lowering, VertexOutput, source_of
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    DYNAMIC_FILTERS,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    IDENTITY,
-    LATE_ROWS,
-    LIMITS,
-    LOWERING,
-    MOST_ROWS,
-    NARROWABLE,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    READS_ALL,
-    RENDERED,
-    REPLAY,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_NAMES,
-    STATE_TEXTS,
-    STREAM_CHECKS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import by_default
 from runnel.planner.physical.choose import source
 from runnel.planner.physical.index_choice import choose_index
 from runnel.planner.physical.nodes import (
@@ -89,7 +55,7 @@ if TYPE_CHECKING:
     from runnel.planner.verify.replay import Replay
 
 
-@PRUNING.of(Scan)
+@passes.PRUNING.of(Scan)
 def _prune_scan(node: Scan, needed: set[int]) -> Pruned:
     kept = sorted(needed)
     places = {index: place for place, index in enumerate(kept)}
@@ -98,7 +64,7 @@ def _prune_scan(node: Scan, needed: set[int]) -> Pruned:
     return replace(node, columns=tuple(node.columns[i] for i in kept)), places
 
 
-@PRUNING.of(Values)
+@passes.PRUNING.of(Values)
 def _prune_values(node: Values, needed: set[int]) -> Pruned:
     kept = sorted(needed)
     if len(kept) == len(node.columns):
@@ -110,19 +76,19 @@ def _prune_values(node: Values, needed: set[int]) -> Pruned:
     }
 
 
-@PRUNING.of(Generate)
+@passes.PRUNING.of(Generate)
 def _prune_generate(node: Generate, needed: set[int]) -> Pruned:
     return node, unchanged(len(node.fields))
 
 
-@LIMITS.of(Scan)
+@passes.LIMITS.of(Scan)
 def _limit_scan(node: Scan, limit: Limit) -> Relation:
     rows = rows_needed(limit)
     found = node if rows is None else with_limit(node, rows)
     return limit if found is node else replace(limit, input=found)
 
 
-@CORRELATION.of(Values)
+@passes.CORRELATION.of(Values)
 def _pull_values(to: Anchoring, node: Values) -> Pulled:
     from runnel.planner.rules.decorrelation.correlation import ONE_ROW
     from runnel.planner.rules.decorrelation.pulled import Pulled
@@ -134,7 +100,7 @@ def _pull_values(to: Anchoring, node: Values) -> Pulled:
     )
 
 
-@CORRELATION.of(Generate)
+@passes.CORRELATION.of(Generate)
 def _pull_generate(to: Anchoring, node: Generate) -> Pulled:
     from runnel.planner.rules.decorrelation.correlation import ONE_ROW
 
@@ -144,7 +110,7 @@ def _pull_generate(to: Anchoring, node: Generate) -> Pulled:
     return to.pull(series)
 
 
-@GRAFTING.of(Values)
+@passes.GRAFTING.of(Values)
 def _graft_values(node: Values, left: Relation) -> Grafted | None:
     """Each left row, repeated for each of the literal rows."""
     from runnel.planner.rules.decorrelation.laterals import over_left
@@ -163,7 +129,7 @@ def _graft_values(node: Values, left: Relation) -> Grafted | None:
     return expanded, list(references(expanded.fields)[len(columns) :])
 
 
-@GRAFTING.of(Generate)
+@passes.GRAFTING.of(Generate)
 def _graft_generate(node: Generate, left: Relation) -> Grafted | None:
     from runnel.planner.rules.decorrelation.laterals import over_left
 
@@ -176,7 +142,7 @@ def _graft_generate(node: Generate, left: Relation) -> Grafted | None:
     return moved, [references(moved.fields)[-1]]
 
 
-@HOISTING.of(Values)
+@passes.HOISTING.of(Values)
 def _hoist_values(node: Values, rewrite: Rewrite) -> Relation:
     """Turns a row with a subquery into a projection of a row without columns."""
     from runnel.planner.rules.decorrelation.subquery_nodes import project_with_subqueries
@@ -190,10 +156,10 @@ def _hoist_values(node: Values, rewrite: Rewrite) -> Relation:
     return parts[0] if len(parts) == 1 else Union(parts=tuple(parts), position=node.position)
 
 
-ESTIMATES.add(lambda node, of: len(node.rows), Values)
+passes.ESTIMATES.add(lambda node, of: len(node.rows), Values)
 
 
-@ESTIMATES.of(Scan)
+@passes.ESTIMATES.of(Scan)
 def _estimate_scan(node: Scan, of: Of) -> int | None:
     rows = None if node.is_unbounded else filtered_rows(node.table.row_count(), node.predicate)
     if rows is not None and _finds_one_row(node):
@@ -203,7 +169,7 @@ def _estimate_scan(node: Scan, of: Of) -> int | None:
     return rows
 
 
-@ESTIMATES.of(Generate)
+@passes.ESTIMATES.of(Generate)
 def _estimate_generate(node: Generate, of: Of) -> int | None:
     bounds = [literal_count(item) for item in node.arguments]
     if node.unbounded or any(bound is None for bound in bounds) or len(bounds) < 2:
@@ -225,17 +191,17 @@ def _finds_one_row(node: Scan) -> bool:
     return bool(node.table.key_columns) and fixed.issuperset(node.table.key_columns)
 
 
-@BOUNDS.of(Scan)
+@passes.BOUNDS.of(Scan)
 def _bounds_of_scan(node: Scan) -> Bounds:
     return {}
 
 
-@REPLAY.of(Scan)
+@passes.REPLAY.of(Scan)
 def _replay_scan(node: Scan, replay: Replay) -> Relation:
     return replace(node, table=replay.table_of(node), divert=None)
 
 
-@REPLAY.of(Generate)
+@passes.REPLAY.of(Generate)
 def _replay_generate(node: Generate, replay: Replay) -> Relation:
     if not node.unbounded:
         return node
@@ -246,33 +212,33 @@ def _replay_generate(node: Generate, replay: Replay) -> Relation:
     return Generate(function="generate_series", arguments=bounds, columns=node.columns)
 
 
-FINAL_ROWS.add(lambda node: True, Scan, Values, Generate)
+passes.FINAL_ROWS.add(lambda node: True, Scan, Values, Generate)
 
 
-@MOST_ROWS.of(Scan)
+@passes.MOST_ROWS.of(Scan)
 def _most_rows_of_scan(node: Scan) -> int | None:
     rows = node.table.row_count()
     return rows if node.limit is None or rows is None else min(rows, node.limit)
 
 
-@CHOICES.of(Scan)
+@passes.CHOICES.of(Scan)
 def _choose_scan(node: Scan, snapshot: Snapshot) -> Physical:
     return source(node, choose_index(node, snapshot))
 
 
-@CHOICES.of(Values)
+@passes.CHOICES.of(Values)
 def _choose_values(node: Values, snapshot: Snapshot) -> Physical:
     return PhysicalValues(fields=node.fields, rows=len(node.rows), values=node.rows)
 
 
-@CHOICES.of(Generate)
+@passes.CHOICES.of(Generate)
 def _choose_generate(node: Generate, snapshot: Snapshot) -> Physical:
     return PhysicalGenerate(
         fields=node.fields, rows=estimate(node), function=node.function, arguments=node.arguments
     )
 
 
-@EXPLAIN.of(Scan)
+@passes.EXPLAIN.of(Scan)
 def _describe_scan(node: Scan) -> Description:
     from runnel.planner.explain.parts import field_names, optional
 
@@ -283,21 +249,21 @@ def _describe_scan(node: Scan) -> Description:
     }
 
 
-@EXPLAIN.of(Values)
+@passes.EXPLAIN.of(Values)
 def _describe_values(node: Values) -> Description:
     from runnel.planner.explain.parts import field_names
 
     return f"Values, {_rows_text(len(node.rows))}", {"columns": ", ".join(field_names(node.fields))}
 
 
-@EXPLAIN.of(Generate, PhysicalGenerate)
+@passes.EXPLAIN.of(Generate, PhysicalGenerate)
 def _describe_generate(node: Generate | PhysicalGenerate) -> Description:
     from runnel.planner.explain.parts import listed
 
     return node.function.capitalize(), {"arguments": listed(node.arguments)}
 
 
-@EXPLAIN.of(SourceScan)
+@passes.EXPLAIN.of(SourceScan)
 def _describe_source_scan(node: SourceScan) -> Description:
     from runnel.planner.explain.parts import field_names, named, optional, watermark_of
 
@@ -314,20 +280,20 @@ def _describe_source_scan(node: SourceScan) -> Description:
     }
 
 
-@EXPLAIN.of(IndexScan)
+@passes.EXPLAIN.of(IndexScan)
 def _describe_index_scan(node: IndexScan) -> Description:
     title, properties = _describe_source_scan(node)
     return title, {"index": _lookup(node.table, node.lookup)} | properties
 
 
-@EXPLAIN.of(PhysicalValues)
+@passes.EXPLAIN.of(PhysicalValues)
 def _describe_physical_values(node: PhysicalValues) -> Description:
     from runnel.planner.explain.parts import field_names
 
     return "Values", {"columns": ", ".join(field_names(node.fields))}
 
 
-@EXPLAIN.of(Write)
+@passes.EXPLAIN.of(Write)
 def _describe_write(node: Write) -> Description:
     columns = ", ".join(node.table.columns[i].name for i in node.request.columns)
     return f"Write {node.table.name}", {"mode": node.request.mode.value, "columns": columns}
@@ -359,7 +325,7 @@ def _lookup(table: Table, lookup: IndexLookup) -> str:
     return text
 
 
-@LOWERING.of(SourceScan)
+@passes.LOWERING.of(SourceScan)
 def _lower_scan(to: Lowering, node: SourceScan) -> VertexOutput:
     from runnel.processors.sources.scan import scan
 
@@ -376,7 +342,7 @@ def _lower_scan(to: Lowering, node: SourceScan) -> VertexOutput:
     return to.source(name, supplier, names, is_parallel=True)
 
 
-@LOWERING.of(IndexScan)
+@passes.LOWERING.of(IndexScan)
 def _lower_index_scan(to: Lowering, node: IndexScan) -> VertexOutput:
     from runnel.processors.sources.scan import scan
 
@@ -387,7 +353,7 @@ def _lower_index_scan(to: Lowering, node: IndexScan) -> VertexOutput:
     return to.source(name, supplier, names, is_parallel=not node.lookup.ordered)
 
 
-@LOWERING.of(PhysicalValues)
+@passes.LOWERING.of(PhysicalValues)
 def _lower_values(to: Lowering, node: PhysicalValues) -> VertexOutput:
     from runnel.processors.sources.values import values
 
@@ -395,7 +361,7 @@ def _lower_values(to: Lowering, node: PhysicalValues) -> VertexOutput:
     return to.source(VALUES, values(node.values, names), names)
 
 
-@LOWERING.of(PhysicalGenerate)
+@passes.LOWERING.of(PhysicalGenerate)
 def _lower_generate(to: Lowering, node: PhysicalGenerate) -> VertexOutput:
     from runnel.processors.sources.generate import generate
 
@@ -403,7 +369,7 @@ def _lower_generate(to: Lowering, node: PhysicalGenerate) -> VertexOutput:
     return to.source(node.function, generate(node.function, node.arguments, names), names)
 
 
-@LOWERING.of(Write)
+@passes.LOWERING.of(Write)
 def _lower_write(to: Lowering, node: Write) -> VertexOutput:
     from runnel.processors.sinks.write import write
 
@@ -417,10 +383,10 @@ def _lower_write(to: Lowering, node: Write) -> VertexOutput:
     )
 
 
-TABLE_SHARING.add_classes(SourceScan, IndexScan, PhysicalValues, PhysicalGenerate)
+passes.TABLE_SHARING.add_classes(SourceScan, IndexScan, PhysicalValues, PhysicalGenerate)
 
 
-@DYNAMIC_FILTERS.of(SourceScan)
+@passes.DYNAMIC_FILTERS.of(SourceScan)
 def _narrow_scan(node: SourceScan, keys: Keys, feed: SmallSide) -> Physical | None:
     """A table whose rows come whole, or are filtered by what its engine can't: the scan itself as a
     fragment."""
@@ -451,7 +417,7 @@ def _narrow_scan(node: SourceScan, keys: Keys, feed: SmallSide) -> Physical | No
     )
 
 
-@IDENTITY.of(PhysicalGenerate)
+@passes.IDENTITY.of(PhysicalGenerate)
 def _identify_physical_generate(node: PhysicalGenerate) -> Identity:
     from runnel.planner.identity.expressions import outer_texts
 
@@ -461,83 +427,101 @@ def _identify_physical_generate(node: PhysicalGenerate) -> Identity:
     )
 
 
-@IDENTITY.of(PhysicalValues)
+@passes.IDENTITY.of(PhysicalValues)
 def _identify_physical_values(node: PhysicalValues) -> Identity:
     from runnel.planner.identity.nodes import names_text
 
     return ("Values", {"columns": names_text(node.fields)})
 
 
-by_default(Scan, CORRELATION, GRAFTING, HOISTING, ORIGINS, STATE_NAMES, BLOCKING)
-by_default(Values, EMPTY, ORIGINS, STATE_NAMES, REPLAY, BLOCKING, MOST_ROWS)
-by_default(Generate, HOISTING, ORIGINS, STATE_NAMES, BLOCKING, MOST_ROWS)
+by_default(
+    Scan,
+    passes.CORRELATION,
+    passes.GRAFTING,
+    passes.HOISTING,
+    passes.ORIGINS,
+    passes.STATE_NAMES,
+    passes.BLOCKING,
+)
+by_default(
+    Values,
+    passes.EMPTY,
+    passes.ORIGINS,
+    passes.STATE_NAMES,
+    passes.REPLAY,
+    passes.BLOCKING,
+    passes.MOST_ROWS,
+)
+by_default(
+    Generate, passes.HOISTING, passes.ORIGINS, passes.STATE_NAMES, passes.BLOCKING, passes.MOST_ROWS
+)
 by_default(
     SourceScan,
-    NARROWABLE,
-    STATE_TEXTS,
-    STAGES,
-    WORTH_SHARING,
-    READS_ALL,
-    LATE_ROWS,
-    IDENTITY,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.STAGES,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.IDENTITY,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
 by_default(
     IndexScan,
-    NARROWABLE,
-    STATE_TEXTS,
-    STAGES,
-    STREAM_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    DYNAMIC_FILTERS,
-    LATE_ROWS,
-    IDENTITY,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.STAGES,
+    passes.STREAM_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.DYNAMIC_FILTERS,
+    passes.LATE_ROWS,
+    passes.IDENTITY,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
 by_default(
     (PhysicalValues, PhysicalGenerate),
-    NARROWABLE,
-    STATE_TEXTS,
-    STAGES,
-    STREAM_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    DYNAMIC_FILTERS,
-    LATE_ROWS,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.STAGES,
+    passes.STREAM_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.DYNAMIC_FILTERS,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
 by_default(
     Write,
-    NARROWABLE,
-    STATE_TEXTS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    LATE_ROWS,
-    IDENTITY,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.STREAM_SHARING,
+    passes.TABLE_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.IDENTITY,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
 # It has no column of event time.
-by_default(Generate, BOUNDS)
+by_default(Generate, passes.BOUNDS)
 # It has no input.
-by_default((Scan, Generate), EMPTY, STREAM_CHECKS, FRAGMENT_INPUTS)
-by_default(Values, STREAM_CHECKS, FRAGMENT_INPUTS)
+by_default((Scan, Generate), passes.EMPTY, passes.STREAM_CHECKS, passes.FRAGMENT_INPUTS)
+by_default(Values, passes.STREAM_CHECKS, passes.FRAGMENT_INPUTS)
 # It has no input to filter.
-by_default((Scan, Values, Generate), PREDICATES)
+by_default((Scan, Values, Generate), passes.PREDICATES)
 # It has no input without end.
-by_default(Values, BOUNDS)
+by_default(Values, passes.BOUNDS)
 # It has nowhere to put a limit.
-by_default((Values, Generate), LIMITS)
+by_default((Values, Generate), passes.LIMITS)
 # It is made after the stages.
-by_default(Write, STAGES)
+by_default(Write, passes.STAGES)
 # It is never below a join.
-by_default(Write, DYNAMIC_FILTERS)
+by_default(Write, passes.DYNAMIC_FILTERS)
 # The rule compares its exact class.
-by_default(SourceScan, STREAM_SHARING)
-RENDERED.add_classes(Generate, Scan, Values)
+by_default(SourceScan, passes.STREAM_SHARING)
+passes.RENDERED.add_classes(Generate, Scan, Values)

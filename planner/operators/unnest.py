@@ -8,18 +8,9 @@ from runnel.base.frozen import frozen
 from runnel.catalog import Snapshot
 from runnel.expressions.nodes import Expression
 from runnel.planner.estimates import estimate
+from runnel.planner.operators import passes
 from runnel.planner.operators.appending import appends_columns
-from runnel.planner.operators.passes import (
-    CHOICES,
-    DYNAMIC_FILTERS,
-    ESTIMATES,
-    EXPLAIN,
-    IDENTITY,
-    NARROWABLE,
-    RENDERED,
-    STATE_COLUMNS,
-    by_default,
-)
+from runnel.planner.operators.passes import by_default
 from runnel.planner.operators.row_by_row import row_by_row
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import Physical, SingleInput, column_names
@@ -64,10 +55,10 @@ class PhysicalSeries(PhysicalPerElement):
 
 
 appends_columns(Unnest, Series, retains_rows=lambda node: node.outer)
-NARROWABLE.add_classes(PhysicalUnnest, PhysicalSeries)
+passes.NARROWABLE.add_classes(PhysicalUnnest, PhysicalSeries)
 
 
-@ESTIMATES.of(Unnest, Series)
+@passes.ESTIMATES.of(Unnest, Series)
 def _estimate(node: PerElement, of: Any) -> int | None:
     rows = of(node.input)
     return None if rows is None else rows * ELEMENTS_PER_ARRAY
@@ -83,12 +74,12 @@ def _common(node: PerElement, snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-@CHOICES.of(Unnest)
+@passes.CHOICES.of(Unnest)
 def _choose_unnest(node: Unnest, snapshot: Snapshot) -> Physical:
     return PhysicalUnnest(**_common(node, snapshot), arrays=node.arrays)
 
 
-@CHOICES.of(Series)
+@passes.CHOICES.of(Series)
 def _choose_series(node: Series, snapshot: Snapshot) -> Physical:
     return PhysicalSeries(**_common(node, snapshot), arguments=node.arguments)
 
@@ -97,7 +88,7 @@ def _outer(node: PerElement | PhysicalPerElement) -> dict[str, str]:
     return {"outer": "yes" if node.outer else ""}
 
 
-@EXPLAIN.of(Unnest)
+@passes.EXPLAIN.of(Unnest)
 def _describe_unnest(node: Unnest) -> Description:
     from runnel.planner.explain.parts import listed
 
@@ -105,28 +96,28 @@ def _describe_unnest(node: Unnest) -> Description:
     return "Unnest", {name: listed(node.arrays), **_outer(node)}
 
 
-@EXPLAIN.of(PhysicalUnnest)
+@passes.EXPLAIN.of(PhysicalUnnest)
 def _describe_physical_unnest(node: PhysicalUnnest) -> Description:
     from runnel.planner.explain.parts import listed
 
     return "Unnest", {"array": listed(node.arrays), **_outer(node)}
 
 
-@EXPLAIN.of(Series, PhysicalSeries)
+@passes.EXPLAIN.of(Series, PhysicalSeries)
 def _describe_series(node: Series | PhysicalSeries) -> Description:
     from runnel.planner.explain.parts import listed
 
     return "Generate_series per row", {"arguments": listed(node.arguments), **_outer(node)}
 
 
-@IDENTITY.of(PhysicalUnnest)
+@passes.IDENTITY.of(PhysicalUnnest)
 def _identify_unnest(node: PhysicalUnnest) -> Identity:
     from runnel.planner.identity.expressions import outer_texts
 
     return "Unnest", {"array": outer_texts(node.arrays), **_outer(node)}
 
 
-@IDENTITY.of(PhysicalSeries)
+@passes.IDENTITY.of(PhysicalSeries)
 def _identify_series(node: PhysicalSeries) -> Identity:
     from runnel.planner.identity.expressions import outer_texts
 
@@ -155,6 +146,6 @@ def _series(node: PhysicalSeries) -> ProcessorFactory:
 
 row_by_row(PhysicalUnnest, "unnest", _unnest)
 row_by_row(PhysicalSeries, "series", _series)
-by_default((PhysicalUnnest, PhysicalSeries), DYNAMIC_FILTERS, STATE_COLUMNS)
-RENDERED.add_classes(Unnest)
-by_default(Series, RENDERED)
+by_default((PhysicalUnnest, PhysicalSeries), passes.DYNAMIC_FILTERS, passes.STATE_COLUMNS)
+passes.RENDERED.add_classes(Unnest)
+by_default(Series, passes.RENDERED)

@@ -19,23 +19,8 @@ from runnel.planner.explain.nodes import describe
 from runnel.planner.explain.state import describe_state
 from runnel.planner.lower.dag_builder import Lowering, VertexOutput
 from runnel.planner.lower.lower import lower
-from runnel.planner.operators.passes import (
-    CHOICES,
-    EMPTY,
-    EXPLAIN,
-    IDENTITY,
-    LIMITS,
-    LOWERING,
-    PREDICATES,
-    PRUNING,
-    STAGES,
-    STATE_TEXTS,
-    STREAM_CHECKS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    Positions,
-    by_default,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import Positions, by_default
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import Physical, SingleInput
 from runnel.planner.rules.column_pruning import prune, prune_columns
@@ -96,42 +81,42 @@ class PhysicalEveryNthRow(SingleInput):
     step: int
 
 
-@PRUNING.of(EveryNthRow)
+@passes.PRUNING.of(EveryNthRow)
 def prune_every_nth(node: EveryNthRow, needed: set[int]) -> tuple[Relation, Positions]:
     below, positions = prune(node.input, needed)
     return replace(node, input=below), positions
 
 
-@CHOICES.of(EveryNthRow)
+@passes.CHOICES.of(EveryNthRow)
 def choose_every_nth(node: EveryNthRow, snapshot: Snapshot) -> Physical:
     below = choose(node.input, snapshot)
     return PhysicalEveryNthRow(fields=node.fields, rows=estimate(node), input=below, step=node.step)
 
 
-@STREAM_CHECKS.of(EveryNthRow)
+@passes.STREAM_CHECKS.of(EveryNthRow)
 def check_every_nth(node: EveryNthRow, unbounded_state: bool) -> None:
     if node.input.never_ends:
         raise NotSupportedError("every nth row of a stream is not supported")
 
 
-@EXPLAIN.of(EveryNthRow, PhysicalEveryNthRow)
+@passes.EXPLAIN.of(EveryNthRow, PhysicalEveryNthRow)
 def describe_every_nth(node: EveryNthRow | PhysicalEveryNthRow) -> tuple[str, dict[str, str]]:
     return "Every nth row", {"step": str(node.step)}
 
 
-@LOWERING.of(PhysicalEveryNthRow)
+@passes.LOWERING.of(PhysicalEveryNthRow)
 def lower_every_nth(to: Lowering, node: PhysicalEveryNthRow) -> VertexOutput:
     return to.follow(to.lower(node.input), "every nth", every_nth(node.step), 1)
 
 
-@IDENTITY.of(PhysicalEveryNthRow)
+@passes.IDENTITY.of(PhysicalEveryNthRow)
 def identify_every_nth(node: PhysicalEveryNthRow) -> tuple[str, dict[str, str]]:
     return "Every nth row", {"step": str(node.step)}
 
 
-STATE_TEXTS.add(lambda node: "the number of rows to skip", PhysicalEveryNthRow)
-by_default(EveryNthRow, PREDICATES, EMPTY, LIMITS)
-by_default(PhysicalEveryNthRow, STAGES, TABLE_SHARING, STREAM_SHARING)
+passes.STATE_TEXTS.add(lambda node: "the number of rows to skip", PhysicalEveryNthRow)
+by_default(EveryNthRow, passes.PREDICATES, passes.EMPTY, passes.LIMITS)
+by_default(PhysicalEveryNthRow, passes.STAGES, passes.TABLE_SHARING, passes.STREAM_SHARING)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 20])

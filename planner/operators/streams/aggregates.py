@@ -9,23 +9,8 @@ from typing import TYPE_CHECKING
 from runnel.expressions.nodes import WINDOW_FINAL, Expression
 from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.planner.lower.dag_builder import Lowering, VertexOutput
-from runnel.planner.operators.passes import (
-    DYNAMIC_FILTERS,
-    EXPLAIN,
-    IDENTITY,
-    LATE_ROWS,
-    LOWERING,
-    NARROWABLE,
-    READS_ALL,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_TEXTS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import by_default
 from runnel.planner.physical.stream_nodes import (
     EventTimeAggregate,
     FramedAggregate,
@@ -43,7 +28,7 @@ if TYPE_CHECKING:
     from runnel.sqltypes import SqlType
 
 
-@EXPLAIN.of(EventTimeAggregate)
+@passes.EXPLAIN.of(EventTimeAggregate)
 def _describe_event_time_aggregate(node: EventTimeAggregate) -> Description:
     from runnel.planner.explain.parts import aggregate, late_property, listed, time_span
 
@@ -57,7 +42,7 @@ def _describe_event_time_aggregate(node: EventTimeAggregate) -> Description:
     return title, properties | late_property(node.late)
 
 
-@EXPLAIN.of(FramedAggregate)
+@passes.EXPLAIN.of(FramedAggregate)
 def _describe_framed_aggregate(node: FramedAggregate) -> Description:
     from runnel.planner.explain.parts import late_property, listed, time_span
 
@@ -79,7 +64,7 @@ def _describe_framed_aggregate(node: FramedAggregate) -> Description:
     return f"Aggregate in frames of {shape.kind.value.capitalize()} windows", properties
 
 
-@EXPLAIN.of(SessionAggregate)
+@passes.EXPLAIN.of(SessionAggregate)
 def _describe_session_aggregate(node: SessionAggregate) -> Description:
     from runnel.planner.explain.parts import late_property, listed, time_span
 
@@ -96,7 +81,7 @@ def _describe_session_aggregate(node: SessionAggregate) -> Description:
     return "Aggregate by sessions", properties | late_property(node.late)
 
 
-@STATE_TEXTS.of(EventTimeAggregate)
+@passes.STATE_TEXTS.of(EventTimeAggregate)
 def _state_of_event_time_aggregate(node: EventTimeAggregate) -> str:
     from runnel.planner.explain.parts import time_span
 
@@ -110,7 +95,7 @@ def _state_of_event_time_aggregate(node: EventTimeAggregate) -> str:
     return f"a row for each group, {until}"
 
 
-@STATE_TEXTS.of(FramedAggregate)
+@passes.STATE_TEXTS.of(FramedAggregate)
 def _state_of_framed_aggregate(node: FramedAggregate) -> str:
     from runnel.planner.explain.parts import time_span
 
@@ -119,7 +104,7 @@ def _state_of_framed_aggregate(node: FramedAggregate) -> str:
     return f"a row for each group and frame of the last {span}, {until}"
 
 
-@STATE_TEXTS.of(SessionAggregate)
+@passes.STATE_TEXTS.of(SessionAggregate)
 def _state_of_session_aggregate(node: SessionAggregate) -> str:
     from runnel.planner.explain.parts import time_span
 
@@ -127,7 +112,7 @@ def _state_of_session_aggregate(node: SessionAggregate) -> str:
     return f"a row for each session, until the watermark is {past} its end"
 
 
-@LOWERING.of(EventTimeAggregate, FramedAggregate, SessionAggregate)
+@passes.LOWERING.of(EventTimeAggregate, FramedAggregate, SessionAggregate)
 def _lower_stream_aggregate(
     to: Lowering,
     node: EventTimeAggregate | FramedAggregate | SessionAggregate,
@@ -139,23 +124,23 @@ def _lower_stream_aggregate(
     return lower_stream_aggregate(to, node, rows)
 
 
-STREAM_SHARING.add_classes(EventTimeAggregate, FramedAggregate, SessionAggregate)
+passes.STREAM_SHARING.add_classes(EventTimeAggregate, FramedAggregate, SessionAggregate)
 
 
-TABLE_SHARING.add_classes(FramedAggregate, SessionAggregate)
+passes.TABLE_SHARING.add_classes(FramedAggregate, SessionAggregate)
 
 
-WORTH_SHARING.add_classes(FramedAggregate, SessionAggregate)
+passes.WORTH_SHARING.add_classes(FramedAggregate, SessionAggregate)
 
 
-READS_ALL.add_classes(FramedAggregate, SessionAggregate)
+passes.READS_ALL.add_classes(FramedAggregate, SessionAggregate)
 
 
 _BOUNDS = ("window_start", "window_end", "window_time")
 """The columns of a window that the indexes −3, −2 and −1 stand for."""
 
 
-@IDENTITY.of(FramedAggregate)
+@passes.IDENTITY.of(FramedAggregate)
 def _identify_framed_aggregate(node: FramedAggregate) -> Identity:
     from runnel.planner.identity.expressions import outer_texts, span_text, text
     from runnel.planner.identity.nodes import WINDOWS, late_property
@@ -173,7 +158,7 @@ def _identify_framed_aggregate(node: FramedAggregate) -> Identity:
     return f"Aggregate in frames of {WINDOWS[shape.kind]}", properties | late_property(node.late)
 
 
-@IDENTITY.of(SessionAggregate)
+@passes.IDENTITY.of(SessionAggregate)
 def _identify_session_aggregate(node: SessionAggregate) -> Identity:
     from runnel.planner.identity.expressions import outer_texts, span_text, text
     from runnel.planner.identity.nodes import late_property
@@ -189,7 +174,7 @@ def _identify_session_aggregate(node: SessionAggregate) -> Identity:
     return "Aggregate by sessions", properties | emission | late_property(node.late)
 
 
-@IDENTITY.of(EventTimeAggregate)
+@passes.IDENTITY.of(EventTimeAggregate)
 def _identify_event_time_aggregate(node: EventTimeAggregate) -> Identity:
     from runnel.planner.identity.expressions import outer_texts
     from runnel.planner.identity.nodes import aggregate, late_property
@@ -216,7 +201,7 @@ def _emission(every: int | None, lateness: int, time: SqlType) -> Properties:
     }
 
 
-@STATE_FORMS.of(SessionAggregate)
+@passes.STATE_FORMS.of(SessionAggregate)
 def _form_of_session_aggregate(node: SessionAggregate) -> StateForm:
     from runnel.planner.identity.expressions import outer_texts
     from runnel.planner.identity.vertices import sessions
@@ -227,7 +212,7 @@ def _form_of_session_aggregate(node: SessionAggregate) -> StateForm:
     return Form.SESSIONS, sessions(node.gap, node.time.type, node.every, node.lateness), same
 
 
-@STATE_FORMS.of(FramedAggregate)
+@passes.STATE_FORMS.of(FramedAggregate)
 def _form_of_framed_aggregate(node: FramedAggregate) -> StateForm:
     from runnel.relation.state_identity import Form
 
@@ -235,7 +220,7 @@ def _form_of_framed_aggregate(node: FramedAggregate) -> StateForm:
     return Form.FRAMES, _windows(node, node.columns), same
 
 
-@STATE_FORMS.of(EventTimeAggregate)
+@passes.STATE_FORMS.of(EventTimeAggregate)
 def _form_of_event_time_aggregate(node: EventTimeAggregate) -> StateForm:
     from runnel.relation.state_identity import Form
 
@@ -321,11 +306,24 @@ def _plain_shape(shape: WindowShape) -> WindowShape:
     return WindowShape(shape.kind, shape.size, shape.step, shape.offset % period)
 
 
-by_default(EventTimeAggregate, NARROWABLE, WORTH_SHARING, READS_ALL, LATE_ROWS, STATE_COLUMNS)
-by_default((FramedAggregate, SessionAggregate), NARROWABLE, STAGES, LATE_ROWS, STATE_COLUMNS)
+by_default(
+    EventTimeAggregate,
+    passes.NARROWABLE,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.STATE_COLUMNS,
+)
+by_default(
+    (FramedAggregate, SessionAggregate),
+    passes.NARROWABLE,
+    passes.STAGES,
+    passes.LATE_ROWS,
+    passes.STATE_COLUMNS,
+)
 # Fewer input rows would change its result.
-by_default((EventTimeAggregate, FramedAggregate, SessionAggregate), DYNAMIC_FILTERS)
+by_default((EventTimeAggregate, FramedAggregate, SessionAggregate), passes.DYNAMIC_FILTERS)
 # Only streams have it.
-by_default(EventTimeAggregate, TABLE_SHARING)
+by_default(EventTimeAggregate, passes.TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
-by_default(EventTimeAggregate, STAGES)
+by_default(EventTimeAggregate, passes.STAGES)

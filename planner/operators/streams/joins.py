@@ -8,42 +8,8 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Snapshot
 from runnel.planner.lower.dag_builder import Lowering, VertexOutput
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    DYNAMIC_FILTERS,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    IDENTITY,
-    LATE_ROWS,
-    LIMITS,
-    LOWERING,
-    MOST_ROWS,
-    NARROWABLE,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    READS_ALL,
-    RENDERED,
-    REPLAY,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_NAMES,
-    STATE_TEXTS,
-    STREAM_CHECKS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import by_default
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import LateOutput, Physical
 from runnel.planner.physical.stream_nodes import (
@@ -69,7 +35,7 @@ if TYPE_CHECKING:
     from runnel.relation.stream_joins import BufferedSide, JoinTimeBounds
 
 
-@PRUNING.of(AsOfJoin)
+@passes.PRUNING.of(AsOfJoin)
 def _prune_as_of_join(node: AsOfJoin, needed: set[int]) -> Pruned:
     width = len(node.left.fields)
     late_left, late_right = late_sides(node)
@@ -99,7 +65,7 @@ def _prune_as_of_join(node: AsOfJoin, needed: set[int]) -> Pruned:
     }
 
 
-@BOUNDS.of(AsOfJoin)
+@passes.BOUNDS.of(AsOfJoin)
 def _bounds_of_as_of_join(node: AsOfJoin) -> Bounds:
     """Rows of the right side can have any age, so only the left side's columns are bounded."""
     from runnel.planner.event_time.bounds import time_bounds
@@ -107,24 +73,24 @@ def _bounds_of_as_of_join(node: AsOfJoin) -> Bounds:
     return time_bounds(node.left)
 
 
-@STREAM_CHECKS.of(AsOfJoin)
+@passes.STREAM_CHECKS.of(AsOfJoin)
 def _check_as_of_join(node: AsOfJoin, unbounded_state: bool) -> None:
     from runnel.planner.event_time.check import check_stream_join
 
     check_stream_join(node, unbounded_state)
 
 
-STATE_NAMES.add(lambda node: True, AsOfJoin)
+passes.STATE_NAMES.add(lambda node: True, AsOfJoin)
 
 
-@REPLAY.of(AsOfJoin)
+@passes.REPLAY.of(AsOfJoin)
 def _replay_as_of_join(node: AsOfJoin, replay: Replay) -> Relation:
     from runnel.planner.verify.replay import without_late
 
     return without_late(node, replay)
 
 
-@CHOICES.of(AsOfJoin)
+@passes.CHOICES.of(AsOfJoin)
 def _choose_as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
     # Loaded on first use: few statements have an as-of join.
     from runnel.planner.event_time.joins import choose_as_of_join
@@ -132,10 +98,10 @@ def _choose_as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
     return choose_as_of_join(node, lambda below: choose(below, snapshot))
 
 
-NARROWABLE.add_classes(IntervalJoin, PhysicalAsOfJoin, WindowJoin)
+passes.NARROWABLE.add_classes(IntervalJoin, PhysicalAsOfJoin, WindowJoin)
 
 
-@EXPLAIN.of(IntervalJoin, WindowJoin)
+@passes.EXPLAIN.of(IntervalJoin, WindowJoin)
 def _describe_stream_join(node: IntervalJoin | WindowJoin) -> Description:
     from runnel.planner.explain.parts import field_names, join_title, optional, pairs, time_bounds
 
@@ -149,7 +115,7 @@ def _describe_stream_join(node: IntervalJoin | WindowJoin) -> Description:
     } | _late_sides(node.late)
 
 
-@EXPLAIN.of(AsOfJoin, PhysicalAsOfJoin)
+@passes.EXPLAIN.of(AsOfJoin, PhysicalAsOfJoin)
 def _describe_as_of_join(node: AsOfJoin | PhysicalAsOfJoin) -> Description:
     from runnel.planner.explain.parts import field_names, pairs
 
@@ -175,13 +141,13 @@ def _late_sides(
     return late_property(late[0] or late[1])
 
 
-@STATE_TEXTS.of(IntervalJoin)
+@passes.STATE_TEXTS.of(IntervalJoin)
 def _state_of_interval_join(node: IntervalJoin) -> str:
     left = _waiting("left", node.times.left, node.left.fields, node.right.fields)
     return f"{left}; {_waiting('right', node.times.right, node.right.fields, node.left.fields)}"
 
 
-@STATE_TEXTS.of(WindowJoin)
+@passes.STATE_TEXTS.of(WindowJoin)
 def _state_of_window_join(node: WindowJoin) -> str:
     link = node.times.time_bounds
     left, right = node.left.fields[link.left].name, node.right.fields[link.right].name
@@ -191,7 +157,7 @@ def _state_of_window_join(node: WindowJoin) -> str:
     )
 
 
-@STATE_TEXTS.of(PhysicalAsOfJoin)
+@passes.STATE_TEXTS.of(PhysicalAsOfJoin)
 def _state_of_as_of_join(node: PhysicalAsOfJoin) -> str:
     from runnel.planner.explain.state import FOR_EVER
 
@@ -220,28 +186,28 @@ def _moved(units: int, time: SqlType) -> str:
     return "" if not units else f" {'+' if units > 0 else '-'} {time_span(abs(units), time)}"
 
 
-@LOWERING.of(IntervalJoin)
+@passes.LOWERING.of(IntervalJoin)
 def _lower_interval_join(to: Lowering, node: IntervalJoin) -> VertexOutput:
     from runnel.planner.lower.streams import lower_interval_join
 
     return lower_interval_join(to, node)
 
 
-@LOWERING.of(PhysicalAsOfJoin)
+@passes.LOWERING.of(PhysicalAsOfJoin)
 def _lower_as_of_join(to: Lowering, node: PhysicalAsOfJoin) -> VertexOutput:
     from runnel.planner.lower.streams import lower_as_of_join
 
     return lower_as_of_join(to, node)
 
 
-@LOWERING.of(WindowJoin)
+@passes.LOWERING.of(WindowJoin)
 def _lower_window_join(to: Lowering, node: WindowJoin) -> VertexOutput:
     from runnel.planner.lower.streams import lower_window_join
 
     return lower_window_join(to, node)
 
 
-@IDENTITY.of(PhysicalAsOfJoin)
+@passes.IDENTITY.of(PhysicalAsOfJoin)
 def _identify_as_of_join(node: PhysicalAsOfJoin) -> Identity:
     from runnel.planner.identity.expressions import text
     from runnel.planner.identity.nodes import chosen, late_property, pairs
@@ -254,7 +220,7 @@ def _identify_as_of_join(node: PhysicalAsOfJoin) -> Identity:
     } | late_property(*node.late)
 
 
-@IDENTITY.of(IntervalJoin, WindowJoin)
+@passes.IDENTITY.of(IntervalJoin, WindowJoin)
 def _identify_stream_join(node: IntervalJoin | WindowJoin) -> Identity:
     from runnel.planner.identity.nodes import JOINS, chosen, late_property, optional_text, pairs
 
@@ -281,14 +247,14 @@ def _signed(units: int, time: SqlType) -> str:
     return f"-{span_text(-units, time)}" if units < 0 else span_text(units, time)
 
 
-@STATE_FORMS.of(IntervalJoin, WindowJoin, PhysicalAsOfJoin)
+@passes.STATE_FORMS.of(IntervalJoin, WindowJoin, PhysicalAsOfJoin)
 def _form_of_interval_join(node: IntervalJoin | WindowJoin | PhysicalAsOfJoin) -> StateForm:
     from runnel.planner.identity.vertices import buffered_rows
 
     return buffered_rows(node)
 
 
-@STATE_COLUMNS.of(IntervalJoin, WindowJoin, PhysicalAsOfJoin)
+@passes.STATE_COLUMNS.of(IntervalJoin, WindowJoin, PhysicalAsOfJoin)
 def _side_of_streams(node: StreamJoin | PhysicalAsOfJoin, index: int) -> Side | None:
     from runnel.planner.identity.state_columns import of_join
 
@@ -297,28 +263,40 @@ def _side_of_streams(node: StreamJoin | PhysicalAsOfJoin, index: int) -> Side | 
 
 by_default(
     AsOfJoin,
-    PREDICATES,
-    EMPTY,
-    CORRELATION,
-    GRAFTING,
-    HOISTING,
-    ESTIMATES,
-    ORIGINS,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    MOST_ROWS,
+    passes.PREDICATES,
+    passes.EMPTY,
+    passes.CORRELATION,
+    passes.GRAFTING,
+    passes.HOISTING,
+    passes.ESTIMATES,
+    passes.ORIGINS,
+    passes.FINAL_ROWS,
+    passes.FRAGMENT_INPUTS,
+    passes.MOST_ROWS,
 )
-by_default((IntervalJoin, WindowJoin), STREAM_SHARING, WORTH_SHARING, READS_ALL, LATE_ROWS)
 by_default(
-    PhysicalAsOfJoin, STAGES, STREAM_SHARING, TABLE_SHARING, WORTH_SHARING, READS_ALL, LATE_ROWS
+    (IntervalJoin, WindowJoin),
+    passes.STREAM_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+)
+by_default(
+    PhysicalAsOfJoin,
+    passes.STAGES,
+    passes.STREAM_SHARING,
+    passes.TABLE_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
 )
 # Fewer input rows would change its result.
-by_default(AsOfJoin, LIMITS)
-by_default((IntervalJoin, WindowJoin, PhysicalAsOfJoin), DYNAMIC_FILTERS)
+by_default(AsOfJoin, passes.LIMITS)
+by_default((IntervalJoin, WindowJoin, PhysicalAsOfJoin), passes.DYNAMIC_FILTERS)
 # No engine with a limit of memory runs it.
-by_default(AsOfJoin, BLOCKING)
+by_default(AsOfJoin, passes.BLOCKING)
 # Only streams have it.
-by_default((IntervalJoin, WindowJoin), TABLE_SHARING)
+by_default((IntervalJoin, WindowJoin), passes.TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
-by_default((IntervalJoin, WindowJoin), STAGES)
-by_default(AsOfJoin, RENDERED)
+by_default((IntervalJoin, WindowJoin), passes.STAGES)
+by_default(AsOfJoin, passes.RENDERED)

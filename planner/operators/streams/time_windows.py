@@ -10,43 +10,9 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Column, Expression, columns_of
 from runnel.planner.estimates import Of, estimate
 from runnel.planner.lower.dag_builder import IMPOSE_ORDER, SESSION, Lowering, VertexOutput
+from runnel.planner.operators import passes
 from runnel.planner.operators.appending import origin_in_input
-from runnel.planner.operators.passes import (
-    BLOCKING,
-    BOUNDS,
-    CHOICES,
-    CORRELATION,
-    DYNAMIC_FILTERS,
-    EMPTY,
-    ESTIMATES,
-    EXPLAIN,
-    FINAL_ROWS,
-    FRAGMENT_INPUTS,
-    GRAFTING,
-    HOISTING,
-    IDENTITY,
-    LATE_ROWS,
-    LIMITS,
-    LOWERING,
-    MOST_ROWS,
-    NARROWABLE,
-    ORIGINS,
-    PREDICATES,
-    PRUNING,
-    READS_ALL,
-    RENDERED,
-    REPLAY,
-    STAGES,
-    STATE_COLUMNS,
-    STATE_FORMS,
-    STATE_NAMES,
-    STATE_TEXTS,
-    STREAM_CHECKS,
-    STREAM_SHARING,
-    TABLE_SHARING,
-    WORTH_SHARING,
-    by_default,
-)
+from runnel.planner.operators.passes import by_default
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import Physical, column_names
 from runnel.planner.physical.stream_nodes import (
@@ -79,13 +45,13 @@ if TYPE_CHECKING:
     from runnel.processors.recursion import StageDefinition
 
 
-@PRUNING.of(ImposeOrder)
+@passes.PRUNING.of(ImposeOrder)
 def _prune_impose_order(node: ImposeOrder, needed: set[int]) -> Pruned:
     below, places = prune(node.input, needed | {node.time})
     return replace(node, input=below, time=places[node.time]), places
 
 
-@PRUNING.of(AssignWindows)
+@passes.PRUNING.of(AssignWindows)
 def _prune_assign_windows(node: AssignWindows, needed: set[int]) -> Pruned:
     width = len(node.input.fields)
     below = {i for i in needed if i < width}
@@ -97,7 +63,7 @@ def _prune_assign_windows(node: AssignWindows, needed: set[int]) -> Pruned:
     return windows, places | {width + i: len(pruned.fields) + i for i in range(len(WINDOW_COLUMNS))}
 
 
-@PREDICATES.of(AssignWindows)
+@passes.PREDICATES.of(AssignWindows)
 def _push_assign_windows(node: AssignWindows, parts: Conjuncts) -> Relation:
     """Every row is in at least one window, so no row is dropped. But a session depends on all rows
     of its partition."""
@@ -112,10 +78,10 @@ def _push_assign_windows(node: AssignWindows, parts: Conjuncts) -> Relation:
     return pushed(node, moving, staying)
 
 
-EMPTY.add(empty_if_input_is, AssignWindows, ImposeOrder)
+passes.EMPTY.add(empty_if_input_is, AssignWindows, ImposeOrder)
 
 
-@CORRELATION.of(AssignWindows)
+@passes.CORRELATION.of(AssignWindows)
 def _pull_assign_windows(to: Anchoring, node: AssignWindows) -> Pulled:
     """Sessions are separate for each outer row; other windows are the same for all outer rows."""
     from runnel.planner.rules.decorrelation.pulled import pair_of
@@ -136,14 +102,14 @@ def _pull_assign_windows(to: Anchoring, node: AssignWindows) -> Pulled:
     return replace(below, relation=windows, columns=(*below.columns, *added))
 
 
-@HOISTING.of(AssignWindows)
+@passes.HOISTING.of(AssignWindows)
 def _hoist_assign_windows(node: AssignWindows, rewrite: Rewrite) -> Relation:
     from runnel.planner.rules.decorrelation.hoisting import hoist_below
 
     return hoist_below(node, rewrite)
 
 
-@ESTIMATES.of(AssignWindows)
+@passes.ESTIMATES.of(AssignWindows)
 def _estimate_assign_windows(node: AssignWindows, of: Of) -> int | None:
     """Multiplies by the number of windows that contain a row, on average."""
     rows, shape = of(node.input), node.shape
@@ -153,12 +119,12 @@ def _estimate_assign_windows(node: AssignWindows, of: Of) -> int | None:
     return round(rows * (windows if shape.kind is WindowKind.HOP else (windows + 1) / 2))
 
 
-@BOUNDS.of(ImposeOrder)
+@passes.BOUNDS.of(ImposeOrder)
 def _bounds_of_impose_order(node: ImposeOrder) -> Bounds:
     return {node.time: TimeBound(node.watermark)}
 
 
-@BOUNDS.of(AssignWindows)
+@passes.BOUNDS.of(AssignWindows)
 def _bounds_of_assign_windows(node: AssignWindows) -> Bounds:
     from runnel.planner.event_time.bounds import time_bounds
 
@@ -174,10 +140,10 @@ def _bounds_of_assign_windows(node: AssignWindows) -> Bounds:
     return {**below, **ends}
 
 
-ORIGINS.add(origin_in_input, ImposeOrder)
+passes.ORIGINS.add(origin_in_input, ImposeOrder)
 
 
-@ORIGINS.of(AssignWindows)
+@passes.ORIGINS.of(AssignWindows)
 def _origin_in_assign_windows(
     node: AssignWindows, index: int
 ) -> tuple[Relation, Expression] | None:
@@ -186,7 +152,7 @@ def _origin_in_assign_windows(
     return None if index == node.time.index else from_input(node, index)
 
 
-@STREAM_CHECKS.of(AssignWindows)
+@passes.STREAM_CHECKS.of(AssignWindows)
 def _check_assign_windows(node: AssignWindows, unbounded_state: bool) -> None:
     from runnel.planner.event_time.bounds import time_bounds
 
@@ -204,19 +170,19 @@ def _check_assign_windows(node: AssignWindows, unbounded_state: bool) -> None:
         )
 
 
-STATE_NAMES.add(lambda node: node.shape.kind is WindowKind.SESSION, AssignWindows)
+passes.STATE_NAMES.add(lambda node: node.shape.kind is WindowKind.SESSION, AssignWindows)
 
 
-REPLAY.add(lambda node, replay: node.input, ImposeOrder)
+passes.REPLAY.add(lambda node, replay: node.input, ImposeOrder)
 
 
-FINAL_ROWS.add(lambda node: node.shape.kind is not WindowKind.SESSION, AssignWindows)
+passes.FINAL_ROWS.add(lambda node: node.shape.kind is not WindowKind.SESSION, AssignWindows)
 
 
-FINAL_ROWS.add(lambda node: True, ImposeOrder)
+passes.FINAL_ROWS.add(lambda node: True, ImposeOrder)
 
 
-@CHOICES.of(ImposeOrder)
+@passes.CHOICES.of(ImposeOrder)
 def _choose_impose_order(node: ImposeOrder, snapshot: Snapshot) -> Physical:
     # Loaded on first use: only streams have this node.
     from runnel.planner.physical.impose_order import choose_impose_order
@@ -224,7 +190,7 @@ def _choose_impose_order(node: ImposeOrder, snapshot: Snapshot) -> Physical:
     return choose_impose_order(node, choose(node.input, snapshot))
 
 
-@CHOICES.of(AssignWindows)
+@passes.CHOICES.of(AssignWindows)
 def _choose_assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
     if node.shape.kind is WindowKind.SESSION:
         # Loaded on first use: few queries have sessions.
@@ -240,10 +206,10 @@ def _choose_assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
     )
 
 
-NARROWABLE.add_classes(PhysicalAssignWindows)
+passes.NARROWABLE.add_classes(PhysicalAssignWindows)
 
 
-@EXPLAIN.of(ImposeOrder)
+@passes.EXPLAIN.of(ImposeOrder)
 def _describe_impose_order(node: ImposeOrder) -> Description:
     from runnel.planner.explain.parts import time_span
 
@@ -251,14 +217,14 @@ def _describe_impose_order(node: ImposeOrder) -> Description:
     return "Impose order", {"watermark": f"{column.name} - {time_span(node.lag, column.type)}"}
 
 
-@EXPLAIN.of(PhysicalImposeOrder)
+@passes.EXPLAIN.of(PhysicalImposeOrder)
 def _describe_physical_impose_order(node: PhysicalImposeOrder) -> Description:
     from runnel.planner.explain.parts import watermark_of
 
     return "Impose order", {"watermark": watermark_of(node.time)}
 
 
-@EXPLAIN.of(AssignWindows, PhysicalAssignWindows)
+@passes.EXPLAIN.of(AssignWindows, PhysicalAssignWindows)
 def _describe_assign_windows(node: AssignWindows | PhysicalAssignWindows) -> Description:
     from runnel.planner.explain.parts import field_names, listed, time_span
 
@@ -276,7 +242,7 @@ def _describe_assign_windows(node: AssignWindows | PhysicalAssignWindows) -> Des
     return f"{shape.kind.value.capitalize()} windows", properties
 
 
-@EXPLAIN.of(SessionRows)
+@passes.EXPLAIN.of(SessionRows)
 def _describe_session_rows(node: SessionRows) -> Description:
     from runnel.planner.explain.parts import listed, time_span
 
@@ -290,7 +256,7 @@ def _describe_session_rows(node: SessionRows) -> Description:
     }
 
 
-@EXPLAIN.of(LateFilter)
+@passes.EXPLAIN.of(LateFilter)
 def _describe_late_filter(node: LateFilter) -> Description:
     from runnel.planner.explain.parts import late_property, listed, time_span
 
@@ -300,13 +266,13 @@ def _describe_late_filter(node: LateFilter) -> Description:
     return "Late filter", properties | late_property(node.late)
 
 
-@STATE_TEXTS.of(SessionRows)
+@passes.STATE_TEXTS.of(SessionRows)
 def _state_of_session_rows(node: SessionRows) -> str:
     until = "the watermark is past its end" if node.bound is not None else "the input ends"
     return f"the rows of each session, until {until}"
 
 
-@LOWERING.of(PhysicalImposeOrder)
+@passes.LOWERING.of(PhysicalImposeOrder)
 def _lower_impose_order(to: Lowering, node: PhysicalImposeOrder) -> VertexOutput:
     from runnel.processors.sources.impose_order import impose_order
 
@@ -314,7 +280,7 @@ def _lower_impose_order(to: Lowering, node: PhysicalImposeOrder) -> VertexOutput
     return to.follow(rows, IMPOSE_ORDER, impose_order(node.time), to.beside(rows))
 
 
-@LOWERING.of(PhysicalAssignWindows)
+@passes.LOWERING.of(PhysicalAssignWindows)
 def _lower_assign_windows(to: Lowering, node: PhysicalAssignWindows) -> VertexOutput:
     from runnel.processors.time_windows.assign_windows import assign_windows
 
@@ -324,7 +290,7 @@ def _lower_assign_windows(to: Lowering, node: PhysicalAssignWindows) -> VertexOu
     return to.follow(rows, node.shape.kind.value, supplier, to.beside(rows), names)
 
 
-@LOWERING.of(SessionRows)
+@passes.LOWERING.of(SessionRows)
 def _lower_session_rows(to: Lowering, node: SessionRows) -> VertexOutput:
     from runnel.processors.sessions.session_rows import session_rows
 
@@ -336,14 +302,14 @@ def _lower_session_rows(to: Lowering, node: SessionRows) -> VertexOutput:
     return to.by_key(rows, SESSION, supplier, tuple(rows.names[key] for key in keys), names)
 
 
-@LOWERING.of(LateFilter)
+@passes.LOWERING.of(LateFilter)
 def _lower_late_filter(to: Lowering, node: LateFilter) -> VertexOutput:
     from runnel.planner.lower.streams import lower_late_filter
 
     return lower_late_filter(to, node)
 
 
-@STAGES.of(PhysicalAssignWindows)
+@passes.STAGES.of(PhysicalAssignWindows)
 def _stage_of_assign_windows(node: PhysicalAssignWindows) -> StageDefinition:
     from runnel.processors.recursion import StageDefinition
     from runnel.processors.time_windows.assign_windows import assign_windows
@@ -353,7 +319,7 @@ def _stage_of_assign_windows(node: PhysicalAssignWindows) -> StageDefinition:
     )
 
 
-@STAGES.of(SessionRows)
+@passes.STAGES.of(SessionRows)
 def _stage_of_session_rows(node: SessionRows) -> StageDefinition:
     from runnel.processors.recursion import StageDefinition
     from runnel.processors.sessions.session_rows import session_rows
@@ -364,18 +330,18 @@ def _stage_of_session_rows(node: SessionRows) -> StageDefinition:
     return StageDefinition(supplier, needs_all=True)
 
 
-STREAM_SHARING.add_classes(PhysicalImposeOrder, PhysicalAssignWindows, SessionRows)
+passes.STREAM_SHARING.add_classes(PhysicalImposeOrder, PhysicalAssignWindows, SessionRows)
 
 
-TABLE_SHARING.add_classes(PhysicalAssignWindows)
+passes.TABLE_SHARING.add_classes(PhysicalAssignWindows)
 
 
-@LATE_ROWS.of(SessionRows)
+@passes.LATE_ROWS.of(SessionRows)
 def _late_rows_of_session_rows(node: SessionRows) -> Physical:
     return node if node.bound is None else replace(node, passes_late=True)
 
 
-@IDENTITY.of(PhysicalAssignWindows)
+@passes.IDENTITY.of(PhysicalAssignWindows)
 def _identify_assign_windows(node: PhysicalAssignWindows) -> Identity:
     from runnel.planner.identity.expressions import span_text, text
     from runnel.planner.identity.nodes import WINDOWS, chosen
@@ -390,7 +356,7 @@ def _identify_assign_windows(node: PhysicalAssignWindows) -> Identity:
     }
 
 
-@IDENTITY.of(PhysicalImposeOrder)
+@passes.IDENTITY.of(PhysicalImposeOrder)
 def _identify_physical_impose_order(node: PhysicalImposeOrder) -> Identity:
     from runnel.planner.identity.nodes import watermark
 
@@ -400,7 +366,7 @@ def _identify_physical_impose_order(node: PhysicalImposeOrder) -> Identity:
     )
 
 
-@IDENTITY.of(LateFilter)
+@passes.IDENTITY.of(LateFilter)
 def _identify_late_filter(node: LateFilter) -> Identity:
     from runnel.planner.identity.expressions import outer_texts, span_text
     from runnel.planner.identity.nodes import late_property
@@ -413,7 +379,7 @@ def _identify_late_filter(node: LateFilter) -> Identity:
     } | late_property(node.late)
 
 
-@IDENTITY.of(SessionRows)
+@passes.IDENTITY.of(SessionRows)
 def _identify_session_rows(node: SessionRows) -> Identity:
     from runnel.planner.identity.expressions import outer_texts, span_text, text
 
@@ -425,7 +391,7 @@ def _identify_session_rows(node: SessionRows) -> Identity:
     }
 
 
-@STATE_FORMS.of(SessionRows)
+@passes.STATE_FORMS.of(SessionRows)
 def _form_of_session_rows(node: SessionRows) -> StateForm:
     from runnel.planner.identity.expressions import outer_texts, text
     from runnel.planner.identity.nodes import columns_text
@@ -440,14 +406,14 @@ def _form_of_session_rows(node: SessionRows) -> StateForm:
     return Form.SESSION_ROWS, sessions(node.gap, node.time.type), same
 
 
-@STATE_FORMS.of(LateFilter)
+@passes.STATE_FORMS.of(LateFilter)
 def _form_of_late_filter(node: LateFilter) -> StateForm:
     from runnel.relation.state_identity import Form
 
     return (Form.OTHER, None, {"": "late filter"})
 
 
-@STATE_COLUMNS.of(PhysicalImposeOrder)
+@passes.STATE_COLUMNS.of(PhysicalImposeOrder)
 def _side_of_physical_impose_order(
     node: PhysicalImposeOrder, index: int
 ) -> tuple[str, Physical, int] | None:
@@ -458,49 +424,62 @@ def _side_of_physical_impose_order(
 
 by_default(
     ImposeOrder,
-    CORRELATION,
-    GRAFTING,
-    HOISTING,
-    ESTIMATES,
-    STREAM_CHECKS,
-    STATE_NAMES,
-    FRAGMENT_INPUTS,
-    MOST_ROWS,
+    passes.CORRELATION,
+    passes.GRAFTING,
+    passes.HOISTING,
+    passes.ESTIMATES,
+    passes.STREAM_CHECKS,
+    passes.STATE_NAMES,
+    passes.FRAGMENT_INPUTS,
+    passes.MOST_ROWS,
 )
-by_default(AssignWindows, GRAFTING, REPLAY, FRAGMENT_INPUTS, MOST_ROWS)
+by_default(AssignWindows, passes.GRAFTING, passes.REPLAY, passes.FRAGMENT_INPUTS, passes.MOST_ROWS)
 by_default(
-    PhysicalImposeOrder, NARROWABLE, STATE_TEXTS, WORTH_SHARING, READS_ALL, LATE_ROWS, STATE_FORMS
+    PhysicalImposeOrder,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
 )
 by_default(
     PhysicalAssignWindows,
-    STATE_TEXTS,
-    WORTH_SHARING,
-    READS_ALL,
-    LATE_ROWS,
-    STATE_FORMS,
-    STATE_COLUMNS,
+    passes.STATE_TEXTS,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
 )
-by_default(SessionRows, NARROWABLE, TABLE_SHARING, WORTH_SHARING, READS_ALL, STATE_COLUMNS)
+by_default(
+    SessionRows,
+    passes.NARROWABLE,
+    passes.TABLE_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.STATE_COLUMNS,
+)
 by_default(
     LateFilter,
-    NARROWABLE,
-    STATE_TEXTS,
-    STREAM_SHARING,
-    WORTH_SHARING,
-    READS_ALL,
-    LATE_ROWS,
-    STATE_COLUMNS,
+    passes.NARROWABLE,
+    passes.STATE_TEXTS,
+    passes.STREAM_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.LATE_ROWS,
+    passes.STATE_COLUMNS,
 )
 # Fewer input rows would change its result.
-by_default(ImposeOrder, PREDICATES, LIMITS)
-by_default(AssignWindows, LIMITS)
-by_default((PhysicalImposeOrder, PhysicalAssignWindows, SessionRows), DYNAMIC_FILTERS)
+by_default(ImposeOrder, passes.PREDICATES, passes.LIMITS)
+by_default(AssignWindows, passes.LIMITS)
+by_default((PhysicalImposeOrder, PhysicalAssignWindows, SessionRows), passes.DYNAMIC_FILTERS)
 # It is never below a join.
-by_default(LateFilter, DYNAMIC_FILTERS)
+by_default(LateFilter, passes.DYNAMIC_FILTERS)
 # No engine with a limit of memory runs it.
-by_default((ImposeOrder, AssignWindows), BLOCKING)
+by_default((ImposeOrder, AssignWindows), passes.BLOCKING)
 # Only streams have it.
-by_default((PhysicalImposeOrder, LateFilter), TABLE_SHARING)
+by_default((PhysicalImposeOrder, LateFilter), passes.TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
-by_default((PhysicalImposeOrder, LateFilter), STAGES)
-RENDERED.add_classes(AssignWindows, ImposeOrder)
+by_default((PhysicalImposeOrder, LateFilter), passes.STAGES)
+passes.RENDERED.add_classes(AssignWindows, ImposeOrder)
