@@ -215,20 +215,25 @@ def test_registering_takes_one_server(session: Any, con: runnel.Connection) -> N
         spark.register(session, con, url="runnel://127.0.0.1:1")
 
 
-def test_requests_without_spark() -> None:
-    """What a reader makes of its options, without a process for each."""
+def request(**options: str) -> Any:
+    """The request of a reader or writer to a server that does not exist."""
+    from runnel.spark.request import request_of
+
+    return request_of(options, {"url": "runnel://127.0.0.1:1", "token": "t"})
+
+
+def two_columns(name: str, other: str) -> Any:
+    """Spark's schema of a BIGINT and a VARCHAR."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+    return StructType([StructField(name, LongType()), StructField(other, StringType())])
+
+
+def test_partitions_of_requests_without_spark() -> None:
+    """The queries and offsets of partitions by the options, without a process for each."""
     from runnel.spark.reader import Reader, StreamReader
-    from runnel.spark.request import request_of
-    from runnel.spark.writer import Writer
 
-    server = {"url": "runnel://127.0.0.1:1", "token": "t"}
-    schema = StructType([StructField("id", LongType()), StructField("a b", StringType())])
-
-    def request(**options: str) -> Any:
-        return request_of(options, server)
-
+    schema = two_columns("id", "a b")
     [part] = Reader(request(query="SELECT 1"), schema).partitions()
     assert part.value == ('SELECT "id", "a b" FROM (SELECT 1) AS q', ())
     parts = Reader(
@@ -250,6 +255,14 @@ def test_requests_without_spark() -> None:
     assert [item.value[1] for item in stream.partitions({"offset": None}, {"offset": 10})] == [
         (10,)
     ]
+
+
+def test_refused_requests_without_spark() -> None:
+    from runnel.spark.reader import Reader, StreamReader
+    from runnel.spark.request import request_of
+    from runnel.spark.writer import Writer
+
+    schema = two_columns("id", "a b")
     for make, reason in [
         (lambda: Reader(request(table="t", numPartitions="2"), schema), "by a column of integers"),
         (
@@ -430,32 +443,41 @@ def test_a_batch_that_violates_a_key_after_a_crash(
         ]
 
 
-def test_reading_without_spark(served: Any) -> None:
-    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-    from pyspark.sql.types import LongType, StringType, StructField, StructType
+def keys(reader: Any, parts: Any) -> list[list[int]]:
+    """The keys of each partition, in order."""
+    found = [
+        [key for batch in reader.read(part) for key in batch.column(0).to_pylist()]
+        for part in parts
+    ]
+    return [sorted(part) for part in found]
 
-    from runnel.spark.reader import Reader, StreamReader
+
+def test_reading_a_table_without_spark(served: Any) -> None:
+    from runnel.spark.reader import Reader
     from runnel.spark.request import request_of
     from runnel.spark.source import RunnelDataSource
 
     con, server = served
     con.execute("INSERT INTO t SELECT v, 'v' FROM TABLE(GENERATE_SERIES(-3, 6))")
-    schema = StructType([StructField("__key", LongType()), StructField("this", StringType())])
+    schema = two_columns("__key", "this")
     assert RunnelDataSource({**server, "table": "t"}).schema() == schema
     with pytest.raises(NotSupportedError, match='column "c" is of type TIME'):
         RunnelDataSource({**server, "query": "SELECT TIME '01:00:00' AS c"}).schema()
-
-    def keys(reader: Any, parts: Any) -> list[list[int]]:
-        found = [
-            [key for batch in reader.read(part) for key in batch.column(0).to_pylist()]
-            for part in parts
-        ]
-        return [sorted(part) for part in found]
-
     reader = Reader(
         request_of({"table": "t", "partitionColumn": "__key", "numPartitions": "3"}, server), schema
     )
     assert keys(reader, reader.partitions()) == [[-3, 0, 3, 6], [-2, 1, 4], [-1, 2, 5]]
+
+
+def test_reading_a_stream_without_spark(served: Any) -> None:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+    from runnel.spark.reader import StreamReader
+    from runnel.spark.request import request_of
+
+    con, server = served
+    con.execute("INSERT INTO t SELECT v, 'v' FROM TABLE(GENERATE_SERIES(-3, 6))")
+    schema = two_columns("__key", "this")
     options = {
         "query": "SELECT * FROM t WHERE __key <> 0",
         "offsetColumn": "__key",
@@ -488,10 +510,21 @@ def test_reading_without_spark(served: Any) -> None:
         "parameters": '[5, "x"]',
         "offsetColumn": "__key",
     }
-    given = StreamReader(request_of(options, server), schema)
-    assert given.latestOffset({"offset": 7}, ReadAllAvailable()) == {"offset": 8}
-    assert keys(given, given.partitions({"offset": None}, {"offset": 7})) == [[7]]
-    # Rows without an offset would never be read: told at the start, and of what comes later.
+    filtered = StreamReader(request_of(options, server), schema)
+    assert filtered.latestOffset({"offset": 7}, ReadAllAvailable()) == {"offset": 8}
+    assert keys(filtered, filtered.partitions({"offset": None}, {"offset": 7})) == [[7]]
+
+
+def test_rows_without_an_offset_are_an_error_without_spark(served: Any) -> None:
+    """They would never be read. The error comes at the start, or when a later one is found."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    from runnel.spark.reader import StreamReader
+    from runnel.spark.request import request_of
+
+    con, server = served
+    con.execute("INSERT INTO t SELECT v, 'v' FROM TABLE(GENERATE_SERIES(-3, 8))")
+    schema = two_columns("__key", "this")
     nulls = {"query": "SELECT NULLIF(__key, 9) AS __key, this FROM t", "offsetColumn": "__key"}
     later, at_once = (
         StreamReader(request_of(nulls | more, server), schema)
@@ -499,12 +532,22 @@ def test_reading_without_spark(served: Any) -> None:
     )
     assert later.latestOffset({"offset": 7}, ReadAllAvailable()) == {"offset": 8}
     con.execute("INSERT INTO t VALUES (9, 'x'), (10, 'x')")
-    for stream, place in ((later, 8), (at_once, 8), (at_once, 10)):
+    for stream, offset in ((later, 8), (at_once, 8), (at_once, 10)):
         with pytest.raises(
             runnel.DataError, match='there are rows whose "__key", the option "offsetColumn"'
         ) as caught:
-            stream.latestOffset({"offset": place}, ReadAllAvailable())
+            stream.latestOffset({"offset": offset}, ReadAllAvailable())
         assert "WHERE __key IS NOT NULL" in (caught.value.hint or "")
+
+
+def test_what_a_reader_refuses_without_spark(served: Any) -> None:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from runnel.spark.reader import Reader
+    from runnel.spark.request import request_of
+
+    con, server = served
+    con.execute("INSERT INTO t VALUES (7, 'x')")
     other = Reader(
         request_of({"table": "t"}, server), StructType([StructField("this", LongType())])
     )
@@ -513,6 +556,6 @@ def test_reading_without_spark(served: Any) -> None:
     ):
         keys(other, other.partitions())
     con.register_stream("endless", pa.schema([("__key", pa.int64()), ("this", pa.string())]))
-    endless = Reader(request_of({"table": "endless"}, server), schema)
+    endless = Reader(request_of({"table": "endless"}, server), two_columns("__key", "this"))
     with pytest.raises(ProgrammingError, match="can't read a query without end"):
         keys(endless, endless.partitions())

@@ -273,32 +273,37 @@ def test_tables_and_temporary_views(session: Any, cursor: runnel.Cursor) -> None
         cursor.execute("SELECT * FROM t").fetchall()
 
 
-def test_columns_that_changed_since_create_mapping(session: Any, cursor: runnel.Cursor) -> None:
-    """What fits the mapping's types is read, what doesn't is told: the column, and the value if it
-    is one's fault."""
-    before = {
-        "gone": "1L",
-        "wider": "CAST(1 AS DOUBLE)",
-        "text": "1L",
-        "narrow": "1S",
-        "cut": "1L",
-        "digits": "CAST(1 AS DECIMAL(6, 2))",
-        "day": "DATE '2024-01-01'",
-        "nested": "NAMED_STRUCT('x', 1, 'y', 2)",
-        "list": "ARRAY(1L)",
-        "span": "INTERVAL '1' DAY",
-        "odd": "1L",
-    }
+CHANGING_COLUMNS = {
+    "gone": "1L",
+    "wider": "CAST(1 AS DOUBLE)",
+    "text": "1L",
+    "narrow": "1S",
+    "cut": "1L",
+    "digits": "CAST(1 AS DECIMAL(6, 2))",
+    "day": "DATE '2024-01-01'",
+    "nested": "NAMED_STRUCT('x', 1, 'y', 2)",
+    "list": "ARRAY(1L)",
+    "span": "INTERVAL '1' DAY",
+    "odd": "1L",
+}
 
-    def columns(**now: str | None) -> None:
-        texts = [
-            f"{text} AS `{name}`" for name, text in {**before, **now}.items() if text is not None
-        ]
-        session.sql(f"SELECT {', '.join(texts)}").createOrReplaceTempView("changing")
 
-    columns()
+def replace_columns(session: Any, **now: str | None) -> None:
+    """Gives the table of the tests below other columns; None drops a column."""
+    texts = [
+        f"{text} AS `{name}`"
+        for name, text in {**CHANGING_COLUMNS, **now}.items()
+        if text is not None
+    ]
+    session.sql(f"SELECT {', '.join(texts)}").createOrReplaceTempView("changing")
+
+
+def test_values_of_changed_columns_are_converted(session: Any, cursor: runnel.Cursor) -> None:
+    """A value that does not fit the mapping's type is an error that names column and value."""
+    replace_columns(session)
     cursor.execute("CREATE MAPPING t TYPE Spark OPTIONS ('table' = 'changing')")
-    columns(
+    replace_columns(
+        session,
         wider="CAST(1.5 AS FLOAT)",
         text="'12'",
         narrow="12L",
@@ -314,13 +319,20 @@ def test_columns_that_changed_since_create_mapping(session: Any, cursor: runnel.
         ("70000", {"narrow": "70000L"}),
         ("1000", {"digits": "1000000"}),
     ):
-        columns(**now)
+        replace_columns(session, **now)
         with pytest.raises(
             runnel.DataError,
             match=f"value '{value}.*' doesn't fit column \"{next(iter(now))}\" of type",
         ):
             cursor.execute("SELECT * FROM t").fetchall()
-    for name, now_is, told in [
+    session.catalog.dropTempView("changing")
+
+
+def test_columns_that_changed_since_create_mapping(session: Any, cursor: runnel.Cursor) -> None:
+    """A column whose new type does not fit the mapping is an error that names it."""
+    replace_columns(session)
+    cursor.execute("CREATE MAPPING t TYPE Spark OPTIONS ('table' = 'changing')")
+    for name, now_is, reported in [
         ("gone", None, "no longer exists"),
         ("cut", "1.5D", "is DOUBLE in Spark, and BIGINT in the mapping"),
         (
@@ -342,9 +354,9 @@ def test_columns_that_changed_since_create_mapping(session: Any, cursor: runnel.
         ("span", "'1 day'", "is VARCHAR in Spark, and INTERVAL DAY TO SECOND in the mapping"),
         ("odd", "MAKE_INTERVAL(1, 2)", "can no longer be read"),
     ]:
-        columns(**{name: now_is})
+        replace_columns(session, **{name: now_is})
         with pytest.raises(
-            runnel.OperationalError, match=f'column "{name}" of "t" {told}'
+            runnel.OperationalError, match=f'column "{name}" of "t" {reported}'
         ) as failure:
             cursor.execute("SELECT text FROM t").fetchall()
         assert failure.value.hint == "CREATE OR REPLACE MAPPING adopts the current columns"
