@@ -157,7 +157,7 @@ class _ChangePartition(DuckDBPartition):
         self, table: ChangedTable, statement: str, locate: Callable[[Error], Position | None]
     ) -> None:
         kernel = table.location.kernel
-        super().__init__(_ChangeStream(kernel, kernel.cursor(), statement, place=locate))
+        super().__init__(_ChangeStream(kernel, kernel.cursor(), statement, locate=locate))
         self._table = table
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""DuckDB's exceptions as errors of ours.
+"""Translates DuckDB's exceptions into Runnel's errors.
 
-DuckDB tells kinds of failures apart by class while a query starts, and only by the first words of
-the text while its rows are read; so the text decides in both cases.
+While a query starts, DuckDB raises a class for each kind of failure. While rows are read, only the
+first words of the message name the kind. `translated` therefore reads the message in both cases.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ _KINDS: dict[str, tuple[type[Error], str]] = {
     "Permission Error": (OperationalError, "input or output failed"),
     "TransactionContext Error": (OperationalError, "the transaction failed"),
     "Transaction Error": (OperationalError, "the transaction failed"),
-    "Catalog Error": (ProgrammingError, "a table or column of DuckDB isn't there any more"),
-    "Binder Error": (ProgrammingError, "a table or column of DuckDB isn't as it was"),
+    "Catalog Error": (ProgrammingError, "a table or column of DuckDB no longer exists"),
+    "Binder Error": (ProgrammingError, "a table or column of DuckDB has changed"),
     "Not implemented Error": (NotSupportedError, "DuckDB can't do this"),
 }
 
 _REMEDIES = {
     "Out of Memory Error": (
-        "raise memory_limit, or SET pushdown = off: our own operators need less, "
-        "as they put more in files"
+        "raise memory_limit, or SET pushdown = off: Runnel's operators need less memory, "
+        "because they spill more to files"
     ),
 }
 
 _REFUSALS = ("Binder Error", "Not implemented Error")
 
 _ADVICE = re.compile(r"\.?\s*(?:Use TRY\(|Possible solutions:|See also https:).*", re.DOTALL)
-"""What DuckDB says that its own user might do."""
+"""DuckDB's advice to its user, at the end of a message; it does not apply to Runnel's user."""
 
 
 def translated(error: BaseException, position: Position | None = None) -> Error:
-    """The error to raise for an exception that came out of DuckDB; ours pass as they are."""
+    """The error to raise for an exception that DuckDB raised; an `Error` is returned unchanged."""
     if isinstance(error, Error):
         return error
     if isinstance(error, MemoryError):
@@ -92,8 +92,8 @@ def translated(error: BaseException, position: Position | None = None) -> Error:
 
 
 def _invalid_input(said: str, position: Position | None) -> Error:
-    """Most of what DuckDB calls invalid input is in the data: a division by zero, a bad text, an
-    overflow."""
+    """The error for DuckDB's "Invalid Input Error". Its cause is mostly in the data: a division by
+    zero, a malformed text, an overflow."""
     if said.startswith("Division by zero") or "division by zero" in said.lower():
         return DataError("division by zero", detail=said, position=position)
     own = re.search(r"Python exception occurred.*?: (.*)", said, re.DOTALL)
@@ -109,8 +109,7 @@ def _invalid_input(said: str, position: Position | None) -> Error:
 
 
 def _without_excerpt(text: str) -> str:
-    """The text without the lines that show a place in the engine's SQL, which the user never
-    wrote."""
+    """The message without the lines that quote the generated SQL, which the user did not write."""
     lines = []
     for line in text.split("\n"):
         if re.match(r"LINE \d+: ", line):

@@ -1,9 +1,9 @@
-"""The one owner of a connection's DuckDB: an in-memory database that fragments and spilling
-operators run in, and to which database files are attached.
+"""The owner of a connection's DuckDB: an in-memory database that runs fragments and spilling
+operators, and to which database files are attached.
 
-Nothing is imported or opened before the first cursor is asked for. A DuckDB connection that
-outlives the interpreter's threads can abort it, so everything is closed with the kernel, when it is
-collected, and before the interpreter exits.
+DuckDB is imported and opened when the first cursor is requested. A DuckDB connection that outlives
+the interpreter's threads can abort the interpreter. The database is therefore closed with the
+kernel, when the kernel is collected, and before the interpreter exits.
 """
 
 from __future__ import annotations
@@ -29,28 +29,31 @@ _OPTIONS: dict[str, Any] = {
     "ieee_floating_point_ops": False,
     "python_enable_replacements": False,
 }
-"""NULL is the smallest value, a division of floats by zero is an error, and no name means a Python
-variable."""
+"""Options of DuckDB: NULL is the smallest value, a division of floats by zero is an error, and the
+name of a table is never resolved to a Python variable."""
 
 
 class Running(Protocol):
-    """What works on a cursor in a thread of its own."""
+    """Work on a cursor in a separate thread."""
 
     def close(self) -> None:
-        """Ends it soon, if it can end early."""
+        """Asks the work to end early, if it can; does not wait."""
 
     def join(self) -> None:
-        """Waits until nothing of it is left."""
+        """Waits until the thread has ended."""
 
 
 class DuckDBKernel:
-    """The DuckDB database of one connection. Safe for threads; a cursor is for one thread at a
-    time, but for `interrupt`.
+    """The DuckDB database of one connection.
 
-    `memory_limit` is in bytes (None: DuckDB's own, four fifths of the machine's). What doesn't fit
-    is written to a private folder in `temp_directory` (None: that of the system), which is removed
-    with the kernel. `tables` is the database file of the connection's own tables; None keeps them
-    in memory.
+    Its methods may be called from any thread. A cursor is for one thread at a time, except that
+    any thread may call `interrupt`.
+
+    threads: number of DuckDB's threads.
+    memory_limit: in bytes; None: DuckDB's default, 80 % of the memory of the machine.
+    temp_directory: where DuckDB spills, in a private folder that is removed with the kernel; None:
+        the system's directory for temporary files.
+    tables: the database file of the connection's own tables; None: they are in memory.
     """
 
     def __init__(
@@ -72,7 +75,8 @@ class DuckDBKernel:
         self._origin = here()
 
     def configure(self, memory_limit: int | None, temp_directory: str | Path | None) -> None:
-        """Changes what was given at the start; the folder only before the first cursor."""
+        """Changes the limit and the directory. The directory only has an effect before the first
+        cursor."""
         with self._lock:
             self.memory_limit, self._temp_directory = memory_limit, temp_directory
             if self._open is not None:
@@ -90,8 +94,8 @@ class DuckDBKernel:
         return self._open is not None
 
     def cursor(self) -> DuckDBPyConnection:
-        """A connection of its own to the database, to be closed by whoever asked for it. What is
-        registered in it is seen by no other."""
+        """A new cursor, which the caller closes. Tables registered in it are visible to it
+        alone."""
         with self._lock:
             opened = self._opened()
             cursor = opened.connection.cursor()
@@ -99,14 +103,16 @@ class DuckDBKernel:
             return cursor
 
     def watch(self, work: Running) -> None:
-        """Has what runs in a thread closed before the database is."""
+        """Registers work that has to end before the database is closed."""
         with self._lock:
             self._opened().running.add(work)
 
     def attach(self, path: str | Path | None, *, read_only: bool = False) -> str:
-        """Attaches a database file, once, and gives the name under which SQL finds it, in quotes.
-        None is the database of the connection's own tables. A file that another process has open is
-        an OperationalError."""
+        """Attaches a database file unless it is attached, and returns its name in SQL, quoted.
+
+        path: the file; None: the database of the connection's own tables.
+        OperationalError if another process has the file open.
+        """
         key = "" if path is None else str(Path(path).resolve())
         with self._lock:
             known = self._attached.get(key)
@@ -125,7 +131,7 @@ class DuckDBKernel:
             return alias
 
     def detach(self, path: str | Path) -> None:
-        """Lets an attached file go; nothing may be reading it."""
+        """Detaches a database file; no query may be reading it."""
         key = str(Path(path).resolve())
         with self._lock:
             alias = self._attached.pop(key, None)
@@ -134,13 +140,13 @@ class DuckDBKernel:
 
     @property
     def attached(self) -> tuple[str, ...]:
-        """The names of the attached databases, in quotes."""
+        """The names of the attached databases, quoted."""
         with self._lock:
             return tuple(self._attached.values())
 
     def close(self) -> None:
-        """Interrupts what runs, closes all cursors and the database. Once is enough; no cursor is
-        given afterwards."""
+        """Interrupts running queries, and closes all cursors and the database. A second call does
+        nothing; afterwards `cursor` raises."""
         with self._lock:
             self._closed = True
             opened, self._open = self._open, None
@@ -166,8 +172,8 @@ class DuckDBKernel:
 
 
 class _Open:
-    """What is open, apart from the kernel, so that it can be closed when the kernel is
-    collected."""
+    """The open database, without a reference to the kernel, so that it can be closed when the
+    kernel is collected."""
 
     def __init__(self, kernel: DuckDBKernel) -> None:
         base = kernel._temp_directory
@@ -186,8 +192,8 @@ class _Open:
         watch(self)
 
     def leave(self) -> None:
-        """In a forked child nothing of DuckDB is closed: it would write the parent's files, and
-        wait for threads that aren't there."""
+        """Abandons the database in a forked process. To close it would write the parent's files,
+        and wait for threads that do not exist in the child."""
         self.finalizer.detach()
         for item in (*self.cursors, *self.running):
             pin(item)
@@ -215,5 +221,5 @@ def _close(
 
 
 def quoted(text: str) -> str:
-    """A text as a literal of DuckDB."""
+    """A text as a string literal of DuckDB."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,8 +1,8 @@
-"""A DuckDB query that runs on a thread of its own, its result in a bounded queue.
+"""A DuckDB query that runs on a separate thread and puts its result into a bounded queue.
 
-DuckDB blocks its caller until the first rows are there, which for a sort is the whole work; and the
-thread that waits can't be the one that cancels. So the query has a thread, and whoever wants rows
-asks and never waits.
+DuckDB blocks its caller until it has the first rows, which for a sort is nearly the whole run, and
+a blocked thread cannot cancel the query. A query therefore has a thread of its own, and the reader
+polls the queue and never waits.
 """
 
 from __future__ import annotations
@@ -25,33 +25,39 @@ if TYPE_CHECKING:
     from runnel.duckdb.kernel import DuckDBKernel
 
 PREFETCHED = 4
-"""How many batches wait at most."""
+"""Capacity of the queue, in batches."""
 
 _POLL_SECONDS = 0.005
-"""Seconds that `close` waits for a query that was interrupted."""
+"""Seconds that `close` waits for an interrupted query."""
 
 
 class Input(Protocol):
-    """What a query reads that isn't DuckDB's: `register` makes it known to the cursor, on the
-    stream's thread; `error` is what reading it failed with; `stop`, from any thread, lets a read
-    that waits come to an end; `close` gives it back, in any case, when nothing reads it any
-    more."""
+    """An input of a query from outside DuckDB.
+
+    error: the error that reading the input failed with, or None.
+    """
 
     error: Error | None
 
-    def register(self, cursor: DuckDBPyConnection) -> None: ...
+    def register(self, cursor: DuckDBPyConnection) -> None:
+        """Registers the input as a table of the cursor; called on the stream's thread."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Ends a read that waits; called from any thread."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Releases the input; always called, after the last read."""
 
 
 class DuckDBStream:
-    """The rows of one SELECT on a cursor, which belongs to the stream from here on, as do `inputs`.
+    """The rows of one SELECT. `start` and `take` are for one thread at a time, `close` for any.
 
-    `finish` brings each batch into the form that is wanted, on the stream's thread; `place` says
-    where in the statement an error belongs. `start` and `take` are for one thread at a time,
-    `close` for any.
+    kernel: the owner of the database; it waits for the stream before it closes.
+    cursor: the cursor that runs the SELECT; the stream closes it.
+    text: the SELECT.
+    inputs: inputs from outside DuckDB; the stream closes them.
+    finish: converts each batch, on the stream's thread.
+    locate: returns the position in the user's statement that an error is about.
     """
 
     def __init__(
@@ -61,13 +67,13 @@ class DuckDBStream:
         text: str,
         inputs: Sequence[Input] = (),
         finish: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
-        place: Callable[[Error], Position | None] | None = None,
+        locate: Callable[[Error], Position | None] | None = None,
     ) -> None:
         self._cursor: DuckDBPyConnection | None = cursor
         self._text = text
         self._inputs = inputs
         self._finish = finish
-        self._place = place
+        self._locate = locate
         self._wake: Callable[[], None] = _nothing
         self._changed = Condition()
         self._batches: deque[pa.RecordBatch] = deque()
@@ -78,14 +84,14 @@ class DuckDBStream:
         kernel.watch(self)
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Begins. `wake` is called from another thread whenever `take` has something new to say."""
+        """Starts the query. The stream's thread calls `wake` after each batch and at the end."""
         self._wake = wake
         self._thread = Thread(target=self._run, name="runnel-duckdb", daemon=True)
         self._thread.start()
 
     def take(self) -> pa.RecordBatch | None:
-        """The next batch; None if there is none yet, or (see `is_ended`) no more. Raises what the
-        query failed with."""
+        """The next batch; None if there is none yet or the stream `is_ended`. Raises the error of
+        the query."""
         with self._changed:
             if self._batches:
                 batch = self._batches.popleft()
@@ -97,17 +103,17 @@ class DuckDBStream:
 
     @property
     def is_ended(self) -> bool:
-        """Whether every batch was taken and there will be no more."""
+        """Whether the query has ended without an error and every batch was taken."""
         with self._changed:
             return self._ended and not self._batches and self._error is None
 
     def close(self) -> None:
-        """Cancels the query if it still runs, and gives everything back."""
+        """Cancels the query if it still runs, and releases cursor and inputs."""
         with self._changed:
             self._closed = True
             self._batches.clear()
             self._changed.notify_all()
-        # DuckDB doesn't look whether it was interrupted while one of its inputs waits.
+        # DuckDB notices an interrupt only after the call of an input returns.
         for item in self._inputs:
             item.stop()
         thread = self._thread
@@ -117,16 +123,16 @@ class DuckDBStream:
             self._stop(thread)
 
     def _stop(self, thread: Thread) -> None:
-        """Interrupts the query. One that doesn't end at once is somebody else's to see off: the
-        caller has work to do."""
+        """Interrupts the query. If it does not end at once, another thread waits for it, so that
+        the caller is not blocked."""
         self._interrupt()
         thread.join(_POLL_SECONDS)
         if thread.is_alive():
             Thread(target=self.join, name="runnel-duckdb-cancel", daemon=True).start()
 
     def join(self) -> None:
-        """After `close`: waits until nothing of the query is left. An interrupt between two calls
-        of the thread hits nothing, so it is repeated."""
+        """Waits, after `close`, until the thread has ended. The interrupt is repeated, because
+        between two calls of DuckDB it has no effect."""
         thread, pause = self._thread, 0.001
         while thread is not None and thread.is_alive() and thread is not current_thread():
             self._interrupt()
@@ -148,16 +154,16 @@ class DuckDBStream:
                     own = next(
                         (item.error for item in self._inputs if item.error is not None), None
                     )
-                    self._error = own or self._placed(translated(error))
+                    self._error = own or self._located(translated(error))
         finally:
             self._give_back()
             with self._changed:
                 self._ended = True
             self._wake()
 
-    def _placed(self, error: Error) -> Error:
-        if error.position is None and self._place is not None:
-            error.position = self._place(error)
+    def _located(self, error: Error) -> Error:
+        if error.position is None and self._locate is not None:
+            error.position = self._locate(error)
         return error
 
     def _read(self) -> None:

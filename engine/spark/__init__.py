@@ -24,8 +24,10 @@ __all__ = ["SparkRegistration", "register"]
 
 
 class SparkRegistration:
-    """What `register` set up. `url` is the server's address; `close` ends a server that `register`
-    started, once."""
+    """A registration of the data source, which `register` returns.
+
+    url: the address of the server; None if the options of each read or write name it.
+    """
 
     def __init__(self, url: str | None, server: Any = None) -> None:
         self.url = url
@@ -35,8 +37,9 @@ class SparkRegistration:
             atexit.register(self.close)
 
     def close(self) -> None:
+        """Stops the server that `register` started; a second call does nothing."""
         if self._origin.is_left:
-            return  # the server is the parent's
+            return  # in a forked process: the server belongs to the parent
         server, self._server = self._server, None
         if server is not None:
             atexit.unregister(self.close)
@@ -59,10 +62,15 @@ def register(
     url: str | None = None,
     token: str | None = None,
 ) -> SparkRegistration:
-    """Makes the data source "runnel" known to a SparkSession. `connection`: one of this process,
-    which a server on loopback then gives to Spark's processes of this computer; or `url` and
-    `token` of a server that runs. What is given here needn't be given as an option; without either
-    the options must name a server."""
+    """Registers the data source "runnel" in a SparkSession.
+
+    session: the SparkSession.
+    connection: a connection of this process. A server on loopback makes it available to Spark's
+        processes on this computer.
+    url, token: the address and token of a running server, in place of a connection.
+
+    Without a connection and an address, the options of each read or write must name the server.
+    """
     try:
         from runnel.spark.source import RunnelDataSource
     except ImportError as error:
@@ -72,27 +80,27 @@ def register(
             hint="pip install 'runnel[spark]'",
         ) from error
     if not hasattr(session, "dataSource"):
-        raise InterfaceError(f"register takes a SparkSession, not {type(session).__name__}")
+        raise InterfaceError(f"register needs a SparkSession, not {type(session).__name__}")
     server = None
     if connection is not None:
         if url is not None or token is not None:
-            raise InterfaceError("register takes a connection, or the url and token of a server")
+            raise InterfaceError("register needs a connection, or the url and token of a server")
         if not isinstance(connection, Connection):
             raise InterfaceError(
-                f"register takes a connection of this process, not {type(connection).__name__}",
-                hint="of a connection to a server give its url and token",
+                f"register needs a connection of this process, not {type(connection).__name__}",
+                hint="pass the url and token of the server that the connection is to",
             )
         from runnel.serving.server import Server
 
         token = secrets.token_urlsafe(32)
         server = Server(connection, token)
         url = server.url
-    given = {name: value for name, value in (("url", url), ("token", token)) if value is not None}
+    options = {name: value for name, value in (("url", url), ("token", token)) if value is not None}
 
     class Registered(RunnelDataSource):
-        """Sent to Spark's processes by value, with what was given here."""
+        """The data source, sent to Spark's processes by value with the server's address."""
 
-        defaults = given
+        defaults = options
 
     try:
         session.dataSource.register(Registered)

@@ -1,12 +1,11 @@
-"""Reading for Spark: a query's rows as Arrow batches, in one partition or in several by a column,
-at rest or as a stream.
+"""Spark reads a Runnel query: once or as a stream, in one or several partitions by a column.
 
-Partitions are statements of their own: each sees what is there when it begins. A stream is read by
-a column that only grows: the rows of an interval of it stay what they are, so a micro-batch that
-Spark repeats after a failure has the same rows.
+Each partition is a separate statement, and reads the rows that exist when the statement starts. A
+stream is read by a column whose values only grow: the rows of an interval of the column never
+change, so a micro-batch that Spark repeats after a failure has the same rows.
 
-No filters of Spark's are taken (`pushFilters`): Spark 4.3 keeps those of a DataFrame's first query
-for its later ones.
+The readers do not implement `pushFilters`, because Spark 4.3 applies the filters of a DataFrame's
+first query to its later queries as well.
 """
 
 from __future__ import annotations
@@ -30,17 +29,18 @@ from runnel.errors import DataError, Error, ProgrammingError, as_written, sugges
 from runnel.spark.request import NAME, ReadRequest, plainly, quoted
 
 MOST_PARTITIONS = 10_000
+"""Upper bound of the option `numPartitions`."""
 
 
 class ReadPartition(InputPartition):
-    """The rows of one partition: a statement and its arguments."""
+    """A partition, described by the statement that reads its rows and the arguments of it."""
 
     def __init__(self, sql: str, arguments: Sequence[Any]) -> None:
         super().__init__((sql, tuple(arguments)))
 
 
 class Reader(DataSourceReader):
-    """Reads a query once. It travels to the executors, so it holds no connection."""
+    """Reads a query once. Spark pickles it for the executors, so it has no connection."""
 
     def __init__(self, request: ReadRequest, schema: StructType) -> None:
         self._request = request
@@ -55,7 +55,7 @@ class Reader(DataSourceReader):
             )
         if self._count > MOST_PARTITIONS:
             raise ProgrammingError(
-                f'option "numPartitions" of data source {NAME} takes at most {MOST_PARTITIONS}'
+                f'option "numPartitions" of data source {NAME} is at most {MOST_PARTITIONS}'
             )
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -63,20 +63,25 @@ class Reader(DataSourceReader):
         if self._column is None or self._count == 1:
             return [ReadPartition(self._select, arguments)]
         name = quoted(self._column)
-        parts = []
+        partitions = []
         for number in range(self._count):
-            # The remainder has the sign of the value; NULL goes to the first.
-            own = f"({name} % {self._count} + {self._count}) % {self._count} = {number}"
-            own = f"{own} OR {name} IS NULL" if number == 0 else own
-            parts.append(ReadPartition(f"{self._select} WHERE {own}", arguments))
-        return parts
+            # The remainder has the sign of the value, so -7 % 4 is -3 and belongs to partition 1.
+            # Rows with NULL belong to partition 0.
+            condition = f"({name} % {self._count} + {self._count}) % {self._count} = {number}"
+            condition = f"{condition} OR {name} IS NULL" if number == 0 else condition
+            partitions.append(ReadPartition(f"{self._select} WHERE {condition}", arguments))
+        return partitions
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return rows_of(self._request, partition, self._schema)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the rows that come to a query, micro-batch by micro-batch."""
+    """Reads the new rows of a query as micro-batches.
+
+    An offset is a value of the column `offsetColumn`. A micro-batch has the rows whose value is
+    above its start offset and at most its end offset.
+    """
 
     def __init__(self, request: ReadRequest, schema: StructType) -> None:
         self._request = request
@@ -97,19 +102,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """All that is there comes first, or what is behind `startingOffset`."""
+        """The first micro-batch has the rows above `startingOffset`, without it all rows."""
         return {"offset": self._first}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         return ReadAllAvailable() if self._most is None else ReadMaxRows(self._most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """What comes from now on isn't read any more."""
+        """Ends the stream at the largest offset that exists now."""
         self._is_ending, self._last = True, self._bounds(None)[1]
 
     @plainly
     def _bounds(self, after: int | None) -> tuple[int | None, int | None]:
-        """The smallest and the largest offset of the rows behind one; None where there are none."""
+        """The smallest and the largest offset above `after` (None: of all rows); None if there are
+        no such rows."""
         name = quoted(self._column)
         sql = f"SELECT MIN({name}), MAX({name}) FROM {self._request.rows}"
         bound = () if after is None else (after,)
@@ -124,8 +130,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return least, largest
 
     def _check_offsets(self, cursor: Any) -> None:
-        """Fails where rows would never be read. Asked for when there is something new: it takes a
-        look at the whole column."""
+        """DataError if the offset of a row is NULL, because such a row would never be read.
+
+        The check scans the whole column, so it runs only if there are new rows.
+        """
         cursor.execute(
             f"SELECT 1 FROM {self._request.rows} WHERE {quoted(self._column)} IS NULL LIMIT 1",
             self._request.arguments,
@@ -134,10 +142,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise DataError(
                 f'there are rows whose "{self._column}", '
                 f'the option "offsetColumn" of data source {NAME}, is NULL',
-                detail="they have no place in the stream, and would never be read",
+                detail="a row without an offset is in no micro-batch, and would never be read",
                 hint=(
                     f"leave them out in the query, WHERE {as_written(self._column)} IS NOT NULL, "
-                    "or give them another offset"
+                    "or replace NULL by an offset"
                 ),
             )
         self._is_checked = True
@@ -149,7 +157,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if least is None or largest is None or largest < least:
             return start
         if isinstance(limit, ReadMaxRows):
-            # An interval of so many integers has no more rows than that, unless some are equal.
+            # An interval of n integers has at most n rows, if no two rows have the same offset.
             largest = min(largest, least + limit.max_rows - 1)
         return {"offset": largest}
 
@@ -172,7 +180,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def rows_of(
     request: ReadRequest, partition: InputPartition, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition, in the types that Spark expects."""
+    """The rows of a partition, converted to the types of `schema`."""
     sql, arguments = partition.value
     expected = to_arrow_schema(schema, timezone="UTC")
     try:
@@ -191,8 +199,8 @@ def rows_of(
 
 
 def _as_expected(column: pa.Array, field: pa.Field) -> pa.Array:
-    """Values in the type that Spark expects, which a schema of the user's may have made another
-    one."""
+    """The column in the type that Spark expects. The type differs from the column's if the user
+    passed a schema to Spark."""
     try:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -220,15 +228,16 @@ def _columns(schema: StructType) -> str:
 
 
 def _integer_column(request: ReadRequest, schema: StructType, option: str) -> str | None:
-    """The column that an option names; ProgrammingError unless it is one of integers."""
-    given = request.text(option)
-    if given is None:
+    """The name of the column that an option names, None without the option; ProgrammingError
+    unless the column has integers."""
+    name = request.text(option)
+    if name is None:
         return None
-    found = next((field for field in schema.fields if field.name.lower() == given.lower()), None)
+    found = next((field for field in schema.fields if field.name.lower() == name.lower()), None)
     if found is None:
         raise ProgrammingError(
-            f'column "{given}" of option "{option}" not found', hint=suggest(given, schema.names)
+            f'column "{name}" of option "{option}" not found', hint=suggest(name, schema.names)
         )
     if not isinstance(found.dataType, IntegralType):
-        raise ProgrammingError(f'column "{given}" of option "{option}" is no column of integers')
+        raise ProgrammingError(f'column "{name}" of option "{option}" is no column of integers')
     return str(found.name)

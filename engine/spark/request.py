@@ -21,12 +21,17 @@ OPTIONS = (
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
-"""Options that Spark hands on, though they are meant for it."""
+"""Options of Spark itself that Spark also passes to data sources, in lower case."""
 
 
 @frozen
 class ServerAddress:
-    """Where Spark's processes find the rows."""
+    """The address of the Runnel server that Spark's processes connect to.
+
+    url: `runnel://host:port`.
+    token: the secret that the server checks.
+    root_certificate: path of a PEM file that the server's certificate is checked against.
+    """
 
     url: str
     token: str
@@ -36,15 +41,22 @@ class ServerAddress:
         return f"<server {self.url}>"  # without its token
 
     def connect(self) -> Any:
-        """A connection of its own, for the process that asks."""
-        more = {} if self.root_certificate is None else {"root_certificate": self.root_certificate}
-        return connect_remote(self.url, {"token": self.token, **more})
+        """A new connection to the server."""
+        certificate = (
+            {} if self.root_certificate is None else {"root_certificate": self.root_certificate}
+        )
+        return connect_remote(self.url, {"token": self.token, **certificate})
 
 
 @frozen
 class ReadRequest:
-    """The options of a reader or writer, checked. `query`: what is read, as a whole SELECT;
-    `table`: what is written to."""
+    """The checked options of a reader or writer.
+
+    server: the server to connect to.
+    query: the SELECT to read, or None.
+    table: the table to read or write, or None. At most one of query and table is set.
+    options: all options, by their names in lower case.
+    """
 
     server: ServerAddress
     query: str | None
@@ -52,34 +64,35 @@ class ReadRequest:
     options: Mapping[str, str]
 
     def text(self, name: str) -> str | None:
-        """An option whose name is written in any case."""
+        """The value of an option, or None; `name` in any case."""
         return self.options.get(name.lower())
 
     def number(self, name: str, least: int, default: int | None = None) -> int | None:
-        given = self.text(name)
-        if given is None:
+        """The value of an option that is an integer of at least `least`."""
+        text = self.text(name)
+        if text is None:
             return default
-        if re.fullmatch(r"-?[0-9]{1,19}", given.strip()) is None or int(given) < least:
+        if re.fullmatch(r"-?[0-9]{1,19}", text.strip()) is None or int(text) < least:
             raise ProgrammingError(
-                f'option "{name}" of data source {NAME} takes a whole number of at least {least}, '
-                f"not {given!r}"
+                f'option "{name}" of data source {NAME} is a whole number of at least {least}, '
+                f"not {text!r}"
             )
-        return int(given)
+        return int(text)
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """The values for the query's parameters."""
-        given = self.text("parameters")
-        if given is None:
+        """The arguments of the query: a JSON list in the option `parameters`."""
+        text = self.text("parameters")
+        if text is None:
             return ()
         try:
-            values = json.loads(given)
+            values = json.loads(text)
         except ValueError:
             values = None
         if not isinstance(values, list) or any(isinstance(value, dict | list) for value in values):
             raise ProgrammingError(
-                f'option "parameters" of data source {NAME} takes a list of values in JSON, '
-                f"not {given!r}",
+                f'option "parameters" of data source {NAME} is a list of values in JSON, '
+                f"not {text!r}",
                 hint='.option("parameters", json.dumps([3, "Oslo", None]))',
             )
         if self.query is None:
@@ -90,7 +103,7 @@ class ReadRequest:
 
     @property
     def rows(self) -> str:
-        """The FROM item that is read."""
+        """The FROM item to read."""
         if self.query is not None:
             return f"({self.query}) AS q"
         if self.table is not None:
@@ -100,7 +113,7 @@ class ReadRequest:
         )
 
     def target(self) -> str:
-        """The name of the table that is written to."""
+        """The name of the table to write."""
         if self.table is None:
             raise ProgrammingError(
                 f"data source {NAME} writes to a table", hint='add .option("table", "name")'
@@ -109,8 +122,7 @@ class ReadRequest:
 
 
 def plainly(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Raises our errors without telling where they come from, all of which Spark would show to who
-    reads them."""
+    """Removes the traceback from Runnel's errors, because Spark prints tracebacks to the user."""
 
     @wraps(method)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -123,11 +135,13 @@ def plainly(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def request_of(written: Mapping[str, str], defaults: Mapping[str, str]) -> ReadRequest:
-    """Checks options; ProgrammingError names the one that is wrong or missing."""
+    """The request of the options that the user wrote, over `defaults` of `register`;
+    ProgrammingError if an option is unknown, missing or invalid."""
     known = {name.lower() for name in OPTIONS}
     options = {name.lower(): value for name, value in {**defaults, **written}.items()}
     for name in options:
@@ -156,5 +170,5 @@ def request_of(written: Mapping[str, str], defaults: Mapping[str, str]) -> ReadR
     server = ServerAddress(url, token, options.get("rootcertificate"))
     query, table = options.get("query"), options.get("table") or options.get("path")
     if query is not None and table is not None:
-        raise ProgrammingError(f"data source {NAME} takes a query or a table, not both")
+        raise ProgrammingError(f"data source {NAME} needs a query or a table, not both")
     return ReadRequest(server, query, table, options)

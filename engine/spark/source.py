@@ -1,5 +1,4 @@
-"""The data source "runnel": what Spark asks of it, in the driver's and the executors' Python
-processes."""
+"""The data source "runnel", which Spark calls in the Python processes of driver and executors."""
 
 from __future__ import annotations
 
@@ -17,7 +16,10 @@ from runnel.spark.request import NAME, ReadRequest, plainly, request_of
 
 
 class RunnelDataSource(DataSource):
-    """The data source. Each of Spark's processes that needs one makes its own, of the options."""
+    """The data source. Spark creates one from the options in each process that needs it.
+
+    defaults: options that `register` set; options of a read or write override them.
+    """
 
     defaults: ClassVar[Mapping[str, str]] = {}
 
@@ -61,11 +63,11 @@ class RunnelDataSource(DataSource):
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Spark's types for those of a result."""
+    """The schema of a result in Spark's types; NotSupportedError for TIME."""
     for field in schema:
         if pa.types.is_time(field.type):
             raise NotSupportedError(
-                f'column "{field.name}" is of type TIME, which most of Spark doesn\'t take',
+                f'column "{field.name}" is of type TIME, which most of Spark doesn\'t support',
                 hint=f"read CAST({as_written(field.name)} AS VARCHAR)",
             )
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)

@@ -1,9 +1,10 @@
-"""Writing from Spark: each task gives its rows to the server, and when all have done so one
-statement writes them, all or none.
+"""Spark writes to a Runnel table: all rows of a write, or none.
 
-Of a task that is repeated the attempt counts that Spark takes. A micro-batch of a stream may come
-again after a failure: the server knows its number, with the id that Spark keeps for the query in
-its checkpoint, and writes it once.
+Each task uploads its rows to the server under a name. After all tasks succeeded, one statement
+writes the uploaded rows into the table. If Spark runs a task several times, only the rows of the
+attempt that Spark commits are written. Spark may repeat a micro-batch of a stream after a failure:
+the server remembers the number of the last micro-batch for each streaming query, by the id that
+Spark stores in the checkpoint of the query, and writes each micro-batch once.
 """
 
 from __future__ import annotations
@@ -27,22 +28,26 @@ from runnel.spark.request import NAME, ReadRequest, plainly, quoted
 
 STATEMENTS = ("INSERT", "SINK")
 QUERY = "sql.streaming.queryId"
-"""The local property in which Spark tells tasks the id of their streaming query; it is the same
-after a restart."""
+"""The local property of a task with the id of its streaming query; a restart does not change the
+id."""
 PREFIX = "__runnel_spark_"
-"""How the names begin under which rows wait on the server."""
+"""Prefix of the names of uploaded rows on the server."""
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """Where the rows of a task wait (None: it had none), and the streaming query that it is of."""
+    """The result of a task, which Spark sends to the driver.
+
+    name: the name of the uploaded rows on the server; None if the task had no rows.
+    query: the id of the streaming query, or None.
+    """
 
     name: str | None
     query: str | None = None
 
 
 class StagingWriter:
-    """What writers of both kinds do. It travels to the executors, so it holds no connection."""
+    """The base of both writers. Spark pickles it for the executors, so it has no connection."""
 
     statement = "INSERT"
 
@@ -61,16 +66,17 @@ class StagingWriter:
         self._statement = (request.text("statement") or self.statement).upper()
         if self._statement not in STATEMENTS:
             raise ProgrammingError(
-                f'option "statement" of data source {NAME} takes {" or ".join(STATEMENTS)}'
+                f'option "statement" of data source {NAME} is {" or ".join(STATEMENTS)}'
             )
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Uploads the rows of a task, on an executor."""
         batches = [batch for batch in iterator if batch.num_rows]
         if not batches:
             return Written(None)
         context = TaskContext.get()
-        # Each attempt has a name of its own: a late one must not take the place of rows of the next
+        # Each attempt uploads under a new name: a late attempt must not replace rows of the next
         # micro-batch.
         name = f"{PREFIX}{self._identity}_{uuid4().hex}"
         with self._request.server.connect() as con:
@@ -79,13 +85,14 @@ class StagingWriter:
 
     @plainly
     def finish(self, messages: list[Any], number: int | None = None) -> None:
-        """Writes what all tasks gave; under a number of the query's, once."""
-        given = [
+        """Writes the rows of all tasks, on the driver. `number` is the number of the micro-batch in
+        its streaming query, which the server writes once."""
+        uploads = [
             message for message in messages if message is not None and message.name is not None
         ]
-        if not given:
+        if not uploads:
             return
-        names, query = [message.name for message in given], given[0].query
+        names, query = [message.name for message in uploads], uploads[0].query
         try:
             with self._request.server.connect() as con:
                 if number is None or query is None:
@@ -107,7 +114,7 @@ class StagingWriter:
 
     @plainly
     def give_up(self) -> None:
-        """Takes back what tasks gave, also attempts that nobody waited for."""
+        """Removes the uploaded rows of all tasks from the server, also of abandoned attempts."""
         with self._request.server.connect() as con:
             con._database.ask("unregister all", {"prefix": f"{PREFIX}{self._identity}_"})
 

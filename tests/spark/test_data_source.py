@@ -209,7 +209,7 @@ def test_wrong_options_are_told(registered: Any, options: dict[str, str], reason
 def test_registering_takes_one_server(session: Any, con: runnel.Connection) -> None:
     from runnel import spark
 
-    with pytest.raises(InterfaceError, match="takes a SparkSession"):
+    with pytest.raises(InterfaceError, match="needs a SparkSession"):
         spark.register(object())
     with pytest.raises(InterfaceError, match="a connection, or the url"):
         spark.register(session, con, url="runnel://127.0.0.1:1")
@@ -270,7 +270,7 @@ def test_refused_requests_without_spark() -> None:
             "is no column of integers",
         ),
         (lambda: Reader(request(table="t", partitionColumn="ix"), schema), 'column "ix" of option'),
-        (lambda: Reader(request(table="t", numPartitions="many"), schema), "takes a whole number"),
+        (lambda: Reader(request(table="t", numPartitions="many"), schema), "is a whole number"),
         (lambda: StreamReader(request(table="t"), schema), "that only grows"),
         (
             lambda: Writer(request(query="SELECT 1"), schema, "1", overwrite=False),
@@ -283,7 +283,7 @@ def test_refused_requests_without_spark() -> None:
         (lambda: request_of({"table": "t"}, {}), "the address of a server"),
         (
             lambda: request(query="SELECT ?", parameters="3").arguments,
-            "takes a list of values in JSON",
+            "is a list of values in JSON",
         ),
         (lambda: request(table="t", parameters="[3]").arguments, "is for a query"),
     ]:
