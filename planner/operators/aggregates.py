@@ -82,9 +82,6 @@ def _empty_aggregate(node: Aggregate) -> Relation:
     return emptied(node) if node.keys and is_empty(node.input) else node
 
 
-_NULL_WITHOUT_ROWS = ("sum", "avg", "min", "max", "any_value")
-
-
 @passes.CORRELATION.of(Aggregate)
 def _pull_aggregate(to: Anchoring, node: Aggregate) -> Pulled:
     """The inner sides of the conditions become further keys. An aggregation without keys of its own
@@ -125,9 +122,13 @@ def _pull_aggregate(to: Anchoring, node: Aggregate) -> Pulled:
 
 
 def _value_of_no_rows(call: AggregateCall) -> Expression:
-    if call.function in ("count", "count_star"):
+    from runnel.expressions.aggregates.function import NoRows
+    from runnel.expressions.aggregates.registry import function_of
+
+    value = function_of(call).no_rows
+    if value is NoRows.ZERO:
         return Literal(value=0, type=BIGINT)
-    if call.function in _NULL_WITHOUT_ROWS:
+    if value is NoRows.NULL:
         return Literal(value=None, type=call.type)
     # A literal stays: it may be a constant of the call, such as a separator.
     without = call.map_expressions(

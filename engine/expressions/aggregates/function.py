@@ -5,6 +5,7 @@ value is computed from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -52,6 +53,14 @@ def both(call: AggregateCall) -> int:
     return 2
 
 
+class NoRows(Enum):
+    """The value of an aggregate over no rows, where it is known without an evaluation."""
+
+    NULL = "NULL"
+    ZERO = "0"
+    EVALUATED = "the result of an evaluation"
+
+
 @frozen
 class AggregateFunction:
     """One entry of AGGREGATES.
@@ -71,6 +80,8 @@ class AggregateFunction:
     evaluated: returns how many of the first arguments are passed to the states, row by row,
       together with the keys of the order. The remaining arguments are constants that `finish`
       evaluates.
+    no_rows: the value over no rows. EVALUATED is always right: a plan that needs the value then
+      aggregates no rows.
     sql_names: further names.
     """
 
@@ -86,6 +97,7 @@ class AggregateFunction:
     bind: Callable[[AggregateFunction, AggregateSyntax], BoundAggregate] | None = None
     call_states: Callable[[AggregateCall], tuple[AggregateState, ...]] | None = None
     evaluated: Callable[[AggregateCall], int] = one
+    no_rows: NoRows = NoRows.EVALUATED
     sql_names: tuple[str, ...] = ()
 
 

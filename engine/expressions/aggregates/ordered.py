@@ -19,6 +19,7 @@ from runnel.expressions.aggregates.function import (
     AggregateFunction,
     AggregateSyntax,
     BoundAggregate,
+    NoRows,
     anything,
     both,
     bound_argument,
@@ -204,8 +205,13 @@ _FIRSTS = [
         keeps_nulls=keeps_nulls,
         bind=_bind_first,
         call_states=_first_states,
+        no_rows=no_rows,
     )
-    for name, keeps_nulls in (("first", True), ("last", True), ("any_value", False))
+    for name, keeps_nulls, no_rows in (
+        ("first", True, NoRows.EVALUATED),
+        ("last", True, NoRows.EVALUATED),
+        ("any_value", False, NoRows.NULL),
+    )
 ]
 _ARGUMENTS = [
     AggregateFunction(

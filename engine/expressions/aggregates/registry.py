@@ -24,6 +24,7 @@ from runnel.expressions.aggregates.function import (
     AggregateSyntax,
     BoundAggregate,
     Finish,
+    NoRows,
     anything,
     as_double,
     bigint,
@@ -171,50 +172,72 @@ SPREADS = {
 """For each function of spread, whether it is for a sample, and whether it is a deviation."""
 
 
-def _definitions() -> list[AggregateFunction]:
-    smallest, largest = _extreme("min"), _extreme("max")
-    functions = [
-        AggregateFunction(
-            "count_star", anything, bigint, lambda _: (Count(of_rows=True),), _count, arguments=0
-        ),
-        AggregateFunction("count", anything, bigint, lambda _: (Count(),), _count, null_type=NULL),
-        AggregateFunction("sum", numeric, _sum_type, _sum_states, _sum),
-        AggregateFunction(
-            "avg",
-            numeric,
-            _average_type,
-            lambda kind: (*_sum_states(kind), Count()),
-            _average,
-            DOUBLE,
-        ),
-        AggregateFunction("min", comparable, same, smallest, _first_column, ignores_distinct=True),
-        AggregateFunction("max", comparable, same, largest, _first_column, ignores_distinct=True),
-    ]
-    # false < true: AND is the smallest, OR the largest.
-    for name, states in (("bool_and", smallest), ("every", smallest), ("bool_or", largest)):
-        functions.append(
-            AggregateFunction(
-                name, boolean, same, states, _first_column, BOOLEAN, ignores_distinct=True
-            )
-        )
-    for name, (is_sample, is_deviation) in SPREADS.items():
-        functions.append(
-            AggregateFunction(
-                name,
-                numeric,
-                double,
-                lambda _: (VarianceState(),),
-                _spread(is_sample, is_deviation),
-                DOUBLE,
-            )
-        )
-    return functions
-
-
+_SMALLEST, _LARGEST = _extreme("min"), _extreme("max")
+_TOTALS = [
+    AggregateFunction(
+        "count_star",
+        anything,
+        bigint,
+        lambda _: (Count(of_rows=True),),
+        _count,
+        arguments=0,
+        no_rows=NoRows.ZERO,
+    ),
+    AggregateFunction(
+        "count",
+        anything,
+        bigint,
+        lambda _: (Count(),),
+        _count,
+        null_type=NULL,
+        no_rows=NoRows.ZERO,
+    ),
+    AggregateFunction("sum", numeric, _sum_type, _sum_states, _sum, no_rows=NoRows.NULL),
+    AggregateFunction(
+        "avg",
+        numeric,
+        _average_type,
+        lambda kind: (*_sum_states(kind), Count()),
+        _average,
+        DOUBLE,
+        no_rows=NoRows.NULL,
+    ),
+]
+_EXTREMES = [
+    AggregateFunction(
+        name,
+        comparable,
+        same,
+        states,
+        _first_column,
+        ignores_distinct=True,
+        no_rows=NoRows.NULL,
+    )
+    for name, states in (("min", _SMALLEST), ("max", _LARGEST))
+]
+# false < true: AND is the smallest, OR the largest.
+_LOGICAL = [
+    AggregateFunction(name, boolean, same, states, _first_column, BOOLEAN, ignores_distinct=True)
+    for name, states in (("bool_and", _SMALLEST), ("every", _SMALLEST), ("bool_or", _LARGEST))
+]
+_OF_SPREAD = [
+    AggregateFunction(
+        name,
+        numeric,
+        double,
+        lambda _: (VarianceState(),),
+        _spread(is_sample, is_deviation),
+        DOUBLE,
+    )
+    for name, (is_sample, is_deviation) in SPREADS.items()
+]
 AGGREGATES: Mapping[str, AggregateFunction] = {
     item.name: item
     for item in (
-        *_definitions(),
+        *_TOTALS,
+        *_EXTREMES,
+        *_LOGICAL,
+        *_OF_SPREAD,
         *ordered_aggregates.FUNCTIONS,
         *quantile_aggregates.FUNCTIONS,
         *statistical_aggregates.FUNCTIONS,

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from runnel.expressions.aggregates.registry import AGGREGATES, SPREADS, WITHIN_GROUP
-from runnel.planner.operators import aggregates as operators
 from runnel.planner.pushdown import partial_aggregation
 from runnel.rendering.duckdb import aggregates as duckdb
 from runnel.rendering.spark import aggregates as spark
@@ -104,11 +103,6 @@ TABLES = [
             },
             SLOWER: {"any_value", *ESTIMATES, *(CHOICES - {"mode"})},
         },
-    ),
-    Table(
-        "values of no rows",
-        (operators._NULL_WITHOUT_ROWS, operators._value_of_no_rows),
-        {SLOWER: set(AGGREGATES) - {"any_value", "min", "max", *SUMS, *COUNTS}},
     ),
     Table(
         "arguments in SHOW FUNCTIONS",
