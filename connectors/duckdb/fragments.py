@@ -23,18 +23,7 @@ from runnel.expressions.nodes import Literal
 from runnel.foreign.fragment import FragmentEngine, FragmentSource, Unrenderable, position_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
-from runnel.relation.nodes import (
-    Aggregate,
-    Join,
-    JoinKind,
-    Limit,
-    Relation,
-    Scan,
-    SetOperation,
-    Sort,
-    walk,
-)
-from runnel.relation.over import Window
+from runnel.relation.nodes import Aggregate, Join, JoinKind, Limit, Relation, Scan, walk
 from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.duckdb.relations import DuckDBRelations
@@ -138,20 +127,18 @@ SMALL_LIMIT = 10_000
 """The limit up to which Runnel's own operator finds the first rows of a sort as fast."""
 
 
-_HEAVY = (GroupLimit, SetOperation, Sort, Window)
-
-
 def _work(node: Relation) -> int:
     """The number of rows that a node processes, if DuckDB does this faster than Runnel's
     operators; 0 for other nodes."""
-    if isinstance(node, Aggregate):
-        rows, native = _rows(node.input)
-        has_groups = bool(node.keys) or any(call.distinct for call in node.aggregates)
-        return NATIVE_WEIGHT * native + (rows if has_groups else 0)
-    if (isinstance(node, Join) and node.kind is not JoinKind.CROSS) or isinstance(node, _HEAVY):
-        rows, native = _rows(node)
-        return NATIVE_WEIGHT * native + rows
-    return 0
+    if not node.combines_rows or (isinstance(node, Join) and node.kind is JoinKind.CROSS):
+        return 0
+    rows, native = _rows(node)
+    has_groups = (
+        not isinstance(node, Aggregate)
+        or bool(node.keys)
+        or any(call.distinct for call in node.aggregates)
+    )
+    return NATIVE_WEIGHT * native + (rows if has_groups else 0)
 
 
 def _rows(relation: Relation) -> tuple[int, int]:

@@ -41,12 +41,19 @@ class Relation:
     """The base class of all relational nodes.
 
     family: the module of `planner/operators` that registers what the planner does with the node.
+    clause: the clause of SQL that the node is, for messages; "" if the class has the same name.
+    combines_rows: whether the node groups, sorts or pairs rows, or compares them with other rows.
+    is_computed_once: whether the text for another engine computes the node once if a plan has it
+        several times. (An order of rows would get lost.)
     position: where the clause stands in the statement; None if unknown.
     state_name: the name that a hint assigns to the state of the node.
     """
 
     keeps_hash: ClassVar[bool] = True
     family: ClassVar[str] = ""
+    clause: ClassVar[str] = ""
+    combines_rows: ClassVar[bool] = False
+    is_computed_once: ClassVar[bool] = False
 
     position: Position | None = field(default=None, compare=False, repr=False)
     state_name: str | None = field(default=None, repr=False)
@@ -310,6 +317,8 @@ class Aggregate(Single):
     """
 
     family = "aggregates"
+    combines_rows = True
+    is_computed_once = True
 
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
@@ -381,6 +390,8 @@ class Join(Pair):
     """
 
     family = "joins"
+    combines_rows = True
+    is_computed_once = True
 
     kind: JoinKind
     left_keys: tuple[Expression, ...] = ()
@@ -423,6 +434,7 @@ class Sort(Single):
     """
 
     family = "sorting"
+    combines_rows = True
 
     keys: tuple[SortKey, ...]
     emission: Emission | None = None
@@ -499,6 +511,8 @@ class SetOperation(Pair):
     """
 
     family = "set_operations"
+    combines_rows = True
+    is_computed_once = True
 
     operation: str
     all: bool

@@ -175,6 +175,8 @@ class Window(Single):
     """
 
     family = "over"
+    combines_rows = True
+    is_computed_once = True
 
     calls: tuple[WindowCall, ...]
     names: tuple[str, ...]

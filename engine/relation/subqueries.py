@@ -150,6 +150,7 @@ class GroupLimit(Single):
     """
 
     family = "limits"
+    combines_rows = True
 
     keys: tuple[Expression, ...]
     order: tuple[SortKey, ...]
@@ -249,6 +250,7 @@ class Recursion(Relation):
     """
 
     family = "recursion"
+    clause = "WITH RECURSIVE"
 
     name: str
     anchor: Relation

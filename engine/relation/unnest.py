@@ -46,6 +46,8 @@ class Unnest(PerElement):
     names: the name of each array's column of elements.
     """
 
+    clause = "UNNEST"
+
     arrays: tuple[Expression, ...]
     names: tuple[str, ...]
 

@@ -7,17 +7,13 @@ from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.relation import nodes
 from runnel.relation.nodes import Relation, Scan
-from runnel.relation.over import Window
 from runnel.relation.subqueries import Recursion
-
-COSTLY = (nodes.Aggregate, nodes.Join, nodes.SetOperation, Window)
-"""Nodes that are computed once if they are used twice."""
 
 
 def repeated(relation: Relation) -> list[Relation]:
-    """The costly nodes that occur more than once in a plan, without nodes that occur only below
-    another one of these."""
-    if sum(type(node) in COSTLY for node in nodes.walk(relation)) < 2:
+    """The nodes with `is_computed_once` that occur more than once in a plan, without nodes that
+    occur only below another one of these."""
+    if sum(node.is_computed_once for node in nodes.walk(relation)) < 2:
         return []
     seen: set[Relation] = set()
     found: list[Relation] = []
@@ -25,7 +21,7 @@ def repeated(relation: Relation) -> list[Relation]:
     def visit(node: Relation) -> None:
         if isinstance(node, Recursion):
             return
-        if type(node) in COSTLY:
+        if node.is_computed_once:
             if node in seen:
                 found.append(node)
                 return

@@ -112,7 +112,8 @@ class RelationRendering:
     def block(self, relation: Relation) -> Block:
         rule = self.rules.get(type(relation))
         if rule is None:
-            raise Unrenderable(f"operator {type(relation).__name__}", relation.position)
+            name = relation.clause or f"operator {type(relation).__name__}"
+            raise Unrenderable(name, relation.position)
         block: Block = getattr(self, rule)(relation)
         return block
 

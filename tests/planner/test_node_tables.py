@@ -31,8 +31,6 @@ RENDERING = (
 """The tables of nodes that other engines run."""
 
 PARTIAL = {
-    "connectors/duckdb/fragments.py::_HEAVY": SAFE,
-    "connectors/duckdb/fragments.py::_work": SAFE,
     "connectors/spark/fragments/fragment.py::is_sorted": "it looks for a Sort below simple nodes",
     "planner/bind/recursive.py::_forbidden": "an unknown stage is refused by choose_recursion",
     "planner/bind/streams/emission.py::_lowest": "a query without its nodes is refused",
@@ -45,11 +43,9 @@ PARTIAL = {
     "planner/pushdown/memory_need.py::_emits_at_end": SAFE,
     "planner/rules/decorrelation/hoisting.py::_existence_only": SAFE,
     "planner/rules/decorrelation/hoisting.py::has_one_row": SAFE,
-    "engine/rendering/plan_shapes.py::COSTLY": SAFE,
     "engine/rendering/plan_shapes.py::is_chain": "an unknown node keeps conditions apart",
     "engine/rendering/plan_shapes.py::is_unique": "an unknown node gets a check",
     "engine/rendering/relations.py::RelationRendering.rules": "a part of the table of each engine",
-    "engine/rendering/spark/streams.py::_REFUSED": "it only words refusals",
 }
 """Tables and functions outside of homes that need not know every node, with the reason."""
 

@@ -12,7 +12,7 @@ from runnel.relation import nodes
 from runnel.relation.nodes import JoinKind, Relation, Scan
 from runnel.relation.subqueries import Recursion, WorkingTable
 from runnel.relation.unnest import Unnest
-from runnel.rendering.plan_shapes import COSTLY, repeated
+from runnel.rendering.plan_shapes import repeated
 from runnel.rendering.relations import Block, RelationRendering, ScanText, block_text
 from runnel.rendering.render import Rendering
 
@@ -40,7 +40,7 @@ class DuckDBRelations(RelationRendering):
         return f"WITH {', '.join(self._with)} {text}" if self._with else text
 
     def block(self, relation: Relation) -> Block:
-        if self._shared and type(relation) in COSTLY and relation in self._shared:
+        if self._shared and relation.is_computed_once and relation in self._shared:
             return self._once(relation)
         return super().block(relation)
 

@@ -5,15 +5,10 @@ Constructs that Spark lacks, or plans with another result, are refused or writte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from runnel.expressions.nodes import Expression, Literal
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation import nodes
-from runnel.relation.nodes import JoinKind, Relation
-from runnel.relation.subqueries import Recursion
-from runnel.relation.unnest import Unnest
+from runnel.relation.nodes import JoinKind
 from runnel.rendering.relations import Block, RelationRendering
 
 _MOST_ROWS = 2**31 - 1
@@ -22,11 +17,6 @@ _MOST_ROWS = 2**31 - 1
 class SparkRelations(RelationRendering):
     """Spark's SELECT of one relation."""
 
-    rules: ClassVar[Mapping[type[Relation], str]] = {
-        **RelationRendering.rules,
-        Unnest: "unnest",
-        Recursion: "recursion",
-    }
     same = "<=>"
     never_negative = "rand()"
     semi, anti = "LEFT SEMI", "LEFT ANTI"
@@ -59,12 +49,6 @@ class SparkRelations(RelationRendering):
     def union(self, node: nodes.Union) -> Block:
         # Spark 4 can't always plan an ORDER BY right above it.
         return self.around(super().union(node))
-
-    def unnest(self, node: Unnest) -> Block:
-        raise Unrenderable("UNNEST", node.position)
-
-    def recursion(self, node: Recursion) -> Block:
-        raise Unrenderable("WITH RECURSIVE", node.position)
 
 
 def _check_left(node: nodes.Join) -> None:

@@ -25,9 +25,7 @@ from runnel.expressions.nodes import Column, Expression, conjuncts
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation import nodes
 from runnel.relation.nodes import JoinKind, Relation
-from runnel.relation.over import Window
 from runnel.relation.streams import WINDOW_COLUMNS, AssignWindows, ImposeOrder, WindowKind
-from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.relations import Block, ScanText, block_text
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark.relations import SparkRelations
@@ -38,14 +36,16 @@ OrderText = Callable[[ImposeOrder, str], str]
 """The FROM item for a SELECT's rows with the watermark: columns c0, c1, …, that of the event time a
 marked TIMESTAMP."""
 
-_REFUSED: dict[type[Relation], str] = {
-    nodes.Sort: "ORDER BY of a stream",
-    nodes.Limit: "LIMIT of a stream",
-    GroupLimit: "the first rows of each group of a stream",
-    nodes.SetOperation: "UNION, INTERSECT or EXCEPT of streams",
-    Window: "OVER a stream",
-    nodes.Expand: "GROUPING SETS over a stream",
+_REFUSED = {
+    "sort": "ORDER BY of a stream",
+    "limit": "LIMIT of a stream",
+    "group_limit": "the first rows of each group of a stream",
+    "set_operation": "UNION, INTERSECT or EXCEPT of streams",
+    "window": "OVER a stream",
+    "expand": "GROUPING SETS over a stream",
 }
+"""The methods that Spark's append mode refuses for unbounded relations, with the reason."""
+
 _BOTH = (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
 _STREAM_LEFT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 _STREAM_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
@@ -99,8 +99,9 @@ class _Streams(SparkRelations):
         return block
 
     def block(self, relation: Relation) -> Block:
-        if relation.is_unbounded and type(relation) in _REFUSED:
-            raise Unrenderable(_REFUSED[type(relation)], relation.position)
+        refused = _REFUSED.get(self.rules.get(type(relation), ""))
+        if refused is not None and relation.is_unbounded:
+            raise Unrenderable(refused, relation.position)
         return super().block(relation)
 
     def around(self, block: Block) -> Block:
