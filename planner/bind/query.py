@@ -1,8 +1,8 @@
 """Binding of queries: a sqlglot tree becomes relational nodes with names and types resolved.
 
-A common table expression or a view is bound once and shared by its uses (`bound_tables`). Set
-operations convert their operands to common types. The clauses after a query body (ORDER BY, LIMIT)
-are added here; `select.py` binds one SELECT.
+A common table expression or a view is bound once and shared by its uses (`bound_tables`). The
+clauses after a query body (ORDER BY, LIMIT) are added here; `select.py` binds one SELECT,
+`set_operations.py` UNION, INTERSECT and EXCEPT.
 """
 
 from __future__ import annotations
@@ -100,12 +100,15 @@ class Binder:
                 if self.environment.in_job and self._has_hints
                 else relation
             )
-        if isinstance(tree, exp.SetOperation):
-            return self._ordered(self._set_operation(tree, outer), tree)
         if isinstance(tree, exp.Values):
             return self._ordered(self.values(tree, outer), tree)
         if isinstance(tree, (exp.Subquery, exp.Paren)):
             return self._ordered(self.query(tree.this, outer), tree)
+        if isinstance(tree, exp.Query):
+            # Loaded on first use: few queries have set operations, the other class of exp.Query.
+            from runnel.planner.bind.set_operations import set_operation
+
+            return self._ordered(set_operation(self, tree, outer), tree)
         if isinstance(tree, exp.Table):
             return SelectBinder(self, outer).bind(
                 exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree))
@@ -327,29 +330,6 @@ class Binder:
         body.set("with_", None)
         return self.inside(visible).query(body, outer)
 
-    def _set_operation(self, tree: Any, outer: Scope | None) -> Relation:
-        """Binds a chain of set operations from the left, without recursion: generated SQL has
-        thousands of them."""
-        operations = [tree]
-        while isinstance(operations[-1].this, exp.SetOperation) and not _has_tail(
-            operations[-1].this
-        ):
-            operations.append(operations[-1].this)
-        relation = self.query(operations[-1].this, outer)
-        for operation in reversed(operations):
-            relation = self._combined(relation, self.query(operation.expression, outer), operation)
-        return relation
-
-    def _combined(self, left: Relation, right: Relation, tree: Any) -> Relation:
-        position = position_of(tree.expression, self.sql)
-        # Loaded on first use: few queries have set operations.
-        from runnel.planner.bind.set_operations import intersect_or_except, union
-
-        distinct = bool(tree.args.get("distinct"))
-        if isinstance(tree, exp.Union):
-            return union(left, right, distinct, position)
-        return intersect_or_except(tree.key, left, right, distinct, position)
-
     def _ordered(self, relation: Relation, tree: Any) -> Relation:
         """Adds ORDER BY and LIMIT to a query of which only the result's columns have names."""
         order = tree.args.get("order")
@@ -375,11 +355,6 @@ def _refers_to(tree: Any, name: str) -> bool:
     from runnel.planner.bind.recursive import refers_to
 
     return refers_to(tree, name)
-
-
-def _has_tail(tree: Any) -> bool:
-    """Whether a set operation has clauses of its own."""
-    return any(tree.args.get(key) for key in ("with_", "order", "limit", "offset"))
 
 
 def _limit_count(limit: Any) -> Any:

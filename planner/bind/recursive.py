@@ -17,18 +17,9 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner.bind.convert import common_types, converted, renamed
 from runnel.planner.bind.scope import Scope
-from runnel.planner.bind.set_operations import union, unrounded
+from runnel.planner.bind.set_operations import forbids_recursion, union, unrounded
 from runnel.planner.parse.query.allow_list import position_of
-from runnel.relation.nodes import (
-    Aggregate,
-    Field,
-    Join,
-    JoinKind,
-    Relation,
-    SetOperation,
-    Union,
-    walk,
-)
+from runnel.relation.nodes import Aggregate, Field, Join, JoinKind, Relation, walk
 from runnel.relation.subqueries import SUBQUERIES, DependentJoin, Recursion, WorkingTable
 
 if TYPE_CHECKING:
@@ -152,14 +143,10 @@ def _forbidden(node: Relation, side: int) -> str:
     """The reason why an input of a node may not read the working table; "" if it may."""
     if isinstance(node, Aggregate) and node.aggregates:
         return "below an aggregate function"
-    if isinstance(node, SetOperation):
-        return f"within {node.operation.upper()}"
-    if isinstance(node, Union):
-        return "within a UNION of the recursive term"
     nullable = {JoinKind.LEFT: (1,), JoinKind.RIGHT: (0,), JoinKind.FULL: (0, 1)}
     if isinstance(node, Join | DependentJoin) and side in nullable.get(node.kind, ()):
         return "within an outer join, on the side that may be missing"
-    return ""
+    return forbids_recursion(node)
 
 
 def _reads(relation: Relation, name: str) -> bool:

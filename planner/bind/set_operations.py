@@ -1,9 +1,12 @@
-"""Set operations: their operands are converted to types in which rows are equal exactly if `=` says
+"""Binding of UNION, INTERSECT and EXCEPT: their operands are converted to types in which rows are equal exactly if `=` says
 so."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
@@ -15,8 +18,36 @@ from runnel.planner.bind.convert import (
     distinct_rows,
     exact_cast,
 )
+from runnel.planner.parse.query.allow_list import position_of
 from runnel.relation.nodes import Aggregate, Relation, SetOperation, Union
 from runnel.sqltypes import SqlType, loses_digits
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import StatementBinder
+    from runnel.planner.bind.scope import Scope
+
+
+def set_operation(binder: StatementBinder, tree: Any, outer: Scope | None) -> Relation:
+    """Binds a chain of set operations from the left, without recursion: generated SQL has
+    thousands of them."""
+    operations = [tree]
+    while isinstance(operations[-1].this, exp.SetOperation) and not _has_tail(operations[-1].this):
+        operations.append(operations[-1].this)
+    relation = binder.query(operations[-1].this, outer)
+    for operation in reversed(operations):
+        right = binder.query(operation.expression, outer)
+        position = position_of(operation.expression, binder.sql)
+        distinct = bool(operation.args.get("distinct"))
+        if isinstance(operation, exp.Union):
+            relation = union(relation, right, distinct, position)
+        else:
+            relation = _intersect_or_except(operation.key, relation, right, distinct, position)
+    return relation
+
+
+def _has_tail(tree: Any) -> bool:
+    """Whether a set operation has clauses of its own."""
+    return any(tree.args.get(key) for key in ("with_", "order", "limit", "offset"))
 
 
 def union(left: Relation, right: Relation, distinct: bool, position: Position | None) -> Relation:
@@ -53,7 +84,7 @@ def unrounded(
     return changed(side, {number: partial(exact_cast, target=types[number]) for number in lossy})
 
 
-def intersect_or_except(
+def _intersect_or_except(
     operation: str, left: Relation, right: Relation, distinct: bool, position: Position | None
 ) -> Relation:
     """INTERSECT or EXCEPT [ALL], which return rows of the left side.
@@ -74,6 +105,14 @@ def intersect_or_except(
         operation=operation, all=not distinct, left=sides[0], right=sides[1], position=position
     )
     return changed(found, back)
+
+
+def forbids_recursion(node: Relation) -> str:
+    """The reason why an operand of a set operation may not read the working table of a recursion;
+    "" for other nodes."""
+    if isinstance(node, SetOperation):
+        return f"within {node.operation.upper()}"
+    return "within a UNION of the recursive term" if isinstance(node, Union) else ""
 
 
 def _lossy(left: Relation, right: Relation, operation: str, position: Position | None) -> list[int]:
