@@ -1,5 +1,5 @@
-"""Binding of UNION, INTERSECT and EXCEPT: their operands are converted to types in which rows are equal exactly if `=` says
-so."""
+"""Binding of UNION, INTERSECT and EXCEPT: their operands are converted to types in which rows
+are equal exactly if `=` says so."""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Literal
@@ -15,6 +17,11 @@ from runnel.sqltypes import VARCHAR, Kind
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import FromItems
+
+
+def is_unnest(tree: Any) -> bool:
+    """Whether an item of FROM is UNNEST, with or without LATERAL."""
+    return isinstance(tree.this if isinstance(tree, exp.Lateral) else tree, exp.Unnest)
 
 
 def bind_unnest(

@@ -88,11 +88,13 @@ class FromBinder:
             from runnel.planner.bind.tables.joins import without_lateral
 
             tree = without_lateral(tree)
-        if isinstance(tree, exp.Unnest):
+        if self.binder.may_have_sets:
             # Loaded on first use: few statements have UNNEST.
-            from runnel.planner.bind.set_returning.unnest import bind_unnest
+            from runnel.planner.bind.set_returning.unnest import bind_unnest, is_unnest
 
-            return bind_unnest(self, left or BoundRelation(ONE_ROW, Scope((), self.outer)), tree)
+            if is_unnest(tree):
+                one_row = BoundRelation(ONE_ROW, Scope((), self.outer))
+                return bind_unnest(self, left or one_row, tree)
         alias, names = table_alias(tree)
         relation: Relation
         if isinstance(tree, exp.Table):

@@ -34,12 +34,12 @@ def bind_join(items: FromItems, left: BoundRelation, join: Any) -> BoundRelation
     """The relation and the scope of `left` joined with the item of a sqlglot join."""
     tree, side = join.this, (join.args.get("side") or "").upper()
     position = items.at(tree)
-    if isinstance(tree, exp.Lateral) and isinstance(tree.this, exp.Unnest):
-        join = join.copy()
-        join.set("this", without_lateral(tree))
-        tree = join.this
-    if isinstance(tree, exp.Unnest):
-        return _join_unnest(items, left, join, side)
+    if items.binder.may_have_sets:
+        # Loaded on first use: few statements have UNNEST.
+        from runnel.planner.bind.set_returning.unnest import is_unnest
+
+        if is_unnest(tree):
+            return _join_unnest(items, left, join, side)
     version = None
     if isinstance(tree, exp.Table) and tree.args.get("version") is not None:
         version, tree = tree, tree.copy()
@@ -148,20 +148,20 @@ def _lateral(items: FromItems, tree: Any, left: BoundRelation, kind: JoinKind) -
 
 
 def _join_unnest(items: FromItems, left: BoundRelation, join: Any, side: str) -> BoundRelation:
-    on = join.args.get("on")
-    if side not in ("", "LEFT"):
-        raise NotSupportedError(
-            f"{side} JOIN with UNNEST is not supported", position=items.at(join.this)
-        )
-    if on is None or (isinstance(on, exp.Boolean) and on.this):
-        # Loaded on first use: few statements have UNNEST.
-        from runnel.planner.bind.set_returning.unnest import bind_unnest
+    from runnel.planner.bind.set_returning.unnest import bind_unnest
 
-        return bind_unnest(items, left, join.this, is_left=side == "LEFT")
-    right = _lateral(items, join.this, left, _SIDES[side])
-    scope = left.scope.joined_with(right.scope, len(left.relation.fields), items.at(join.this))
+    tree, on = join.this, join.args.get("on")
+    if isinstance(tree, exp.Lateral):
+        tree = without_lateral(tree)
+    position = items.at(tree)
+    if side not in ("", "LEFT"):
+        raise NotSupportedError(f"{side} JOIN with UNNEST is not supported", position=position)
+    if on is None or (isinstance(on, exp.Boolean) and on.this):
+        return bind_unnest(items, left, tree, is_left=side == "LEFT")
+    right = _lateral(items, tree, left, _SIDES[side])
+    scope = left.scope.joined_with(right.scope, len(left.relation.fields), position)
     condition = ExpressionBinder(items.binder, scope, "ON").condition(on)
-    return BoundRelation(_joined(_SIDES[side], left, right, condition, items.at(join.this)), scope)
+    return BoundRelation(_joined(_SIDES[side], left, right, condition, position), scope)
 
 
 def _join_using(
@@ -252,7 +252,7 @@ def _true() -> Expression:
 def without_lateral(tree: Any) -> Any:
     """The item after LATERAL, with the alias of LATERAL."""
     inner = tree.this.copy()
-    if not isinstance(inner, exp.Unnest | exp.Subquery):
+    if not isinstance(inner, exp.DerivedTable):
         inner = exp.Table(this=inner, ordinality=tree.args.get("ordinality"))
     if tree.args.get("alias") is not None:
         inner.set("alias", tree.args["alias"].copy())
