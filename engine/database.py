@@ -350,7 +350,7 @@ class Database:
     def _open_saved(self, directory: Directory) -> None:
         """Loads the saved catalog. A mapping whose table cannot be opened now (a missing file)
         keeps its name, and raises the reason when it is used."""
-        from runnel.session.unavailable import open_or_explain
+        from runnel.session.table_options import open_or_explain
 
         try:
             saved = directory.load()

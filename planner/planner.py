@@ -28,7 +28,7 @@ from runnel.expressions.nodes import Parameter
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner.bind.query import Binder
 from runnel.planner.environment import Environment
-from runnel.planner.lower.lower import lower
+from runnel.planner.lower.dag_builder import lower
 from runnel.planner.optimize import bounded, chosen, pushed_down, simplified, tables_in
 from runnel.planner.parse import syntax
 from runnel.planner.parse.statement import parse

@@ -217,8 +217,7 @@ class NamedSnapshots:
     def _load(self, folder: Path) -> dict[str, NamedSnapshot]:
         """Loads the snapshots of the folder. Of two with one name the later counts; incomplete ones
         are removed."""
-        from runnel.snapshots.copying import numbered
-        from runnel.snapshots.file_store import FileSnapshotStore
+        from runnel.snapshots.file_store import FileSnapshotStore, numbered
 
         found: dict[str, NamedSnapshot] = {}
         if not folder.is_dir():

@@ -31,10 +31,9 @@ from runnel.runtime.metrics import VertexMetrics, vertex_metrics
 from runnel.runtime.tasklets.failures import cancelled, timed_out
 from runnel.runtime.tasklets.tasklet import MADE_PROGRESS, take_turn
 from runnel.runtime.template import Template
-from runnel.runtime.threads.caller import CallingThread
+from runnel.runtime.threads.caller import CallingThread, interrupts_deferred
 from runnel.runtime.threads.clock import SYSTEM_CLOCK, Clock
 from runnel.runtime.threads.dedicated import DedicatedThread
-from runnel.runtime.threads.interrupts import interrupts_deferred
 from runnel.runtime.threads.workers import Workers
 
 logger = logging.getLogger("runnel.job")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge, Routing, Vertex
-from runnel.processors.sinks.result import ResultSink
+from runnel.processors.sinks.result_queue import ResultSink
 from runnel.processors.spool import SpoolProcessor
 
 UNBOUNDED = sys.maxsize

@@ -6,7 +6,7 @@ and the entry point of `planner`; `engine/database.py` and `named_jobs` for type
 
 Begin with `session.Session`: one client with its rights and settings, and all that a statement
 handler may use of the database. `directory.Directory` is the lock and the saved catalog of a
-durable connection; `table_options` opens a mapping's table with its watermark; `unavailable`
-stands in for a saved mapping that can't be opened; `functions` registers Python functions;
+durable connection; `table_options` opens a mapping's table with its watermark, or a
+substitute for a saved mapping that can't be opened; `functions` registers Python functions;
 `state_tables` reads JOB_STATE; `writers` has the numbers of outside writers' batches.
 """

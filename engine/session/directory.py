@@ -24,8 +24,14 @@ from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View, 
 from runnel.columns.type_records import type_of, type_record
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.errors import ErrorCode, OperationalError
-from runnel.storage.durable_files import OWN_FILE, OWN_FOLDER, PinnedFile, replace_file
-from runnel.storage.sealed_json import sealed, unsealed
+from runnel.storage.durable_files import (
+    OWN_FILE,
+    OWN_FOLDER,
+    PinnedFile,
+    replace_file,
+    sealed,
+    unsealed,
+)
 
 FORMAT = 2
 """The version of the catalog file's format. Version 1 had no checksum."""

@@ -1,17 +1,24 @@
 """Opens the tables of mappings, and sets the event time that WATERMARK FOR declares.
 
 'idleTimeoutMillis' is an option of every mapping whose rows have an event time, 'refreshMillis' of
-every bounded mapping; they are handled here and not passed to the connector.
+every bounded mapping; they are handled here and not passed to the connector. A saved mapping that
+cannot be opened now, for example because its file was deleted, becomes a BrokenTable.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from runnel.catalog import DataConnection, EventTime, Table, WatermarkClause
-from runnel.connector import Connector, MappingDefinition, ReadableTable
-from runnel.errors import ErrorCode, ProgrammingError, suggest
+from runnel.catalog import DataConnection, EventTime, Snapshot, Table, TableColumn, WatermarkClause
+from runnel.connector import Connector, MappingDefinition, ReadableTable, ScanRequest, Source
+from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.sqltypes import INTERVAL, Kind
+
+if TYPE_CHECKING:
+    from runnel.access import Access
+    from runnel.connectors.registry import ConnectorRegistry
+    from runnel.session.directory import SavedMapping
 
 IDLE_TIMEOUT = "idleTimeoutMillis"
 REFRESH = "refreshMillis"
@@ -146,3 +153,45 @@ def merged(connection: DataConnection, definition: MappingDefinition) -> Mapping
         definition.access,
         frozenset(taken),
     )
+
+
+class BrokenTable(ReadableTable):
+    """Stands in for a table that its connector refused to open.
+
+    It has the columns of the mapping, so that views over it can be bound; a scan raises the reason.
+    """
+
+    def __init__(self, connector: str, definition: MappingDefinition, reason: Error) -> None:
+        self.name = definition.name
+        self.connector = connector
+        self.columns = tuple(
+            TableColumn(c.name, c.type, c.external_name) for c in definition.columns
+        )
+        self._reason = reason
+
+    def row_count(self) -> int | None:
+        return None
+
+    def scan(self, request: ScanRequest) -> Source:
+        # Bounds don't change while the connection is open; any other cause may pass.
+        is_refused = self._reason.code is ErrorCode.NOT_ALLOWED
+        raise OperationalError(
+            f'mapping "{self.name}" can\'t be used: it could not be opened with the connection',
+            code=ErrorCode.NOT_ALLOWED if is_refused else ErrorCode.CONNECTION_PROBLEM,
+            detail=str(self._reason),
+            hint="mend the cause and connect again, or replace the mapping",
+        ) from self._reason
+
+
+def open_or_explain(
+    registry: ConnectorRegistry, snapshot: Snapshot, saved: SavedMapping, access: Access | None
+) -> Table:
+    """The table of a saved mapping, or one that says why there is none. `access`: the bounds of
+    what is opened."""
+    definition = saved.definition if access is None else replace(saved.definition, access=access)
+    try:
+        if saved.data_connection is not None:
+            definition = merged(snapshot.get_connection(saved.data_connection), definition)
+        return open_table(registry.get(saved.connector), definition)
+    except Error as error:
+        return BrokenTable(saved.connector, definition, error)

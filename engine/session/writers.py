@@ -8,8 +8,7 @@ from threading import Lock
 from runnel.connector import Token
 from runnel.deadline import DeadlineLock
 from runnel.errors import ErrorCode, OperationalError
-from runnel.storage.durable_files import OWN_FOLDER, replace_file, sync_folder
-from runnel.storage.sealed_json import sealed, unsealed
+from runnel.storage.durable_files import OWN_FOLDER, replace_file, sealed, sync_folder, unsealed
 
 FOLDER = "writers"
 FORMAT = 2

@@ -4,7 +4,7 @@ Imports the engine's basics, `columns` and `storage`. The runtime writes snapsho
 interface in `store`.
 
 Begin with `store.SnapshotStore`, then `file_store`, which has the snapshots of one job in a
-folder. `manifest` describes one snapshot, `unfinished` writes it, `kept` reuses unchanged
-state, and `background` is the thread that does the work. docs/design/014-snapshots.md has the
-design.
+folder. `manifest` describes one snapshot, `unfinished` writes it, `retained_state` reuses
+unchanged state, and `background` is the thread that does the work.
+docs/design/014-snapshots.md has the design.
 """

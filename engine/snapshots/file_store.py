@@ -7,7 +7,8 @@
     .8/                a snapshot that is being written, or the rest of one
 
 A snapshot gets its name when all of it is on the disk. The last two are retained, and older ones
-are removed when the next was completed: if one is damaged, the other one can be used.
+are removed when the next was completed: if one is damaged, the other one can be used. A copy of a
+snapshot outlives the job.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ import pyarrow as pa
 
 from runnel.errors import ErrorCode, OperationalError
 from runnel.snapshots.background import MOST_BYTES, Background
-from runnel.snapshots.copying import copy_snapshot, numbered
 from runnel.snapshots.disk import Disk
 from runnel.snapshots.manifest import DamagedError, SnapshotManifest
 from runnel.snapshots.reading import check_snapshot, read_state
@@ -37,7 +37,7 @@ from runnel.snapshots.store import (
     VertexState,
     no_such_snapshot,
 )
-from runnel.snapshots.unfinished import Labels, UnfinishedSnapshot
+from runnel.snapshots.unfinished import Labels, UnfinishedSnapshot, write_manifest
 
 logger = logging.getLogger("runnel.snapshots")
 
@@ -327,3 +327,36 @@ class FileSnapshotStore(SnapshotStore):
     def _room(self) -> None:
         if self.on_room is not None:
             self.on_room()
+
+
+def copy_snapshot(source: Path, manifest: SnapshotManifest, folder: Path, disk: Disk) -> None:
+    """Copies the snapshot in `source` to a folder, under the next number, and removes the older
+    snapshots in that folder. The copy shares its files with the source if the file system can do
+    that."""
+    if not folder.exists():
+        disk.make_folder(folder)
+        disk.sync_folder(folder.parent)
+    old = sorted(numbered(folder, ""))
+    number = max((*old, *numbered(folder, ".")), default=0) + 1
+    unfinished, target = folder / f".{number}", folder / str(number)
+    disk.make_folder(unfinished)
+    for name in manifest.files:
+        disk.link(source / name, unfinished / name)
+    write_manifest(unfinished, manifest, disk)
+    disk.sync_folder(unfinished)
+    disk.rename(unfinished, target)
+    disk.sync_folder(folder)
+    for gone in old:
+        # A store that opens the folder uses the newest, and removes folders that remained.
+        with suppress(OSError):
+            disk.rename(folder / str(gone), folder / f".{gone}")
+            disk.remove(folder / f".{gone}")
+
+
+def numbered(folder: Path, prefix: str) -> Iterator[int]:
+    """The numbers of the entries of a folder whose names are a number after a prefix."""
+    if folder.is_dir():
+        for path in folder.iterdir():
+            name = path.name.removeprefix(prefix)
+            if path.name == prefix + name and name.isascii() and name.isdigit():
+                yield int(name)

@@ -4,5 +4,5 @@ Imports the engine's basics and `engine/columns`.
 
 Begin with `memory_budget.Memory`: an operator reserves bytes, and spills when it gets none.
 `spill` writes rows that memory has no room for (docs/design/009-memory.md). `durable_files` has
-fsync and atomic replacement, `sealed_json` JSON files with a checksum.
+fsync, atomic replacement, and JSON with a checksum.
 """

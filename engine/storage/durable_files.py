@@ -1,10 +1,18 @@
-"""Durable files: once a function of this module has returned, its effect survives a power loss."""
+"""Durable files: once a function of this module has returned, its effect survives a power loss.
+
+A JSON file is sealed by a checksum as its last member, so that a disk fault is detected on reading.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+from zlib import crc32
 
 from runnel.errors import ErrorCode, OperationalError
 
@@ -13,6 +21,9 @@ OWN_FILE, OWN_FOLDER = 0o600, 0o700
 
 Options of mappings and arguments of jobs may contain passwords.
 """
+
+_CHECKSUM = "checksum"
+_SEAL = re.compile(rb',\n "checksum": "([0-9a-f]{8})"\n}\Z')
 
 
 def own_file(path: str, flags: int) -> int:
@@ -90,3 +101,29 @@ def replace_file(path: Path, text: str) -> None:
         sync_file(file.fileno())
     unfinished.replace(path)
     sync_folder(path.parent)
+
+
+def sealed(content: Mapping[str, Any]) -> str:
+    """Encode a JSON object, which must not be empty, as text with its checksum."""
+    text = json.dumps(content, ensure_ascii=False, indent=1).removesuffix("\n}")
+    return f'{text},\n "{_CHECKSUM}": "{crc32(text.encode()):08x}"\n}}'
+
+
+def unsealed(data: bytes, since: int) -> Any:
+    """Decode a text; raises ValueError if it differs from the text that was written.
+
+    since: the "format" of an object that must have a checksum. Objects of earlier formats have
+        none. The caller decides which other formats it can read.
+    """
+    seal = _SEAL.search(data)
+    if seal is not None and seal[1] != b"%08x" % crc32(data[: seal.start()]):
+        raise ValueError("its checksum is wrong: it was changed or cut short")
+    try:
+        content = json.loads(data.decode())
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if isinstance(content, dict):
+        if seal is None and content.get("format") == since:
+            raise ValueError("its checksum is missing: it was changed, or cut short")
+        content.pop(_CHECKSUM, None)
+    return content

@@ -5,6 +5,6 @@ Imports `planner/operators/passes.py`, `planner/physical`, `planner/plans.py`, `
 contracts.
 
 Begin with `explain.explain`, then `nodes.describe`: the title and properties of each node, from
-the homes in `planner/operators`. `state` adds the state of operators; `redaction` removes
-secrets from OPTIONS.
+the homes in `planner/operators`, and `nodes.describe_state`. `redaction` removes secrets from
+OPTIONS.
 """

@@ -13,9 +13,8 @@ from typing import Any
 
 from runnel.dag import DAG, Edge, Routing
 from runnel.errors import NotSupportedError
-from runnel.planner.explain.nodes import Node, describe
+from runnel.planner.explain.nodes import Node, describe, describe_state
 from runnel.planner.explain.parts import listed, plain
-from runnel.planner.explain.state import describe_state
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import ClearPlan, KeyGetPlan, KeyPutPlan, Plan, QueryPlan, WritePlan
 from runnel.relation.nodes import Relation

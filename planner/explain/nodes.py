@@ -1,20 +1,23 @@
 """EXPLAIN's tree of a plan: for each node a title, and properties by name in the order of reading.
 
-The homes of the nodes register the rules (`planner/operators/passes.py::EXPLAIN`).
+The homes of the nodes register the rules (`planner/operators/passes.py::EXPLAIN`; of EXPLAIN
+(STATE), which shows the state of each operator and what bounds it, `STATE_TEXTS`).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from runnel.base.frozen import frozen
-from runnel.planner.explain.parts import (
-    Properties,
-)
-from runnel.planner.operators.passes import EXPLAIN
+from runnel.planner.explain.parts import Properties
+from runnel.planner.operators.passes import EXPLAIN, STATE_TEXTS
+from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Relation
-from runnel.relation.subqueries import (
-    CommonRows,
-)
+from runnel.relation.subqueries import CommonRows
+
+NOTHING = "nothing"
+FOR_EVER = "for ever"
 
 
 @frozen
@@ -46,3 +49,39 @@ def _described(plan: Relation | Physical, written: set[int]) -> Node:
     known = {name: text for name, text in properties.items() if text}
     rows = plan.rows if isinstance(plan, Physical) else None
     return Node(title, known, rows, tuple(_described(item, written) for item in plan.inputs))
+
+
+def describe_state(plan: Physical) -> Node:
+    """The tree of a physical plan with the state of each operator instead of how it works."""
+    node = describe(plan)
+    rule = STATE_TEXTS.find(plan)
+    properties = {"keeps": NOTHING if rule is None else rule(plan)}
+    held = _buffered_in_memory(plan)
+    if held is not None:
+        properties["must fit in memory"] = held
+    return replace(
+        node,
+        properties=properties,
+        rows=None,
+        inputs=tuple(describe_state(item) for item in plan.inputs),
+    )
+
+
+def _buffered_in_memory(node: Physical) -> str | None:
+    """What of an operator on a stream stays in memory, where memory_limit has no room for it; all
+    else goes to files."""
+    if (
+        isinstance(node, physical_streams.EventTimeAggregate)
+        and node.lateness
+        and any(call.distinct for call in node.aggregates)
+    ):
+        return "all, since what was given may change"
+    if isinstance(node, physical_streams.EventTimeWindow) and node.reaches:
+        return "rows behind the watermark"
+    return None
+
+
+def keeps(node: Physical) -> bool:
+    """Whether an operator keeps anything."""
+    rule = STATE_TEXTS.find(node)
+    return rule is not None and rule(node) != NOTHING

@@ -3,6 +3,7 @@
 Imports `planner/physical`, `engine/processors` with its folders, the contracts,
 `engine/relation` and `engine/expressions`.
 
-Begin with `lower.lower` and `dag_builder.Lowering`, the DAG under construction. The rules are in
-the homes of the nodes (`planner/operators`); `aggregates`, `streams` and `shared` have long ones.
+Begin with `dag_builder.lower` and `dag_builder.Lowering`, the DAG under construction. The rules are
+in the homes of the nodes (`planner/operators`); `aggregates`, `streams` and `shared` have long
+ones.
 """

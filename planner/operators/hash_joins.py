@@ -87,7 +87,7 @@ def _state_of_hash_join(node: HashJoin) -> str:
 @passes.LOWERING.of(HashJoin)
 def _lower_join(to: Lowering, node: HashJoin) -> VertexOutput:
     if node.refresh is not None:
-        from runnel.planner.lower.refreshed_joins import lower_refreshed_join
+        from runnel.planner.lower.streams import lower_refreshed_join
 
         return lower_refreshed_join(to, node)
     from runnel.processors.joins.join import JoinShape, join

@@ -198,8 +198,8 @@ passes.STATE_TEXTS.add(
 
 @passes.STATE_TEXTS.of(EventTimeWindow)
 def _state_of_event_time_window(node: EventTimeWindow) -> str:
+    from runnel.planner.explain.nodes import FOR_EVER
     from runnel.planner.explain.parts import time_span
-    from runnel.planner.explain.state import FOR_EVER
     from runnel.relation.window_reach import furthest
 
     if not node.reaches:

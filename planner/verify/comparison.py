@@ -16,7 +16,7 @@ from runnel.catalog import Registration, Snapshot, Table, TableColumn
 from runnel.dag import DAG
 from runnel.planner.bind.query import Binder
 from runnel.planner.environment import Environment
-from runnel.planner.lower.lower import lower
+from runnel.planner.lower.dag_builder import lower
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Query
 from runnel.planner.physical.choose import choose

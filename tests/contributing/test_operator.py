@@ -15,10 +15,8 @@ from runnel.dag import ProcessorFactory
 from runnel.errors import NotSupportedError
 from runnel.planner.estimates import estimate
 from runnel.planner.explain.explain import dag_text, tree_text
-from runnel.planner.explain.nodes import describe
-from runnel.planner.explain.state import describe_state
-from runnel.planner.lower.dag_builder import Lowering, VertexOutput
-from runnel.planner.lower.lower import lower
+from runnel.planner.explain.nodes import describe, describe_state
+from runnel.planner.lower.dag_builder import Lowering, VertexOutput, lower
 from runnel.planner.operators import passes
 from runnel.planner.operators.passes import Positions, by_default
 from runnel.planner.physical.choose import choose

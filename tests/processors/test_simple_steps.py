@@ -12,7 +12,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.expressions.nodes import Literal, Parameter
 from runnel.processors.calc import calc
-from runnel.processors.sinks.result import result_sink
+from runnel.processors.sinks.result_queue import result_sink
 from runnel.processors.sources.values import values
 from runnel.processors.union import union
 from runnel.sqltypes import BIGINT, VARCHAR

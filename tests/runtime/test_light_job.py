@@ -28,7 +28,7 @@ from runnel.errors import (
 )
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import Inbox, Processor
-from runnel.processors.sinks.result import result_sink
+from runnel.processors.sinks.result_queue import result_sink
 from runnel.processors.sources.scan import scan
 from runnel.runtime.light_job import Job, JobOptions, Jobs, JobStatus
 from runnel.testing import PAUSE, ManualClock, ScriptedSource

@@ -22,7 +22,7 @@ import pyarrow as pa
 import runnel
 from runnel.dag import DAG
 from runnel.processor import Inbox, Processor, Watermark
-from runnel.processors.sinks.result import ResultSink
+from runnel.processors.sinks.result_queue import ResultSink
 from runnel.runtime.simulation import Simulation, SimulationOptions, StandstillError
 from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.snapshots.store import MemorySnapshotStore

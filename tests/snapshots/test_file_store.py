@@ -21,9 +21,8 @@ import pytest
 from runnel.columns.key_hash import keyed_state
 from runnel.errors import OperationalError
 from runnel.snapshots.background import Background
-from runnel.snapshots.copying import copy_snapshot
 from runnel.snapshots.disk import Disk
-from runnel.snapshots.file_store import FileSnapshotStore
+from runnel.snapshots.file_store import FileSnapshotStore, copy_snapshot
 from runnel.snapshots.manifest import FORMAT, NAME, DamagedError, encode_manifest, read_manifest
 from runnel.snapshots.store import Outcome, SnapshotSize
 

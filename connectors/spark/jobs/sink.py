@@ -28,8 +28,7 @@ from runnel.connectors.spark.types import own_batch
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
 from runnel.foreign.job_runtime import JobWrite
 from runnel.processor import Guarantee
-from runnel.storage.durable_files import replace_file
-from runnel.storage.sealed_json import sealed, unsealed
+from runnel.storage.durable_files import replace_file, sealed, unsealed
 
 FILE = "committed.json"
 FORMAT = 2

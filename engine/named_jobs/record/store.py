@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from runnel.errors import ErrorCode, OperationalError
 from runnel.named_jobs.record.record import FORMAT, JobRecord
-from runnel.storage.durable_files import OWN_FOLDER, replace_file, sync_folder
-from runnel.storage.sealed_json import sealed, unsealed
+from runnel.storage.durable_files import OWN_FOLDER, replace_file, sealed, sync_folder, unsealed
 
 if TYPE_CHECKING:
     from runnel.snapshots.store import SnapshotStore

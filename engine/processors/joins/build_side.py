@@ -28,9 +28,8 @@ from runnel.errors import DataError, Position
 from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.processors.joins.index import make_index
+from runnel.processors.joins.index import make_index, pairs_in_ranges
 from runnel.processors.joins.marks import BuildFacts, UnknownMatches
-from runnel.processors.joins.range_pairs import pairs_in_ranges
 from runnel.relation.nodes import LEFT_ONLY, MARKS, Field, JoinKind
 from runnel.sqltypes import BOOLEAN, to_arrow
 

@@ -5,16 +5,18 @@ bucket by bucket, and bucket i is `rows[starts[i]:starts[i + 1]]`. Dense integer
 bucket numbers. Other keys are hashed into at least twice as many buckets as rows, and a candidate
 from such a bucket must be confirmed. NULL keys are in no bucket, except null-safe keys, for which
 NULL is an ordinary value.
+
+The matches of each probe row are a range of `rows`; `pairs_in_ranges` expands ranges to pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 
 import numpy as np
 import pyarrow as pa
 
-from runnel.columns.batches import Indexes, Mask, Numbers, numbers, validity
+from runnel.columns.batches import MAX_ROWS, Indexes, Mask, Numbers, numbers, validity
 from runnel.columns.key_hash import hash_columns
 from runnel.processors.grouping.row_identity import same
 
@@ -205,3 +207,29 @@ def all_valid(keys: Sequence[pa.Array], besides: Set[int] = frozenset()) -> Mask
         if valid is not None:
             result = valid if result is None else result & valid
     return result
+
+
+def pairs_in_ranges(starts: Indexes, counts: Indexes) -> Iterator[tuple[Indexes, Indexes, bool]]:
+    """Yield the pairs of each row i with the counts[i] positions from starts[i] on.
+
+    Each item has the rows and the positions of at most MAX_ROWS pairs, in order of the rows, and a
+    flag that is true for the last item. There is at least one item, possibly without pairs.
+    """
+    # Example: starts = [4, 0, 7] and counts = [2, 0, 1], in one item.
+    #
+    #   ends    [2, 2, 3]: where the pairs of each row end; begins [0, 2, 2]
+    #   chosen  [0, 1, 2]: the rows that have pairs in this item, or are between such rows
+    #   sizes   [2, 0, 1]: the number of their pairs in this item; rows = [0, 0, 2]
+    #   within  [0, 1, 0]: the index of each pair among the pairs of its row
+    #   result  the rows [0, 0, 2] with the positions [4, 5, 7], and True
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    for first in range(0, max(total, 1), MAX_ROWS):
+        last = min(first + MAX_ROWS, total)
+        low, high = np.searchsorted(ends, (first, last - 1), side="right") if total else (0, 0)
+        chosen = np.arange(low, min(high + 1, len(counts)))
+        begins = ends[chosen] - counts[chosen]
+        sizes = np.minimum(ends[chosen], last) - np.maximum(begins, first)
+        rows = np.repeat(chosen, sizes)
+        within = np.arange(first, last) - np.repeat(begins, sizes)
+        yield rows, np.repeat(starts[chosen], sizes) + within, last == total

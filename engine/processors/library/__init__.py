@@ -27,7 +27,7 @@ from runnel.processors.library.steps import (
     sink_to_list,
     source_of,
 )
-from runnel.processors.sinks.result import result_sink
+from runnel.processors.sinks.result_queue import result_sink
 
 __all__ = [
     "AggregateOperation",

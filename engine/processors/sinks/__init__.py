@@ -5,5 +5,5 @@ Imports the contracts `processor`, `connector` and `dag`, `columns`, `expression
 
 Begin with `write`: all rows of a statement become visible at its end, or none. `stream_write`
 writes continuously; `durable_write` stages rows at barriers and commits them with snapshots
-(docs/design/015-sinks.md). `result` feeds the bounded `result_queue` of a query's reader.
+(docs/design/015-sinks.md). `result_queue` passes rows to a query's reader.
 """

@@ -1,4 +1,4 @@
-"""The bounded queue of a query's rows from the result sink to the reader.
+"""The root of a query: the result sink, and the bounded queue of rows from it to the reader.
 
 The end of the rows, normal or an error, travels the same way: the reader observes it after the
 rows. One thread reads at a time. While the job belongs to the fetching thread, reading runs the
@@ -15,7 +15,9 @@ from time import monotonic
 
 import pyarrow as pa
 
-from runnel.errors import ErrorCode, OperationalError
+from runnel.dag import ProcessorFactory
+from runnel.errors import ErrorCode, OperationalError, internal
+from runnel.processor import Inbox, Outbox, Processor, ProcessorContext, ResultTarget, Watermark
 
 DEFAULT_CAPACITY = 16
 """Maximum number of batches in the queue."""
@@ -210,3 +212,33 @@ def acquire(lock: Lock, deadline: float | None) -> bool:
 
 def _nothing() -> None:
     pass
+
+
+class ResultSink(Processor):
+    """Puts each batch into the job's result queue.
+
+    While the queue is full, the batches remain in the inbox; the queue wakes the processor when
+    there is room. Runs at parallelism 1, so that rows keep their order.
+    """
+
+    _results: ResultTarget
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        if context.job.results is None:
+            raise internal("a job without a result queue has a result sink")
+        self._results = context.job.results
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        while (batch := inbox.peek()) is not None:
+            if batch.num_rows and not self._results.offer(batch):
+                return
+            inbox.poll()
+
+    def process_watermark(self, watermark: Watermark) -> bool:
+        return True
+
+
+def result_sink() -> ProcessorFactory:
+    """Return a supplier of processors that write to `JobContext.results`."""
+    return ResultSink

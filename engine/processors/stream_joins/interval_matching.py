@@ -11,7 +11,7 @@ from runnel.columns.batches import Indexes, Mask, indexes, true_flags
 from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import Evaluator, evaluate
 from runnel.processors.grouping.row_identity import same
-from runnel.processors.joins.range_pairs import pairs_in_ranges
+from runnel.processors.joins.index import pairs_in_ranges
 from runnel.processors.stream_joins.interval_plan import LEFT, RIGHT, IntervalPlan
 from runnel.processors.stream_joins.sorted_runs import Probe, SortedRun
 

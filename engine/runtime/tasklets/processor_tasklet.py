@@ -38,7 +38,6 @@ from runnel.runtime.edges.inputs import InputEdge, Inputs
 from runnel.runtime.edges.outbox import BaseOutbox
 from runnel.runtime.latency import MARK_INTERVAL, LatencyHistogram
 from runnel.runtime.tasklets import snapshot_steps
-from runnel.runtime.tasklets.context import TaskletContext
 from runnel.runtime.tasklets.failures import is_interrupt
 from runnel.runtime.tasklets.state import (
     ALARM,
@@ -56,7 +55,14 @@ from runnel.runtime.tasklets.state import (
     WATERMARK,
     TaskletState,
 )
-from runnel.runtime.tasklets.tasklet import DONE, MADE_PROGRESS, NO_PROGRESS, Progress, Tasklet
+from runnel.runtime.tasklets.tasklet import (
+    DONE,
+    MADE_PROGRESS,
+    NO_PROGRESS,
+    Progress,
+    Tasklet,
+    TaskletContext,
+)
 from runnel.runtime.threads.idle import Backoff
 
 if TYPE_CHECKING:

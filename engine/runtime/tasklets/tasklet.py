@@ -23,9 +23,16 @@ guarantees (and the per-object locks of a free-threaded build).
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
+
+from runnel.processor import JobContext, ProcessorContext
+
+_logger = logging.getLogger("runnel.job")
+_set = object.__setattr__
 
 
 class Progress(Enum):
@@ -134,3 +141,40 @@ def take_turn(tasklet: Tasklet) -> Progress:
     if progress is DONE:
         tasklet.ended()
     return progress
+
+
+class TaskletContext(ProcessorContext):
+    """A ProcessorContext that records whether its processor used `wake` or `wake_at`.
+
+    A processor that did is trusted to wake itself; one that did not is polled. Both functions are
+    created on demand: most processors need neither.
+    """
+
+    __slots__ = ("tasklet", "wakes_itself")
+
+    tasklet: Tasklet
+    wakes_itself: bool
+
+    def __init__(self, tasklet: Tasklet, processor: tuple[str, int, int], job: JobContext) -> None:
+        """`processor`: the vertex, the processor's index, and the number of processors."""
+        vertex, index, parallelism = processor
+        _set(self, "tasklet", tasklet)
+        _set(self, "wakes_itself", False)
+        _set(self, "job", job)
+        _set(self, "vertex", vertex)
+        _set(self, "index", index)
+        _set(self, "parallelism", parallelism)
+        _set(self, "logger", _logger)
+
+    @property
+    def wake(self) -> Callable[[], None]:
+        _set(self, "wakes_itself", True)
+        return self.tasklet.wake
+
+    @property
+    def wake_at(self) -> Callable[[int], None]:
+        _set(self, "wakes_itself", True)
+        return self._wake_at
+
+    def _wake_at(self, time: int) -> None:
+        self.tasklet.owner.wake_at(self.tasklet, time)

@@ -12,17 +12,17 @@ them pops it.
 
 from __future__ import annotations
 
+import signal
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from threading import Lock
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Lock, current_thread, main_thread
+from typing import Any, Protocol
 
 from runnel.runtime.execution import Execution
 from runnel.runtime.tasklets.tasklet import MADE_PROGRESS, Tasklet, take_turn
 from runnel.runtime.threads.clock import Clock
 from runnel.runtime.threads.idle import Parker
-from runnel.runtime.threads.interrupts import interrupts_deferred
 
 
 class Pool(Protocol):
@@ -191,3 +191,25 @@ class CallingThread:
                 tasklet.parking.clear()
                 self._list.append(tasklet)
         self._close_all()
+
+
+@contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Inside, Ctrl-C is only recorded; at the end it has its usual effect. Does nothing in other
+    threads, which are not interrupted.
+
+    Python raises KeyboardInterrupt in the main thread between any two instructions. While a tasklet
+    changes owners that would lose it, and its job would never end.
+    """
+    handler = signal.getsignal(signal.SIGINT) if current_thread() is main_thread() else None
+    if not callable(handler):
+        yield
+        return
+    noted: list[tuple[Any, ...]] = []
+    signal.signal(signal.SIGINT, lambda *arguments: noted.append(arguments))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if noted:
+            handler(*noted[0])

@@ -4,6 +4,6 @@ Imports `planner/bind`, its `grouping`, `planner/parse/query`, `engine/expressio
 `engine/relation`; for DDL text one file of `planner/explain`.
 
 Begin with `expression.ExpressionBinder`: one method per kind of node. The other files are
-families: `json`, `intervals`, `quantified`, `in_subquery`, `row_comparison`; `special` has the
+families: `json`, `intervals`, `quantified`, `row_comparison`; `special` has the
 rare ones and is loaded on first use.
 """

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from decimal import Decimal
+from math import isinf
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -21,24 +23,28 @@ from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS, is_
 from runnel.expressions.coercion import convert
 from runnel.expressions.nodes import WINDOW_FINAL, AggregateCall, Expression, Literal, Parameter
 from runnel.planner.bind.grouping.aggregate import AggregateBinder, call_of, is_aggregate
-from runnel.planner.bind.scalars.numbers import number_literal
 from runnel.planner.bind.select_parts import Aggregates
 from runnel.planner.parse.query.allow_list import function_call, sql_type_of, unwrapped
 from runnel.relation.subqueries import Exists, ScalarSubquery
 from runnel.sqltypes import (
     BOOLEAN,
+    DOUBLE,
     INTERVAL,
     INTERVAL_MONTH,
+    MAX_PRECISION,
     NULL,
     VARCHAR,
     Kind,
     can_cast,
+    decimal,
+    integer_type_of,
 )
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import QueryBinder
     from runnel.planner.bind.grouping.over import WindowCalls
     from runnel.planner.bind.scope import Scope
+
 
 _BINARY: dict[type, str] = {
     exp.Add: "add",
@@ -357,7 +363,7 @@ class ExpressionBinder(AggregateBinder):
                 f"the subquery of IN has {count} columns, {len(operands)} expected",
                 position=position,
             )
-        from runnel.planner.bind.scalars.in_subquery import in_subquery  # few queries need it
+        from runnel.planner.bind.scalars.quantified import in_subquery  # few queries need it
 
         return in_subquery(operands, relation, "IN", position)
 
@@ -487,3 +493,33 @@ _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Tuple: ExpressionBinder._tuple,
     exp.Window: ExpressionBinder._window,
 }
+
+
+def number_literal(text: str, position: Position | None) -> Literal:
+    """A number with its SQL type: the narrowest integer type that holds it, DECIMAL for digits with
+    a point, DOUBLE for a number with an exponent."""
+    text = text.replace("_", "")
+    if "e" in text.lower():
+        value = float(text)
+        if isinf(value):
+            raise ProgrammingError(f"number {text[:40]} is too large for DOUBLE", position=position)
+        return Literal(value=value, type=DOUBLE, position=position)
+    digits = text.lstrip("-").replace(".", "", 1).lstrip("0") or "0"
+    fraction = text.partition(".")[2]
+    precision = max(len(digits), len(fraction), 1)
+    if precision > MAX_PRECISION:
+        raise ProgrammingError(
+            f"a number of {precision} digits is too long for DECIMAL",
+            hint=(
+                f"DECIMAL holds {MAX_PRECISION} digits; write it with an exponent for a DOUBLE: 1e0"
+            ),
+            position=position,
+        )
+    if "." in text:
+        return Literal(
+            value=Decimal(text), type=decimal(precision, len(fraction)), position=position
+        )
+    kind = integer_type_of(int(text))
+    return Literal(
+        value=int(text) if kind.is_integer else Decimal(text), type=kind, position=position
+    )

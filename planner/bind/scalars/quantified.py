@@ -1,7 +1,8 @@
-"""Binding of `x < ANY (…)` and `x < ALL (…)`, over a subquery or an array.
+"""Binding of `x IN (SELECT …)`, `x < ANY (…)` and `x < ALL (…)`, over a subquery or an array.
 
-`= ANY` is IN and `<> ALL` is NOT IN. The other comparisons need only four aggregates of the values:
-the number of values, the number of values that are not NULL, the smallest and the largest value.
+Both sides of IN are converted to the type in which `=` compares them. `= ANY` is IN and `<> ALL` is
+NOT IN. The other comparisons need only four aggregates of the values: the number of values, the
+number of values that are not NULL, the smallest and the largest value.
 """
 
 from __future__ import annotations
@@ -14,15 +15,20 @@ from sqlglot import exp
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, walk
-from runnel.planner.bind.convert import converted
-from runnel.planner.bind.scalars.in_subquery import comparison_type, in_subquery
+from runnel.planner.bind.convert import changed, converted, decimal_key
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import AggregateValue, GroupingValue, OuterSelectContext
 from runnel.planner.parse.query.allow_list import position_of
 from runnel.relation.nodes import Aggregate, Project, Relation, references
-from runnel.relation.subqueries import OuterColumn, OuterValue, ScalarSubquery, map_outer_in
+from runnel.relation.subqueries import (
+    InSubquery,
+    OuterColumn,
+    OuterValue,
+    ScalarSubquery,
+    map_outer_in,
+)
 from runnel.relation.unnest import elements_of
-from runnel.sqltypes import BIGINT, BOOLEAN, Kind, loses_digits
+from runnel.sqltypes import BIGINT, BOOLEAN, Kind, SqlType, common_type, loses_digits
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import QueryBinder
@@ -177,3 +183,43 @@ def _verdict(
         [true if is_all else false, false if is_all else true, unknown],
         true if is_all else false,
     )
+
+
+def in_subquery(
+    operands: Sequence[Expression], relation: Relation, symbol: str, position: Position | None
+) -> InSubquery:
+    """Binds IN; there is one operand for each column of the relation.
+
+    If no DECIMAL type can hold both sides, they are compared by keys.
+    """
+    sides: list[Expression] = []
+    types: list[SqlType] = []
+    keyed: set[int] = set()
+    for number, (operand, column) in enumerate(
+        zip(operands, references(relation.fields), strict=True)
+    ):
+        shared = comparison_type(operand.type, column.type, symbol, position)
+        if loses_digits(operand.type, column.type):
+            build.call("eq", [operand, column], position)  # refuses nested types
+            keyed.add(number)
+            shared = column.type
+        types.append(shared)
+        sides.append(
+            decimal_key(operand) if number in keyed else build.cast(operand, shared, implicit=True)
+        )
+    relation = changed(converted(relation, tuple(types)), dict.fromkeys(keyed, decimal_key))
+    return InSubquery(operands=tuple(sides), relation=relation, type=BOOLEAN, position=position)
+
+
+def comparison_type(
+    left: SqlType, right: SqlType, symbol: str, position: Position | None
+) -> SqlType:
+    """The common type of two types that are compared; ProgrammingError if there is none."""
+    shared = common_type(left, right)
+    if shared is None:
+        raise ProgrammingError(
+            f"cannot apply '{symbol}' operator to [{left}, {right}]",
+            hint="consider adding an explicit CAST",
+            position=position,
+        )
+    return shared

@@ -159,7 +159,7 @@ def _state_of_window_join(node: WindowJoin) -> str:
 
 @passes.STATE_TEXTS.of(PhysicalAsOfJoin)
 def _state_of_as_of_join(node: PhysicalAsOfJoin) -> str:
-    from runnel.planner.explain.state import FOR_EVER
+    from runnel.planner.explain.nodes import FOR_EVER
 
     if node.shape.version is None:
         return "all rows of the right side"
@@ -170,7 +170,7 @@ def _state_of_as_of_join(node: PhysicalAsOfJoin) -> str:
 
 
 def _waiting(name: str, side: BufferedSide, own: Sequence[Field], other: Sequence[Field]) -> str:
-    from runnel.planner.explain.state import FOR_EVER
+    from runnel.planner.explain.nodes import FOR_EVER
 
     if side.watermark is None:
         return f"{name} rows {FOR_EVER}"

@@ -13,7 +13,7 @@ from runnel.expressions import build
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Expression, Literal, SortKey
 from runnel.planner.explain.explain import dag_text
-from runnel.planner.lower.lower import lower
+from runnel.planner.lower.dag_builder import lower
 from runnel.planner.physical.choose import choose, choose_write
 from runnel.planner.rules import apply
 from runnel.relation.nodes import (

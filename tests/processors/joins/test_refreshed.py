@@ -10,7 +10,7 @@ from runnel.dag import DAG, Edge, between
 from runnel.expressions.nodes import Column
 from runnel.processors.joins.build_side import JoinShape
 from runnel.processors.joins.refreshed import Calculation, RefreshedTable, refreshed_join
-from runnel.processors.sinks.result import result_sink
+from runnel.processors.sinks.result_queue import result_sink
 from runnel.processors.sources.scan import scan
 from runnel.relation.nodes import Field, JoinKind
 from runnel.runtime.simulation import Simulation, SimulationOptions, StandstillError

@@ -19,7 +19,7 @@ from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey
 from runnel.foreign.fragment import InputRows, Unrenderable
 from runnel.processors.over.on_duckdb import on_duckdb
-from runnel.processors.sinks.result import result_sink
+from runnel.processors.sinks.result_queue import result_sink
 from runnel.processors.sources.scan import scan
 from runnel.processors.sources.values import values
 from runnel.relation.nodes import Aggregate, Field, Filter, Join, JoinKind, Project, Relation, Sort

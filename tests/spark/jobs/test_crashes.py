@@ -17,7 +17,7 @@ from runnel.connectors.imap.sink import MapSink
 from runnel.connectors.spark import options as spark_options
 from runnel.connectors.spark import versioned_sink as spark_version_sink
 from runnel.connectors.spark.jobs.sink import JobSink
-from runnel.storage.sealed_json import unsealed
+from runnel.storage.durable_files import unsealed
 from tests.effort import takes_long
 from tests.spark.jobs.crash_images import COUNTED, STAGED, WRITTEN, Held, Images
 from tests.spark.jobs.crashing_world import KINDS, STAND_INS, WINDOWS, World

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.storage.sealed_json import sealed, unsealed
+from runnel.storage.durable_files import sealed, unsealed
 
 ON_SPARK = "OPTIONS ('runtime' = 'spark')"
 
