@@ -12,7 +12,7 @@ from runnel.catalog import CATALOG, check_schema
 from runnel.errors import ProgrammingError
 from runnel.planner.parse.query.query import parse_expression, parse_query
 from runnel.planner.parse.syntax import Name, Query
-from runnel.planner.parse.tokens import TokenReader, word_of
+from runnel.planner.parse.tokens import TokenReader
 
 _DEPTH = {
     TokenType.L_PAREN: 1,
@@ -43,36 +43,22 @@ class StatementReader(TokenReader):
         self.parameters = parameters
 
     def query(self) -> Query:
-        """Reads all remaining tokens as a query. `TABLE t` is `SELECT * FROM t`."""
+        """Reads all remaining tokens as a query."""
         if self.at_end:
             raise self.error("a query")
         rest = self.tokens[self.index :]
         position = self.position
         text = self.sql[rest[0].start : rest[-1].end + 1]
-        if self.peek() == "TABLE" and self.peek(1) != "(":
-            rest = [*_star(rest[0]), *rest[1:]]
         self.index = len(self.tokens)
-        emission, unbounded_state = None, False
-        if any(word_of(token) == "OPTIONS" for token in rest):
-            # Loaded on first use: few queries have options.
-            from runnel.planner.parse.query.options import split_options
-
-            rest, unbounded_state = split_options(rest, self.sql)
-        if any(word_of(token) in ("EMIT", "ALLOWED", "LATE") for token in rest):
-            # Loaded on first use: few statements have these clauses.
-            from runnel.planner.parse.query.emission import split_emission
-
-            rest, emission = split_emission(rest, self.sql, self.parameters)
-        tree = parse_query(rest, self.sql, self.parameters)
-        count = len(self.parameters)
+        parsed = parse_query(rest, self.sql, self.parameters)
         return Query(
             sql=self.sql,
             position=position,
-            expression=tree,
+            expression=parsed.tree,
             text=text,
-            parameters=count,
-            emission=emission,
-            unbounded_state=unbounded_state,
+            parameters=len(self.parameters),
+            emission=parsed.emission,
+            unbounded_state=parsed.unbounded_state,
         )
 
     def expression(self, *ends: str) -> Any:
@@ -124,11 +110,3 @@ class StatementReader(TokenReader):
                 position=name.position,
             )
         return self.name(what)
-
-
-def _star(token: Token) -> list[Token]:
-    """The tokens SELECT * FROM, with the position of `token`."""
-    words = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
-    return [
-        Token(kind, text, token.line, token.col, token.start, token.end, []) for kind, text in words
-    ]

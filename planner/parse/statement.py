@@ -14,7 +14,6 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.planner.parse.query.rewrite_tokens import number_parameters
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import AlterJob, Explain, Statement
 from runnel.planner.parse.tokens import position_at, tokenize
@@ -58,9 +57,17 @@ def parse(sql: str) -> Statement:
     """
     try:
         tokens = _single(tokenize(sql), sql)
-        return _parse_statement(StatementReader(tokens, sql, number_parameters(tokens, sql)))
+        return _parse_statement(StatementReader(tokens, sql, _number_parameters(tokens, sql)))
     except RecursionError:
         raise ProgrammingError("the statement is nested too deep") from None
+
+
+_BEFORE_COLON = {
+    getattr(TokenType, name)
+    for name in (
+        "VAR IDENTIFIER STRING NUMBER R_PAREN R_BRACKET PLACEHOLDER L_BRACKET NULL TRUE FALSE"
+    ).split()
+}
 
 
 def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
@@ -77,6 +84,27 @@ def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
                 position=position_at(token, sql),
             )
     return tokens
+
+
+def _number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
+    """The number of each `?`, by its offset in the text; ProgrammingError for parameters of another
+    style."""
+    parameters: dict[int, int] = {}
+    before = None
+    for token in tokens:
+        kind = token.token_type
+        if kind is TokenType.PLACEHOLDER:
+            parameters[token.start] = len(parameters)
+        elif kind is TokenType.PARAMETER or (
+            kind is TokenType.COLON and before not in _BEFORE_COLON
+        ):
+            raise ProgrammingError(
+                f'syntax error at "{token.text}"',
+                hint="parameters are written as ?",
+                position=position_at(token, sql),
+            )
+        before = kind
+    return parameters
 
 
 def _parse_statement(reader: StatementReader) -> Statement:

@@ -44,6 +44,7 @@ class RunnelDialect(DuckDB):
 
 DIALECT: Any = RunnelDialect()
 _NOT_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER}
+_WITHOUT_WORD = _NOT_WORDS | {TokenType.BYTE_STRING}
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 _GLUED = re.compile(r"[0-9_]*\.?[0-9_]*e[+-]?[0-9]+(?=[+-])", re.IGNORECASE)
 _QUOTES = {"'": "string", '"': "quoted identifier"}
@@ -164,10 +165,15 @@ def is_word(token: Token) -> bool:
     )
 
 
+def like(token: Token, token_type: TokenType, text: str) -> Token:
+    """A token of another type or text with the position of `token`."""
+    return Token(token_type, text, token.line, token.col, token.start, token.end, [])
+
+
 def word_of(token: Token) -> str:
     """A token's text in upper case if it is a word or a sign; "" for strings, numbers and quoted
     names."""
-    return "" if token.token_type in _NOT_WORDS else token.text.upper()
+    return "" if token.token_type in _WITHOUT_WORD else token.text.upper()
 
 
 def position_at(token: Token, sql: str) -> Position:
@@ -181,6 +187,7 @@ class TokenReader:
 
     def __init__(self, tokens: Sequence[Token], sql: str) -> None:
         self.tokens = tokens
+        self.words = [word_of(token) for token in tokens]
         self.sql = sql
         self.index = 0
 
@@ -199,7 +206,11 @@ class TokenReader:
     def peek(self, ahead: int = 0) -> str:
         """The text of the token `ahead` after the next one, as `word_of`; "" past the end."""
         index = self.index + ahead
-        return word_of(self.tokens[index]) if index < len(self.tokens) else ""
+        return self.words[index] if index < len(self.words) else ""
+
+    def previous(self, behind: int = 1) -> str:
+        """The text of the token `behind` before the next one; "" before the first token."""
+        return self.words[self.index - behind] if self.index >= behind else ""
 
     def accept(self, *words: str) -> bool:
         """Consumes the words if all of them come next, in this order; returns whether they did."""

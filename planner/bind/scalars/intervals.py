@@ -37,7 +37,8 @@ _SHORT = {
 _SHORT |= {"S": "SECOND", "H": "HOUR", "D": "DAY", "W": "WEEK", "Y": "YEAR", "CENTURIE": "CENTURY"}
 _LARGEST = 2**63 - 1
 _MARK = "\0"
-"""Separates the characters of a text that sqlglot must not split (`rewrite_tokens`)."""
+"""Separates the characters of a text that sqlglot must not split: see `whole_interval` in
+`planner/parse/query/rules.py`."""
 _LONGEST = 1000
 _PAIR = re.compile(r"([+-]?[\d.]+)\s*([A-Za-z]+)")
 _CLOCK = re.compile(r"(?:^|(?<=\s))([+-]?)(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d{1,6})?))?$")

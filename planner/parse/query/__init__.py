@@ -2,7 +2,7 @@
 
 Imports `planner/parse`, `intervals` of `planner/bind/scalars` and the engine's basics.
 
-Begin with `query.parse_query`: tokens are rewritten (`rewrite_tokens`), checked
-(`check_tokens`), parsed by sqlglot, and the tree is checked against `allow_list`. The other
-files add clauses that sqlglot doesn't parse, such as `emission` and `table_arguments`.
+Begin with `query.parse_query`: one pass over the tokens (`token_pass`) runs the rules of the table
+`clauses.CLAUSES`, sqlglot parses the tokens that it writes, and the tree is checked against
+`allow_list`. The rules are in `rules`, `table_arguments`, `json_clauses` and `query_end`.
 """

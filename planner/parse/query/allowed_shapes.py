@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from runnel.planner.parse.query.clause_words import FRAME_UNITS, VARIABLES
+from runnel.planner.parse.query.clauses import FRAME_UNITS, VARIABLES
 
 
 class Complaint(NamedTuple):

@@ -1,4 +1,4 @@
-"""The clauses of JSON functions, rewritten as arguments: sqlglot misreads or rejects them.
+"""Rules that write the clauses of JSON functions as arguments: sqlglot misreads or rejects them.
 
 `JSON_VALUE(j, p RETURNING t DEFAULT e ON EMPTY)` becomes JSON_VALUE(j, p, '\\0RETURNING', CAST(NULL
 AS t), '\\0DEFAULT', e, '\\0ON EMPTY'): a clause is a text argument that begins with a character
@@ -10,12 +10,11 @@ is appended to the name instead: JSON_ARRAYAGG(x NULL ON NULL) is "JSON_ARRAYAGG
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
-from runnel.planner.parse.tokens import TokenReader, word_of
+from runnel.planner.parse.query.token_pass import TokenPass
+from runnel.planner.parse.tokens import like
 
 CLAUSE = "\0"
 """The first character of a clause."""
@@ -54,57 +53,51 @@ _PHRASES = (
     ("NULL", "ON", "NULL"),
     ("ABSENT", "ON", "NULL"),
 )
+FIRST_WORDS = frozenset(words[0] for words in _PHRASES)
+"""The words with which a phrase begins."""
 
 
-class ClauseOutput(Protocol):
-    """The operations of the token rewriter that this module uses."""
-
-    def clause(self, token: Token, text: str, *, is_first: bool) -> None:
-        """Appends a clause; `is_first`: it is the call's first argument."""
-
-    def rename(self, suffix: str) -> None:
-        """Appends to the name of the current function."""
-
-    def comma(self, token: Token) -> None: ...
-
-    def type_argument(self) -> None:
-        """Reads a type and appends a NULL of it."""
-
-
-def rewrite(function: str, reader: TokenReader, output: ClauseOutput) -> bool:
-    """Rewrites the next tokens if they are a clause of `function`; returns whether they were."""
-    before = word_of(reader.tokens[reader.index - 1])
-    is_first = before == "("
-    if function in PAIRS and _pair(reader, output, is_start=before in ("(", ",")):
+def pair(to: TokenPass, token: Token) -> bool:
+    """Drops KEY, and replaces VALUE and `:` by a comma."""
+    is_start = to.previous() in ("(", ",")
+    if to.peek() == "KEY":
+        if not is_start or to.peek(1) in (":", "VALUE", ",", ")", ".", "("):
+            return False
+        to.index += 1
         return True
-    token = reader.tokens[reader.index]
-    for phrase in _PHRASES:
-        if reader.accept(*phrase):
-            if function in AGGREGATES:
-                output.rename(f" {phrase[0]}")
+    if is_start:
+        return False
+    to.put(to.next(), TokenType.COMMA, ",")
+    return True
+
+
+def phrase(to: TokenPass, token: Token) -> bool:
+    """Replaces one of `_PHRASES`."""
+    is_first = to.previous() == "("
+    for words in _PHRASES:
+        if to.accept(*words):
+            if to.inside in AGGREGATES:
+                to.rename(f" {words[0]}")
             else:
-                output.clause(token, " ".join(phrase), is_first=is_first)
+                _clause(to, token, " ".join(words), is_first=is_first)
             return True
-    if reader.peek() == "RETURNING" and not is_first:
-        output.clause(reader.next(), "RETURNING", is_first=False)
-        output.comma(token)
-        output.type_argument()
-        return True
-    if reader.peek() == "DEFAULT" and not is_first:
-        output.clause(reader.next(), "DEFAULT", is_first=False)
-        output.comma(token)
-        return True
     return False
 
 
-def _pair(reader: TokenReader, output: ClauseOutput, *, is_start: bool) -> bool:
-    word = reader.peek()
-    if is_start and word == "KEY" and reader.peek(1) not in (":", "VALUE", ",", ")", ".", "("):
-        reader.next()
-        return True
-    if not is_start and (
-        word == "VALUE" or word == ":" or reader.tokens[reader.index].token_type is TokenType.COLON
-    ):
-        output.comma(reader.next())
-        return True
-    return False
+def operand(to: TokenPass, token: Token) -> bool:
+    """Replaces RETURNING and its type, or DEFAULT, whose operand follows."""
+    if to.previous() == "(":
+        return False
+    word = to.peek()
+    to.index += 1
+    _clause(to, token, word, is_first=False)
+    to.put(token, TokenType.COMMA, ",")
+    if word == "RETURNING":
+        to.cast(like(to.tokens[min(to.index, len(to.tokens) - 1)], TokenType.NULL, "NULL"))
+    return True
+
+
+def _clause(to: TokenPass, token: Token, text: str, *, is_first: bool) -> None:
+    if not is_first:
+        to.put(token, TokenType.COMMA, ",")
+    to.put(token, TokenType.STRING, CLAUSE + text)

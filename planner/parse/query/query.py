@@ -52,51 +52,52 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token
 
+from runnel.base.frozen import frozen
 from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.query import allow_list as supported
-from runnel.planner.parse.query.check_tokens import check_nothing_lost, check_tokens
-from runnel.planner.parse.query.rewrite_tokens import MARK, TYPE, TokenRewriter
+from runnel.planner.parse.query.clauses import DROPPED, RULES
+from runnel.planner.parse.query.token_pass import (
+    MARK,
+    MAX_DEPTH,
+    TYPE,
+    EmissionTokens,
+    TokenPass,
+    too_deep,
+)
+from runnel.planner.parse.syntax import EmissionClauses
 from runnel.planner.parse.tokens import DIALECT, position_at, word_of
 from runnel.sqltypes import SqlType
 
-MAX_DEPTH = 100
-"""The maximum nesting of parentheses, CASE and prefix operators, and the maximum depth of a
-tree."""
 
-MAX_DOTS = 20
-"""The maximum number of dots in a chain such as `f(a).g(b).c`: sqlglot's time grows with its
-cube."""
+@frozen
+class ParsedQuery:
+    """A query as the token pass and sqlglot's parser read it.
 
-_OPERANDS = {
-    TokenType.VAR,
-    TokenType.IDENTIFIER,
-    TokenType.STRING,
-    TokenType.NUMBER,
-    TokenType.PLACEHOLDER,
-    TokenType.R_PAREN,
-    TokenType.R_BRACKET,
-    TokenType.R_BRACE,
-    TokenType.COMMA,
-    TokenType.STAR,
-    TokenType.NULL,
-    TokenType.TRUE,
-    TokenType.FALSE,
-    TokenType.END,
-}
-_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
-_DOTTED = {TokenType.DOT, TokenType.VAR, TokenType.IDENTIFIER, TokenType.L_PAREN, TokenType.R_PAREN}
-_GROUPINGS = {TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS}
-_BEFORE_WITH = {None, TokenType.L_PAREN}
-_UNCONDITIONAL = {TokenType.CROSS, TokenType.NATURAL}
-_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+    tree: exp.Select, SetOperation, Values or Subquery.
+    unbounded_state: whether its OPTIONS allow unbounded state.
+    """
+
+    tree: Any
+    emission: EmissionClauses | None
+    unbounded_state: bool
 
 
-def parse_query(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> Any:
-    """Parses a query: exp.Select, SetOperation, Values or Subquery. All errors have a position."""
-    tree = _parse(tokens, sql, parameters, None)
+def parse_query(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> ParsedQuery:
+    """Parses a query. All errors have a position."""
+    to = TokenPass(tokens, sql, parameters, is_query=True)
+    tree = _parse(to, None)
     if not isinstance(tree, exp.Query | exp.Values):
         raise ProgrammingError("a query was expected", position=position_at(tokens[0], sql))
-    return tree
+    emission = None if to.emission is None else _emission(to.emission, to)
+    return ParsedQuery(tree, emission, to.unbounded_state)
+
+
+def _emission(clauses: EmissionTokens, to: TokenPass) -> EmissionClauses:
+    every, lateness = (
+        found and parse_expression(found[0], to.sql, to.parameters, found[1])
+        for found in (clauses.every, clauses.lateness)
+    )
+    return EmissionClauses(every, lateness, clauses.late_table, clauses.position)
 
 
 def parse_expression(
@@ -105,20 +106,12 @@ def parse_expression(
     """Parses a scalar expression; `end` is the position of the error if there are no tokens."""
     if not tokens:
         raise ProgrammingError("an expression is missing", position=end)
-    return _parse(tokens, sql, parameters, exp.Condition)
+    return _parse(TokenPass(tokens, sql, parameters, is_query=False), exp.Condition)
 
 
-def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], into: Any) -> Any:
-    _check_nesting(tokens, sql)
-    _check_with(tokens, sql)
-    check_tokens(tokens, sql)
-    if any(token.token_type in _GROUPINGS for token in tokens):
-        # Loaded on first use: few statements have grouping sets.
-        from runnel.planner.parse.query.grouping import with_parentheses
-
-        tokens = with_parentheses(tokens)
-    rewriter = TokenRewriter(tokens, sql, parameters)
-    rewritten = rewriter.rewrite()
+def _parse(to: TokenPass, into: Any) -> Any:
+    tokens, sql = to.tokens, to.sql
+    rewritten = to.run(RULES)
     parser = DIALECT.parser()
     try:
         trees = (
@@ -137,7 +130,7 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
         ) from None
     if len(trees) != 1 or trees[0] is None:
         raise ProgrammingError("syntax error", position=position_at(tokens[0], sql))
-    tree = _finish_tree(trees[0], rewriter.types, parameters)
+    tree = _finish_tree(trees[0], to.types, to.parameters)
     try:
         supported.check(tree, sql)
     except (NotSupportedError, ProgrammingError) as error:
@@ -245,73 +238,6 @@ def _distance(offset: int, near: Position) -> int:
     return max(near.offset - offset, offset - (near.offset + near.length), 0)
 
 
-def _check_nesting(tokens: Sequence[Token], sql: str) -> None:
-    """Refuses nesting that would overflow the parser's stack, which is C's in the compiled
-    build."""
-    depth = run = joins = windows = dots = 0
-    before = None
-    for token in tokens:
-        kind = token.token_type
-        if kind in _OPENING:
-            depth += 1
-        elif kind in _CLOSING:
-            depth -= 1
-        elif kind is TokenType.JOIN and before not in _UNCONDITIONAL:
-            joins += 1
-        elif kind is TokenType.ON or kind is TokenType.USING:
-            joins = max(joins - 1, 0)
-        elif kind is TokenType.OVER or kind is TokenType.COMMA:
-            windows = windows + 1 if kind is TokenType.OVER else 0
-        run = 0 if kind in _OPERANDS else run + 1
-        if kind not in _DOTTED:
-            dots = 0
-        elif kind is TokenType.DOT:
-            dots += 1
-        if max(depth, run, joins, windows) > MAX_DEPTH or dots > MAX_DOTS:
-            raise too_deep(position_at(token, sql))
-        before = kind
-
-
-_MAIN = ("SELECT", "VALUES", "TABLE", "FROM", "WITH", "(", "INSERT", "UPDATE", "DELETE", "MERGE")
-
-
-def _check_with(tokens: Sequence[Token], sql: str) -> None:
-    """Refuses a WITH that is not followed by a query, for which sqlglot would write to its log."""
-    depth = 0
-    waiting: list[int] = []
-    before = None
-    for token in tokens:
-        kind = token.token_type
-        if (
-            waiting
-            and waiting[-1] == depth
-            and before is TokenType.R_PAREN
-            and kind not in (TokenType.ALIAS, TokenType.COMMA)
-        ):
-            waiting.pop()
-            if word_of(token) not in _MAIN:
-                text = sql[token.start : token.end + 1]
-                raise ProgrammingError(
-                    f'syntax error at "{text}"',
-                    detail="expected a query after WITH",
-                    position=position_at(token, sql),
-                )
-        if kind is TokenType.WITH and before in _BEFORE_WITH:
-            waiting.append(depth)
-        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
-        if waiting and waiting[-1] > depth:
-            waiting.pop()
-        before = kind
-
-
-def too_deep(position: Position | None) -> ProgrammingError:
-    return ProgrammingError(
-        f"the statement is nested more than {MAX_DEPTH} deep",
-        hint="use WITH for subqueries, or IN for long chains of conditions",
-        position=position,
-    )
-
-
 _EXPECTING = re.compile(r"^(?:Expecting|Expected) (.+?)(?: but got .*)?$")
 
 
@@ -361,3 +287,30 @@ def _next_token(token: Token, tokens: Sequence[Token]) -> Token | None:
     """The token after the last one that sqlglot accepted."""
     index = tokens.index(token) + 1
     return tokens[index] if index < len(tokens) else None
+
+
+_NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER}
+
+
+def check_nothing_lost(tokens: Sequence[Token], tree: Any, sql: str) -> None:
+    """Raises ProgrammingError unless every name, number and string of the rewritten tokens is in
+    the tree: sqlglot skips some.
+
+    A keyword of a clause that no node of the tree retains belongs in `clauses.CLAUSES`, under
+    `dropped`. Otherwise the clause is a "syntax error" at that word.
+    """
+    known = {node.meta_get("start") for node in tree.walk()}
+    for index, token in enumerate(tokens):
+        if token.token_type not in _NAMED or token.start in known or word_of(token) in DROPPED:
+            continue
+        # sqlglot drops the position of `.5`, and splits the text of INTERVAL '1 day'.
+        if token.text.startswith(TYPE) or (
+            index > 0 and word_of(tokens[index - 1]) in ("INTERVAL", ".")
+        ):
+            continue
+        if index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.FARROW:
+            continue
+        raise ProgrammingError(
+            f'syntax error at "{sql[token.start : token.end + 1]}"',
+            position=position_at(token, sql),
+        )

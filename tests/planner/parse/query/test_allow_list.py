@@ -54,7 +54,7 @@ def test_an_unknown_argument_is_refused() -> None:
 
 
 def test_a_word_that_sqlglot_reads_over_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.planner.parse.query.check_tokens.DROPPED", set())
+    monkeypatch.setattr("runnel.planner.parse.query.query.DROPPED", set())
     with pytest.raises(ProgrammingError, match='syntax error at "nulls"'):
         parse("select a from t order by a nulls last")
 

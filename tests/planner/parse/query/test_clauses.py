@@ -6,22 +6,22 @@ import ast
 from pathlib import Path
 
 from runnel.planner.bind import hints
-from runnel.planner.parse.query import clause_words, table_arguments
+from runnel.planner.parse.query import clauses, table_arguments
 
 FOLDER = Path(__file__).parents[4] / "planner" / "parse" / "query"
-TABLES = ("allow_list.py", "allowed_shapes.py", "check_tokens.py", "rewrite_tokens.py")
+TABLES = [path.name for path in FOLDER.glob("*.py") if path.name != "clauses.py"]
 SHARED = {"GROUP", "FIRST", "VALUE", "CAST", "TRIM", "LEADING", "TRAILING", "GROUPING SETS"}
 """Words that also name a node of the tree, or a function in a message."""
 
 
 def test_words_of_clauses_are_in_one_table() -> None:
-    """A table of three words of clauses, or more, belongs to `clause_words.CLAUSES`."""
+    """A table of three words of clauses, or more, belongs to `clauses.CLAUSES`."""
     for name in TABLES:
         tree = ast.parse((FOLDER / name).read_text("utf-8"))
         for node in tree.body:
             if isinstance(node, ast.Assign | ast.AnnAssign):
                 words = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
-                spelled = sorted(words & clause_words.DROPPED - SHARED)
+                spelled = sorted(words & clauses.DROPPED - SHARED)
                 assert len(spelled) < 3, f"{name}:{node.lineno} spells {spelled}"
 
 

@@ -1,0 +1,103 @@
+"""The rules of the clauses at the end of a query: EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO,
+in this order, then OPTIONS (…). sqlglot's parser never reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import TokenType
+from sqlglot.tokenizer_core import Token
+
+from runnel.errors import Position, ProgrammingError, suggest
+from runnel.planner.parse.query.token_pass import EmissionTokens, TokenPass
+from runnel.planner.parse.tokens import read_options
+
+EMISSION = (("EMIT", "EVERY"), ("ALLOWED", "LATENESS"), ("LATE", "DATA"))
+UNBOUNDED_STATE = "allowUnboundedState"
+_BOOLEANS = {"true": True, "false": False}
+
+
+def emission(to: TokenPass, token: Token) -> bool:
+    """Reads EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO; they follow FROM, outside of
+    parentheses."""
+    if to.open or not to.is_query or not _begins_emission(to) or not _after_from(to):
+        return False
+    clauses = to.emission = EmissionTokens(to.position)
+    if to.accept("EMIT", "EVERY"):
+        clauses.every = _expression(to)
+    if to.accept("ALLOWED", "LATENESS"):
+        clauses.lateness = _expression(to)
+    if to.accept("LATE", "DATA"):
+        to.expect("INTO")
+        clauses.late_table = to.name("a mapping")
+    if to.at_end or _begins_options(to):
+        return True
+    if (to.peek(), to.peek(1)) in EMISSION:
+        raise ProgrammingError(
+            f"{to.peek()} {to.peek(1)} is in the wrong position",
+            hint="the order is EMIT EVERY, ALLOWED LATENESS, LATE DATA INTO, each at most once",
+            position=to.position,
+        )
+    raise to.error("the end of the statement")
+
+
+def _begins_emission(to: TokenPass) -> bool:
+    """Whether two words of a clause come next and a third token follows."""
+    words = (to.peek(), to.peek(1))
+    if words not in EMISSION or to.index == 0 or to.index + 2 >= len(to.tokens):
+        return False
+    return words[0] != "LATE" or to.peek(2) == "INTO"
+
+
+def _after_from(to: TokenPass) -> bool:
+    depth = 0
+    for word in to.words[: to.index]:
+        depth += (word in ("(", "[")) - (word in (")", "]"))
+        if word == "FROM" and depth == 0:
+            return True
+    return False
+
+
+def _expression(to: TokenPass) -> tuple[Sequence[Token], Position]:
+    """Reads a constant that reaches to the next clause or to the end."""
+    start = to.index
+    while not (to.at_end or (to.peek(), to.peek(1)) in EMISSION or _begins_options(to)):
+        to.index += 1
+    return to.tokens[start : to.index], to.position
+
+
+def options(to: TokenPass, token: Token) -> bool:
+    """Reads OPTIONS (…)."""
+    if to.open or not to.is_query or not _begins_options(to):
+        return False
+    to.index += 1
+    for option in read_options(to):
+        if option.name.text != UNBOUNDED_STATE:
+            raise ProgrammingError(
+                f'a query has no option "{option.name.text}"',
+                hint=suggest(
+                    option.name.text, (UNBOUNDED_STATE,), f"its option is '{UNBOUNDED_STATE}'"
+                ),
+                position=option.name.position,
+            )
+        if option.value.lower() not in _BOOLEANS:
+            raise ProgrammingError(
+                f"option '{UNBOUNDED_STATE}' is 'true' or 'false'", position=option.name.position
+            )
+        to.unbounded_state = _BOOLEANS[option.value.lower()]
+    to.finish()
+    return True
+
+
+def _begins_options(to: TokenPass) -> bool:
+    """Whether OPTIONS and a list come next, which begins with a string and ends the query."""
+    if to.peek() != "OPTIONS" or to.peek(1) != "(" or to.index + 2 >= len(to.tokens):
+        return False
+    if to.tokens[to.index + 2].token_type not in (TokenType.STRING, TokenType.R_PAREN):
+        return False
+    depth = 0
+    for at in range(to.index + 1, len(to.tokens)):
+        depth += (to.words[at] == "(") - (to.words[at] == ")")
+        if depth == 0:
+            return at + 1 == len(to.tokens)
+    return False

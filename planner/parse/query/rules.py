@@ -1,0 +1,368 @@
+"""Rules that write expressions, joins and ROLLUP so that sqlglot's tree says what the user wrote,
+and rules that refuse texts that its parser accepts or misreads.
+
+Each function is a `token_pass.Rule`; `clauses.CLAUSES` says for which words it runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sqlglot import TokenType
+from sqlglot.tokenizer_core import Token
+
+from runnel.errors import ProgrammingError
+from runnel.planner.parse.query.json_clauses import PAIRS
+from runnel.planner.parse.query.token_pass import MARK, TokenPass
+from runnel.planner.parse.tokens import is_word, like, position_at
+
+_JOIN_WORDS = tuple("INNER OUTER LEFT RIGHT FULL CROSS NATURAL SEMI ANTI ASOF POSITIONAL".split())
+
+
+def whole_query(to: TokenPass, token: Token) -> bool:
+    """`TABLE t` as a query is SELECT * FROM t."""
+    if to.index or not to.is_query or to.peek(1) == "(":
+        return False
+    to.put(token, TokenType.SELECT, "SELECT")
+    to.put(token, TokenType.STAR, "*")
+    to.put(to.next(), TokenType.FROM, "FROM")
+    return True
+
+
+def plain_join(to: TokenPass, token: Token) -> bool:
+    """A JOIN without a word before it is an INNER JOIN, to distinguish it from a comma."""
+    if to.peek(1) == "(" or to.previous() in _JOIN_WORDS:
+        return False
+    to.put(token, TokenType.INNER, "INNER")
+    to.copy()
+    return True
+
+
+def parameter(to: TokenPass, token: Token) -> bool:
+    """`?` is $n, where n is its number in the whole statement from 0."""
+    to.put(token, TokenType.PARAMETER, "$")
+    to.put(to.next(), TokenType.NUMBER, str(to.parameters[token.start]))
+    return True
+
+
+def cast_type(to: TokenPass, token: Token) -> bool:
+    """The type after `::`, or after the AS of a CAST, is a word with its number: sqlglot drops
+    everything after a type's name."""
+    to.copy()
+    to.type_word()
+    return True
+
+
+def typed_literal(to: TokenPass, token: Token) -> bool:
+    """DATE '…' is a CAST of the string: sqlglot would let a following `::` bind more tightly."""
+    is_zoned = to.peek(1) in ("WITH", "WITHOUT") and (to.peek(2), to.peek(3)) == ("TIME", "ZONE")
+    at = to.index + (4 if is_zoned else 1)
+    if at >= len(to.tokens) or to.tokens[at].token_type is not TokenType.STRING:
+        return False
+    to.cast()
+    return True
+
+
+def whole_interval(to: TokenPass, token: Token) -> bool:
+    """INTERVAL '1 day 2 hours' has a mark before every character: sqlglot would read only the first
+    number and unit of such a string."""
+    if to.previous() != "INTERVAL":
+        return False
+    from runnel.planner.bind.scalars.intervals import has_units
+
+    if not has_units(token.text, to.peek(1)):
+        return False
+    to.put(token, TokenType.STRING, MARK.join(["", *token.text]))
+    to.put(to.next(), TokenType.VAR, "SECOND")
+    return True
+
+
+def opening(to: TokenPass, token: Token) -> bool:
+    """`TABLE(f(…))` is `f(…)`, and the field of EXTRACT is a string."""
+    before = to.previous()
+    to.index += 1
+    if before == "TABLE" and to.peek(1) == "(" and to.peek() not in ("SELECT", "WITH"):
+        to.output.pop()
+        to.enter("TABLE")
+        return True
+    to.enter(before)
+    to.output.append(token)
+    if before == "EXTRACT" and to.peek(1) == "FROM":
+        field = to.next()
+        to.put(field, TokenType.STRING, field.text)
+    return True
+
+
+def closing(to: TokenPass, token: Token) -> bool:
+    is_table = bool(to.open) and to.leave() == "TABLE"
+    to.index += 1
+    if not is_table:
+        to.output.append(token)
+    return True
+
+
+def opening_bracket(to: TokenPass, token: Token) -> bool:
+    """`MAP[k, v]` is a call of "MAP[". The bracket of a subscript or an array is unchanged."""
+    is_map = to.previous() == "MAP"
+    if is_map:
+        to.output[-1] = like(to.output[-1], TokenType.VAR, MARK + "MAP[")
+    to.enter("MAP[" if is_map else "[")
+    to.output.append(like(token, TokenType.L_PAREN, "(") if is_map else token)
+    to.index += 1
+    if to.peek() == ":":
+        # sqlglot would read `[:n` as a parameter called n.
+        to.put(token, TokenType.NUMBER, "1")
+    return True
+
+
+def closing_bracket(to: TokenPass, token: Token) -> bool:
+    is_map = to.inside in BRACKETS and to.leave() == "MAP["
+    to.output.append(like(token, TokenType.R_PAREN, ")") if is_map else token)
+    to.index += 1
+    return True
+
+
+BRACKETS = frozenset({"[", "MAP["})
+"""The words of `TokenPass.open` for brackets."""
+
+
+def separator(to: TokenPass, token: Token) -> bool:
+    """The keywords within EXTRACT, SUBSTRING, POSITION and OVERLAY are commas."""
+    word = to.peek()
+    if word == "FROM" and to.previous() == "DISTINCT":
+        return False
+    if word == "FOR" and to.inside == "SUBSTRING" and not _has_start(to.tokens, to.words, to.index):
+        # SUBSTRING(s FOR n) starts at 1.
+        to.put(token, TokenType.COMMA, ",")
+        to.put(token, TokenType.NUMBER, "1")
+    to.put(to.next(), TokenType.COMMA, ",")
+    return True
+
+
+def _has_start(tokens: Sequence[Token], words: Sequence[str], index: int) -> bool:
+    """Whether the SUBSTRING around the token at `index` already had its FROM or comma."""
+    start = _opening_of(tokens, index)
+    depth = 0
+    for at in range(start + 1, index):
+        depth += (words[at] == "(") - (words[at] == ")")
+        if depth == 0 and words[at] in ("FROM", ","):
+            return True
+    return False
+
+
+def hexadecimal(to: TokenPass, token: Token) -> bool:
+    """`X'ff'` is a call of "X'"."""
+    following = to.tokens[to.index + 1] if to.index + 1 < len(to.tokens) else None
+    if (
+        following is None
+        or following.token_type is not TokenType.STRING
+        or following.start != token.end + 1
+    ):
+        return False
+    to.index += 1
+    to.put(token, TokenType.VAR, MARK + "X'")
+    to.put(token, TokenType.L_PAREN, "(")
+    to.copy()
+    to.put(token, TokenType.R_PAREN, ")")
+    return True
+
+
+_ESCAPE = re.compile(
+    r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))", re.DOTALL
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+def escaped_string(to: TokenPass, token: Token) -> bool:
+    """`E'a\\n'` is the string that it denotes, as read from the text: the tokenizer has already
+    replaced some escapes in the token."""
+    body = to.sql[token.start : token.end + 1].strip()[2:-1].replace("''", "'")
+    try:
+        text = _ESCAPE.sub(_escaped, body)
+    except (ValueError, OverflowError):
+        raise ProgrammingError(
+            "an escape sequence in a string is not a valid character",
+            position=position_at(token, to.sql),
+        ) from None
+    to.put(to.next(), TokenType.STRING, text)
+    return True
+
+
+def _escaped(match: re.Match[str]) -> str:
+    short, long, digits, octal, letter = match.groups()
+    if letter is not None:
+        return _ESCAPES.get(letter, letter)
+    character = chr(int(octal, 8) if octal else int(short or long or digits, 16))
+    character.encode()
+    return character
+
+
+_STAR_WORDS = ("EXCLUDE", "REPLACE")
+_BEFORE_STAR = ("SELECT", "DISTINCT", "ALL", ",", ".")
+
+
+def star_list(to: TokenPass, token: Token) -> bool:
+    """EXCLUDE and REPLACE after the * of a select list are no functions."""
+    if not _follows_star(to.tokens, to.words, to.index):
+        return False
+    to.copy()
+    return True
+
+
+def _follows_star(tokens: Sequence[Token], words: Sequence[str], index: int) -> bool:
+    """Whether the word at `index` belongs to the * of a select list, and not to a product or to the
+    expressions of DISTINCT ON (…)."""
+    index -= 1
+    if index < 1:
+        return False
+    if words[index] == "*":
+        return words[index - 1] in _BEFORE_STAR or _closes_distinct_on(tokens, words, index - 1)
+    if words[index] == ")":
+        index = _opening_of(tokens, index)
+    elif tokens[index].token_type is not TokenType.IDENTIFIER and not is_word(tokens[index]):
+        return False
+    # The token or list before `index` belongs to another EXCLUDE or REPLACE, as in
+    # `* EXCLUDE (a) REPLACE (…)`.
+    return index > 0 and words[index - 1] in _STAR_WORDS and _follows_star(tokens, words, index - 1)
+
+
+def _closes_distinct_on(tokens: Sequence[Token], words: Sequence[str], index: int) -> bool:
+    """Whether the token at `index` is the bracket that closes a DISTINCT ON (…)."""
+    if words[index] != ")":
+        return False
+    at = _opening_of(tokens, index)
+    return at > 1 and words[at - 1] == "ON" and words[at - 2] == "DISTINCT"
+
+
+def _opening_of(tokens: Sequence[Token], index: int) -> int:
+    """The index of the parenthesis that encloses the token at `index`, or that it closes; 0 if
+    there is none."""
+    depth = 0 if tokens[index].token_type is TokenType.R_PAREN else 1
+    for at in range(index, 0, -1):
+        depth += (tokens[at].token_type is TokenType.R_PAREN) - (
+            tokens[at].token_type is TokenType.L_PAREN
+        )
+        if depth == 0:
+            return at
+    return 0
+
+
+_CONDITIONS = {
+    getattr(TokenType, name)
+    for name in (
+        "LT GT LTE GTE EQ NEQ NULLSAFE_EQ IS ISNULL NOTNULL IN BETWEEN LIKE ILIKE SIMILAR_TO "
+        "AND OR NOT"
+    ).split()
+}
+_ENDS = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
+_BEGINS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
+
+
+def grouping_element(to: TokenPass, token: Token) -> bool:
+    """At the end of an element of ROLLUP, CUBE or GROUPING SETS: a condition is in parentheses,
+    because sqlglot reads it only there. ROLLUP(a, b > 1) is ROLLUP(a, (b > 1))."""
+    output = to.output
+    depth, is_condition = 0, False
+    for start in range(len(output) - 1, -1, -1):
+        kind = output[start].token_type
+        if depth == 0 and (kind is TokenType.COMMA or kind in _BEGINS):
+            break
+        depth += (kind in _ENDS) - (kind in _BEGINS)
+        is_condition = is_condition or (depth == 0 and kind in _CONDITIONS)
+    if is_condition:
+        output.insert(start + 1, like(output[start + 1], TokenType.L_PAREN, "("))
+        to.put(output[-1], TokenType.R_PAREN, ")")
+    return False
+
+
+_CLAUSES = (
+    "FROM",
+    "WHERE",
+    "GROUP BY",
+    "HAVING",
+    "ORDER BY",
+    "LIMIT",
+    "OFFSET",
+    "FETCH",
+    "UNION",
+    "INTERSECT",
+    "EXCEPT",
+)
+_TIGHTER = ("||", "+", "-", "*", "/", "%", "^", "::", "[")
+_MAIN = ("SELECT", "VALUES", "TABLE", "FROM", "WITH", "(", "INSERT", "UPDATE", "DELETE", "MERGE")
+
+
+def comma(to: TokenPass, token: Token) -> bool:
+    """Refuses a comma before a closing bracket, a clause or the end."""
+    after = to.peek(1)
+    if to.index + 1 == len(to.tokens):
+        raise to.syntax_error(token)
+    if after in (")", "]", "}") or (after in _CLAUSES and to.peek(2) != "=>"):
+        raise to.syntax_error(to.tokens[to.index + 1])
+    return False
+
+
+def end_of_test(to: TokenPass, token: Token) -> bool:
+    """Refuses `a IS NULL + b`, of which sqlglot drops IS or which it reads as `a IS (NULL + b)`."""
+    is_test = (
+        to.peek() in ("ISNULL", "NOTNULL")
+        or to.previous() == "IS"
+        or (to.previous(2), to.previous()) == ("IS", "NOT")
+    )
+    if is_test and to.peek(1) in _TIGHTER:
+        raise to.syntax_error(to.tokens[to.index + 1], "put the test in parentheses")
+    return False
+
+
+def colon(to: TokenPass, token: Token) -> bool:
+    """Refuses `alias: expression`."""
+    if to.inside not in BRACKETS and to.inside not in PAIRS:
+        raise to.syntax_error(token)
+    return False
+
+
+def frame(to: TokenPass, token: Token) -> bool:
+    """Refuses a frame with BETWEEN and without AND before the enclosing bracket closes."""
+    if to.peek(1) != "BETWEEN":
+        return False
+    depth = 0
+    for other in to.tokens[to.index + 2 :]:
+        if other.token_type is TokenType.AND and depth == 0:
+            return False
+        depth += (other.token_type is TokenType.L_PAREN) - (other.token_type is TokenType.R_PAREN)
+        if depth < 0:
+            break
+    raise to.syntax_error(to.tokens[to.index + 1])
+
+
+def common_tables(to: TokenPass, token: Token) -> bool:
+    """Refuses BigQuery's WITH OFFSET, and remembers a WITH that begins a query."""
+    if to.peek(1) == "OFFSET":
+        raise to.syntax_error(to.tokens[to.index + 1])
+    if to.index == 0 or to.previous() == "(":
+        to.common_tables.append(len(to.open))
+    return False
+
+
+def end_of_common_table(to: TokenPass, token: Token) -> bool:
+    """Refuses a WITH that is not followed by a query, for which sqlglot would write to its log."""
+    waiting, depth = to.common_tables, len(to.open) - 1
+    while waiting and waiting[-1] > depth:
+        waiting.pop()
+    if (
+        not waiting
+        or waiting[-1] != depth
+        or to.index + 1 == len(to.tokens)
+        or to.peek(1) in ("AS", ",")
+    ):
+        return False
+    waiting.pop()
+    if to.peek(1) in _MAIN:
+        return False
+    following = to.tokens[to.index + 1]
+    raise ProgrammingError(
+        f'syntax error at "{to.sql[following.start : following.end + 1]}"',
+        detail="expected a query after WITH",
+        position=position_at(following, to.sql),
+    )

@@ -1,0 +1,273 @@
+"""The pass over the tokens of a query, which ends with the tokens that sqlglot's parser reads.
+
+For each token, the rules that `clauses.CLAUSES` lists for its word run in order, until one of them
+has written tokens. A rule may also only check, and raise an error. A token that no rule writes is
+written as it is, or, if it begins a call, with a mark: see `TokenPass.word`.
+
+sqlglot knows about a thousand functions: it renames them, reorders their arguments and splits
+some. The mark makes it parse every call as an exp.Anonymous with name and arguments as written.
+Written tokens retain their offsets in the text. `query.py` turns sqlglot's tree into the one that
+the binder reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlglot import TokenType
+from sqlglot.tokenizer_core import Token
+
+from runnel.errors import Position, ProgrammingError
+from runnel.planner.parse.syntax import Name
+from runnel.planner.parse.tokens import DIALECT, TokenReader, like, position_at
+from runnel.planner.parse.types import parse_type
+from runnel.sqltypes import SqlType
+
+MARK = "\0"
+"""The prefix of a function's name; no name in SQL text can contain it."""
+
+TYPE = "runnel_type_"
+"""The prefix of a type's number, which replaces the type's name."""
+
+MAX_DEPTH = 100
+"""The maximum nesting of parentheses, CASE and prefix operators, and the maximum depth of a
+tree."""
+
+MAX_DOTS = 20
+"""The maximum number of dots in a chain such as `f(a).g(b).c`: sqlglot's time grows with its
+cube."""
+
+_PARSER: Any = type(DIALECT.parser())
+_SYNTAX_TYPES = {
+    getattr(TokenType, name)
+    for name in (
+        "ALL ANY ARRAY COLLATE EXISTS FILTER GLOB ILIKE INTERVAL ISNULL LIKE OFFSET NULL "
+        "PRIMARY_KEY RLIKE SOME TABLE UNION UNKNOWN UNNEST WINDOW XOR"
+    ).split()
+}
+_CALLABLE = (_PARSER.FUNC_TOKENS | {TokenType.IDENTIFIER}) - _SYNTAX_TYPES
+_CALLABLE_WORDS = ("DIV", "XOR", "SESSION")
+_WITHOUT_PARENTHESES = set(_PARSER.NO_PAREN_FUNCTIONS)
+
+Rule = Callable[["TokenPass", Token], bool]
+"""Writes the tokens that replace the next ones, or checks them; returns whether it wrote any."""
+
+Key = str | TokenType
+"""A word, or the type of a token that has no word."""
+
+
+class Rules:
+    """The rules of all clauses, and the words that are no functions although a parenthesis follows.
+
+    by_word: for each first word, the rules with the functions in whose parentheses they apply;
+        None: everywhere.
+    """
+
+    def __init__(self) -> None:
+        self.by_word: dict[Key, list[tuple[frozenset[str] | None, Rule]]] = {}
+        self.not_called: set[str] = set()
+        self.not_called_after: set[tuple[str, str]] = set()
+
+
+class EmissionTokens:
+    """EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO as tokens, each None if it is absent.
+
+    An expression is its tokens, and the position of the error if there are none.
+    """
+
+    def __init__(self, position: Position) -> None:
+        self.position = position
+        self.every: tuple[Sequence[Token], Position] | None = None
+        self.lateness: tuple[Sequence[Token], Position] | None = None
+        self.late_table: Name | None = None
+
+
+class TokenPass(TokenReader):
+    """One pass over the tokens of a query or an expression.
+
+    output: the tokens written so far.
+    types: the types that the casts name, by their number.
+    open: for each open parenthesis or bracket, the word before it.
+    is_query: whether the tokens are a whole query, which may end with clauses of Runnel.
+    emission, unbounded_state: these clauses.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[Token],
+        sql: str,
+        parameters: Mapping[int, int],
+        *,
+        is_query: bool,
+    ) -> None:
+        super().__init__(tokens, sql)
+        self.parameters = parameters
+        self.is_query = is_query
+        self.output: list[Token] = []
+        self.types: list[SqlType] = []
+        self.open: list[str] = []
+        self.common_tables: list[int] = []
+        self.emission: EmissionTokens | None = None
+        self.unbounded_state = False
+        self._names: list[int] = []
+
+    def run(self, rules: Rules) -> list[Token]:
+        nesting = Nesting()
+        by_word = rules.by_word
+        count = len(self.tokens)
+        while self.index < count:
+            token = self.tokens[self.index]
+            nesting.count(token, self.sql)
+            for inside, rule in by_word.get(self.words[self.index] or token.token_type, ()):
+                if (inside is None or self.inside in inside) and rule(self, token):
+                    break
+            else:
+                self.word(token, rules)
+        return self.output
+
+    @property
+    def inside(self) -> str:
+        """The word before the innermost open parenthesis or bracket; "" if there is none."""
+        return self.open[-1] if self.open else ""
+
+    def word(self, token: Token, rules: Rules) -> None:
+        """Writes the next token: as it is, or as the name of a function. A word that is a function
+        without parentheses (CURRENT_DATE) becomes a call without arguments."""
+        word = self.words[self.index]
+        kind = token.token_type
+        self.index += 1
+        if self.peek() == "(":
+            if (
+                (kind in _CALLABLE or word in _CALLABLE_WORDS)
+                and word not in rules.not_called
+                and (self.previous(2), word) not in rules.not_called_after
+            ):
+                token = like(token, TokenType.VAR, MARK + token.text)
+        elif kind in _WITHOUT_PARENTHESES and self.previous(2) not in (".", "AS"):
+            self.put(token, TokenType.VAR, MARK + token.text)
+            self.put(token, TokenType.L_PAREN, "(")
+            self.put(token, TokenType.R_PAREN, ")")
+            return
+        self.output.append(token)
+
+    def put(self, position: Token, token_type: TokenType, text: str) -> None:
+        """Writes a token with the position of another one."""
+        self.output.append(like(position, token_type, text))
+
+    def copy(self) -> None:
+        """Writes the next token as it is."""
+        self.output.append(self.next())
+
+    def enter(self, word: str) -> None:
+        """Opens a parenthesis after `word`, the last token written."""
+        self.open.append(word)
+        self._names.append(len(self.output) - 1)
+
+    def leave(self) -> str:
+        """Closes the innermost parenthesis or bracket; returns the word before it."""
+        self._names.pop()
+        return self.open.pop()
+
+    def open_call(self, position: Token, name: str) -> None:
+        """Begins a call that is not one in the text."""
+        self.put(position, TokenType.VAR, MARK + name)
+        self.enter(name)
+        self.put(position, TokenType.L_PAREN, "(")
+
+    def close_call(self, position: Token) -> None:
+        """Ends a call that `open_call` began."""
+        self.leave()
+        self.put(position, TokenType.R_PAREN, ")")
+
+    def rename(self, suffix: str) -> None:
+        """Appends to the name of the current function."""
+        name = self.output[self._names[-1]]
+        self.output[self._names[-1]] = like(name, TokenType.VAR, name.text + suffix)
+
+    def type_word(self) -> None:
+        """Reads a type, and writes a word with its number."""
+        at = min(self.index, len(self.tokens) - 1)
+        self.put(self.tokens[at], TokenType.VAR, f"{TYPE}{len(self.types)}")
+        self.types.append(parse_type(self))
+
+    def cast(self, value: Token | None = None) -> None:
+        """Reads a type, and writes a cast to it: of `value`, or else of the next token."""
+        first = self.tokens[min(self.index, len(self.tokens) - 1)]
+        parsed = parse_type(self)
+        self.put(first, TokenType.VAR, "CAST")
+        self.put(first, TokenType.L_PAREN, "(")
+        self.output.append(self.next() if value is None else value)
+        self.put(first, TokenType.ALIAS, "AS")
+        self.put(first, TokenType.VAR, f"{TYPE}{len(self.types)}")
+        self.put(first, TokenType.R_PAREN, ")")
+        self.types.append(parsed)
+
+    def syntax_error(self, token: Token, hint: str | None = None) -> ProgrammingError:
+        return ProgrammingError(
+            f'syntax error at "{self.sql[token.start : token.end + 1]}"',
+            hint=hint,
+            position=position_at(token, self.sql),
+        )
+
+
+_OPERANDS = {
+    getattr(TokenType, name)
+    for name in (
+        "VAR IDENTIFIER STRING NUMBER PLACEHOLDER R_PAREN R_BRACKET R_BRACE COMMA STAR NULL TRUE "
+        "FALSE END"
+    ).split()
+}
+_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+_DOTTED = {TokenType.DOT, TokenType.VAR, TokenType.IDENTIFIER, TokenType.L_PAREN, TokenType.R_PAREN}
+_UNCONDITIONAL = {TokenType.CROSS, TokenType.NATURAL}
+
+
+class Nesting:
+    """Refuses nesting that would overflow the parser's stack, which is C's in the compiled build.
+
+    depth: the number of open brackets and CASEs.
+    run: the number of tokens since the last operand.
+    joins: the number of joins that wait for their ON.
+    windows: the number of OVERs since the last comma.
+    dots: the number of dots in the current chain.
+    """
+
+    def __init__(self) -> None:
+        self.depth = self.run = self.joins = self.windows = self.dots = 0
+        self.before: TokenType | None = None
+
+    def count(self, token: Token, sql: str) -> None:
+        kind = token.token_type
+        if kind in _OPENING:
+            self.depth += 1
+        elif kind in _CLOSING:
+            self.depth -= 1
+        elif kind is TokenType.JOIN and self.before not in _UNCONDITIONAL:
+            self.joins += 1
+        elif kind is TokenType.ON or kind is TokenType.USING:
+            self.joins = max(self.joins - 1, 0)
+        elif kind is TokenType.OVER or kind is TokenType.COMMA:
+            self.windows = self.windows + 1 if kind is TokenType.OVER else 0
+        if kind in _OPERANDS:
+            self.run = 0
+        else:
+            self.run += 1
+            if max(self.depth, self.run, self.joins, self.windows) > MAX_DEPTH:
+                raise too_deep(position_at(token, sql))
+        if kind not in _DOTTED:
+            self.dots = 0
+        elif kind is TokenType.DOT:
+            self.dots += 1
+            if self.dots > MAX_DOTS:
+                raise too_deep(position_at(token, sql))
+        self.before = kind
+
+
+def too_deep(position: Position | None) -> ProgrammingError:
+    return ProgrammingError(
+        f"the statement is nested more than {MAX_DEPTH} deep",
+        hint="use WITH for subqueries, or IN for long chains of conditions",
+        position=position,
+    )
