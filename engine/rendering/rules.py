@@ -1,13 +1,38 @@
-"""Arguments and errors of the rules of a dialect."""
+"""Rules by engine; arguments and errors of the rules of a dialect."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import AggregateCall, Call, Cast, Expression, Literal
 from runnel.foreign.fragment import Unrenderable
+
+Key = TypeVar("Key")
+Rule = TypeVar("Rule")
+
+
+class ByEngine(NamedTuple, Generic[Rule]):
+    """A row of a table: the rule of each engine. Without a rule, Runnel runs that part itself."""
+
+    duckdb: Rule | None = None
+    spark: Rule | None = None
+
+
+def both(rule: Rule) -> ByEngine[Rule]:
+    """One rule for both engines."""
+    return ByEngine(rule, rule)
+
+
+def for_duckdb(table: Mapping[Key, ByEngine[Rule]]) -> dict[Key, Rule]:
+    """DuckDB's column of a table."""
+    return {key: item.duckdb for key, item in table.items() if item.duckdb is not None}
+
+
+def for_spark(table: Mapping[Key, ByEngine[Rule]]) -> dict[Key, Rule]:
+    """Spark's column of a table."""
+    return {key: item.spark for key, item in table.items() if item.spark is not None}
 
 
 @frozen

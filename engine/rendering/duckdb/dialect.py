@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from runnel.rendering.duckdb.aggregates import AGGREGATES, WINDOWS
+from runnel.rendering.aggregates import AGGREGATES
 from runnel.rendering.duckdb.casts import cast
 from runnel.rendering.duckdb.functions import FUNCTIONS
 from runnel.rendering.duckdb.values import DuckDBValues
 from runnel.rendering.render import Dialect
+from runnel.rendering.rules import for_duckdb
+from runnel.rendering.window_functions import WINDOWS
 
 DUCKDB = Dialect(
     values=DuckDBValues(),
     error="error",
     functions=FUNCTIONS,
     casts=cast,
-    aggregates=AGGREGATES,
-    windows=WINDOWS,
+    aggregates=for_duckdb(AGGREGATES),
+    windows=for_duckdb(WINDOWS),
     ignores_nulls_inside=True,
 )

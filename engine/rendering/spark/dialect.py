@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from runnel.rendering.aggregates import AGGREGATES
 from runnel.rendering.render import Dialect
-from runnel.rendering.spark.aggregates import AGGREGATES
+from runnel.rendering.rules import for_spark
 from runnel.rendering.spark.casts import cast
 from runnel.rendering.spark.functions import FUNCTIONS
 from runnel.rendering.spark.python import python_call
 from runnel.rendering.spark.values import SparkValues
-from runnel.rendering.spark.windows import WINDOWS, spark_frame
+from runnel.rendering.spark.windows import spark_frame
+from runnel.rendering.window_functions import WINDOWS
 
 SPARK = Dialect(
     values=SparkValues(),
     error="raise_error",
     functions=FUNCTIONS,
     casts=cast,
-    aggregates=AGGREGATES,
-    windows=WINDOWS,
+    aggregates=for_spark(AGGREGATES),
+    windows=for_spark(WINDOWS),
     frame=spark_frame,
     python=python_call,
 )

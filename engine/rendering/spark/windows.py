@@ -5,83 +5,12 @@ Calls that depend on the comparison of floats, or on frames that Spark lacks, ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from runnel.expressions.nodes import Call, Literal
+from runnel.expressions.nodes import Literal
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import BoundKind, Exclusion, FrameUnit, WindowCall
-from runnel.rendering.render import FunctionRule, Rendering
+from runnel.rendering.aggregates import OVER_IN_SPARK
+from runnel.rendering.window_functions import LARGEST_OFFSET, WINDOWS
 
-AGGREGATES = frozenset(
-    {"count_star", "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every"}
-)
-LARGEST_OFFSET = 2**31 - 1
-
-
-def _named(name: str) -> FunctionRule:
-    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        return f"{name}()"
-
-    return rule
-
-
-def _count(call: Call, index: int, least: int) -> str:
-    """An argument that Spark wants as a constant INT."""
-    argument = call.arguments[index]
-    value = argument.value if isinstance(argument, Literal) else None
-    if not isinstance(value, int) or not least <= value <= LARGEST_OFFSET:
-        raise Unrenderable(
-            f"{call.function.upper()} with such an argument {index + 1}", argument.position
-        )
-    return str(value)
-
-
-def _plain(call: Call) -> None:
-    if call.arguments[0].type.is_nested:
-        raise Unrenderable(
-            f"window function {call.function.upper()}({call.arguments[0].type})", call.position
-        )
-
-
-def _tiles(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    return f"ntile({_count(call, 0, 1)})"
-
-
-def _shifted(name: str) -> FunctionRule:
-    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        _plain(call)
-        if len(arguments) == 1:
-            return f"{name}({arguments[0]})"
-        return f"{name}({', '.join([arguments[0], _count(call, 1, 0), *arguments[2:]])})"
-
-    return rule
-
-
-def _value(name: str) -> FunctionRule:
-    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        _plain(call)
-        return f"{name}({arguments[0]})"
-
-    return rule
-
-
-def _nth(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    _plain(call)
-    return f"nth_value({arguments[0]}, {_count(call, 1, 1)})"
-
-
-WINDOWS: dict[str, FunctionRule] = {
-    **{
-        name: _named(name)
-        for name in ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist")
-    },
-    "ntile": _tiles,
-    "lag": _shifted("lag"),
-    "lead": _shifted("lead"),
-    "first_value": _value("first_value"),
-    "last_value": _value("last_value"),
-    "nth_value": _nth,
-}
 FRAMED = frozenset({"first_value", "last_value", "nth_value"})
 
 
@@ -96,10 +25,10 @@ def spark_frame(window: WindowCall) -> str:
         if not window.order:
             raise Unrenderable(f"{name} without ORDER BY", call.position)
         return _frame(window) if call.function in FRAMED else ""
-    if call.function not in AGGREGATES or call.distinct or call.predicate is not None:
+    if call.function not in OVER_IN_SPARK or call.distinct or call.predicate is not None:
         raise Unrenderable(
             "window function "
-            f"{name}{' with DISTINCT or FILTER' if call.function in AGGREGATES else ''}",
+            f"{name}{' with DISTINCT or FILTER' if call.function in OVER_IN_SPARK else ''}",
             call.position,
         )
     if any(item.type.is_approximate or item.type.is_nested for item in call.arguments):

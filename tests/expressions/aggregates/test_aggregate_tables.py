@@ -14,9 +14,7 @@ import pytest
 
 from runnel.expressions.aggregates.registry import AGGREGATES, SPREADS, WITHIN_GROUP
 from runnel.planner.pushdown import partial_aggregation
-from runnel.rendering.duckdb import aggregates as duckdb
-from runnel.rendering.spark import aggregates as spark
-from runnel.rendering.spark import windows as spark_windows
+from runnel.rendering import aggregates as rendering
 from runnel.statements import functions as show_functions
 from tests.product_modules import defines, file_of, members, modules
 from tests.snapshots.named_states import FOLDER
@@ -36,6 +34,13 @@ OWN = "no other engine computes the same value: Runnel does it itself"
 SLOWER = "without an entry the plan is slower, not wrong"
 
 
+class Column(NamedTuple):
+    """The rules of one engine in a table of rendering."""
+
+    table: Mapping[str, Any]
+    engine: str
+
+
 class Table(NamedTuple):
     """What lists aggregates.
 
@@ -52,17 +57,17 @@ class Table(NamedTuple):
 TABLES = [
     Table(
         "rendering for DuckDB",
-        (duckdb.AGGREGATES,),
+        (Column(rendering.AGGREGATES, "duckdb"),),
         {OWN: {"product", *MOMENTS, *QUANTILES, *CHOICES, *ESTIMATES}},
     ),
     Table(
         "rendering for Spark",
-        (spark.AGGREGATES,),
+        (Column(rendering.AGGREGATES, "spark"),),
         {OWN: {"product", "any_value", *MOMENTS, *QUANTILES, *CHOICES, *LISTS, *ESTIMATES}},
     ),
     Table(
         "rendering of OVER for Spark",
-        (spark_windows.AGGREGATES,),
+        (rendering.OVER_IN_SPARK,),
         {
             "Spark's rendering refuses it OVER a window": {
                 "product",
@@ -150,6 +155,9 @@ FAMILIES = {
 
 def names_in(site: Any) -> frozenset[str]:
     """The aggregates that a table has, or that a function names."""
+    if isinstance(site, Column):
+        rules = {name: getattr(row, site.engine) for name, row in site.table.items()}
+        return frozenset(name for name, rule in rules.items() if rule is not None)
     if not isinstance(site, FunctionType):
         return frozenset(name for name in site if isinstance(name, str)) & AGGREGATES.keys()
     tree = ast.parse(textwrap.dedent(inspect.getsource(site)))
@@ -174,8 +182,13 @@ def test_a_table_names_every_aggregate(table: Table) -> None:
 def places(table: Table) -> str:
     """Where the entries of a table stand."""
     return " or ".join(
-        place for place, value in tables() if any(value is site for site in table.sites)
+        place for place, value in tables() if any(value is table_of(site) for site in table.sites)
     )
+
+
+def table_of(site: Any) -> Any:
+    """The table of a site that is one column of it; else the site itself."""
+    return site.table if isinstance(site, Column) else site
 
 
 def tables() -> list[tuple[str, Any]]:
@@ -193,7 +206,7 @@ def tables() -> list[tuple[str, Any]]:
 
 
 def test_every_table_of_aggregates_is_listed() -> None:
-    known = {id(site) for table in TABLES for site in table.sites}
+    known = {id(table_of(site)) for table in TABLES for site in table.sites}
     unknown = [name for name, value in tables() if id(value) not in known]
     assert set(unknown) <= FAMILIES, (
         f"{sorted(set(unknown) - FAMILIES)} list aggregates: add a Table for each to "
