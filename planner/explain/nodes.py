@@ -79,9 +79,3 @@ def _buffered_in_memory(node: Physical) -> str | None:
     if isinstance(node, physical_streams.EventTimeWindow) and node.reaches:
         return "rows behind the watermark"
     return None
-
-
-def keeps(node: Physical) -> bool:
-    """Whether an operator keeps anything."""
-    rule = STATE_TEXTS.find(node)
-    return rule is not None and rule(node) != NOTHING

@@ -125,7 +125,3 @@ def aggregate(node: physical.HashAggregate) -> Identity:
         "stages": stages,
     }
     return "Aggregate" if node.aggregates else "Distinct", properties
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else ""

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from runnel.connector import WritableTable
 from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import AggregateCall as AggregateCall
-from runnel.planner.identity.expressions import outer_texts, text
 from runnel.planner.identity.nodes import EMISSION, LATE, keeps, node_text, types_text
 from runnel.planner.identity.state_columns import state_columns
 from runnel.planner.lower.dag_builder import WRITE, Lowering, VertexOutput
@@ -16,7 +15,6 @@ from runnel.planner.operators.passes import STATE_FORMS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, column_names
-from runnel.relation.nodes import JoinKind
 from runnel.relation.state_identity import Form, StateSignature, StateWindows
 from runnel.relation.streams import WindowKind, WindowShape
 from runnel.sqltypes import SqlType
@@ -121,23 +119,10 @@ def _state_of(node: Physical) -> StateForm:
     return Form.OTHER, None, {"": text}
 
 
-def buffered_rows(node: Physical) -> StateForm:
-    """For an operator that buffers rows of its inputs as they are."""
-    return Form.ROWS, None, {"": _rows_text(node)}
-
-
-def _rows_text(node: Physical) -> str:
-    """What may not change where rows of inputs are kept: all that the operator does with them, but
-    for which of their columns come out, and under what names."""
-    if not isinstance(node, physical_streams.EventTimeWindow):
-        is_inner = isinstance(node, physical_streams.StreamJoin) and node.kind is JoinKind.INNER
-        # A condition on pairs is a filter where no row comes out without a pair.
-        return node_text(node, (LATE, *EMISSION, "columns", *(["where"] if is_inner else [])))
-    types = types_text(node.fields[-len(node.calls) :])
-    most = "" if node.most is None else f"; keep: {node.most.call} <= {text(node.most.number)}"
-    return (
-        f"{node_text(node, (LATE, 'compute', 'keep'))}: {outer_texts(node.calls)} of {types}{most}"
-    )
+def buffered_rows(node: Physical, *without: str) -> StateForm:
+    """For an operator that buffers rows of its inputs as they are. The columns that it returns may
+    change, and so may the properties `without`."""
+    return Form.ROWS, None, {"": node_text(node, (LATE, *EMISSION, "columns", *without))}
 
 
 def _retained_input(node: Physical) -> Physical:

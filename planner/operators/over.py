@@ -301,9 +301,15 @@ def _identify_event_time_window(node: EventTimeWindow) -> Identity:
 
 @passes.STATE_FORMS.of(EventTimeWindow)
 def _form_of_event_time_window(node: EventTimeWindow) -> StateForm:
-    from runnel.planner.identity.vertices import buffered_rows
+    """The rows are as they are; the names of the calls may change."""
+    from runnel.planner.identity.expressions import outer_texts, text
+    from runnel.planner.identity.nodes import LATE, node_text, types_text
+    from runnel.relation.state_identity import Form
 
-    return buffered_rows(node)
+    types = types_text(node.fields[-len(node.calls) :])
+    most = "" if node.most is None else f"; keep: {node.most.call} <= {text(node.most.number)}"
+    whole = node_text(node, (LATE, "compute", "keep"))
+    return Form.ROWS, None, {"": f"{whole}: {outer_texts(node.calls)} of {types}{most}"}
 
 
 by_default(Window, passes.GRAFTING, passes.ESTIMATES, passes.FINAL_ROWS)

@@ -20,13 +20,13 @@ MOST_FILES = 6
 
 MORE_FILES = {
     "AsOfJoin": 10,
-    "AssignWindows": 9,
+    "AssignWindows": 8,
     "Calc": 12,
     "DependentJoin": 8,
     "Expand": 8,
     "Generate": 8,
     "HashJoin": 10,
-    "ImposeOrder": 12,
+    "ImposeOrder": 11,
     "PhysicalFragment": 7,
     "Recursion": 7,
     "Series": 7,

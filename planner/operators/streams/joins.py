@@ -20,7 +20,7 @@ from runnel.planner.physical.stream_nodes import (
 )
 from runnel.planner.rewriting import renumber
 from runnel.planner.rules.column_pruning import Pruned, columns_read, late_sides, moved, narrow
-from runnel.relation.nodes import Field
+from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.streams import AsOfJoin
 from runnel.sqltypes import SqlType
 
@@ -251,7 +251,9 @@ def _signed(units: int, time: SqlType) -> str:
 def _form_of_interval_join(node: IntervalJoin | WindowJoin | PhysicalAsOfJoin) -> StateForm:
     from runnel.planner.identity.vertices import buffered_rows
 
-    return buffered_rows(node)
+    # A condition on pairs is a filter if no row is emitted without a pair.
+    is_inner = isinstance(node, StreamJoin) and node.kind is JoinKind.INNER
+    return buffered_rows(node, *["where"] * is_inner)
 
 
 @passes.STATE_COLUMNS.of(IntervalJoin, WindowJoin, PhysicalAsOfJoin)

@@ -14,7 +14,7 @@ from runnel.planner.operators import passes
 from runnel.planner.operators.appending import origin_in_input
 from runnel.planner.operators.passes import by_default
 from runnel.planner.physical.choose import choose
-from runnel.planner.physical.nodes import Physical, column_names
+from runnel.planner.physical.nodes import Physical, SourceScan, column_names
 from runnel.planner.physical.stream_nodes import (
     LateFilter,
     PhysicalAssignWindows,
@@ -25,6 +25,7 @@ from runnel.planner.rewriting import divide, reads_only
 from runnel.planner.rules.column_pruning import Pruned, columns_read, moved, narrow, prune
 from runnel.planner.rules.empty_relations import empty_if_input_is
 from runnel.planner.rules.predicate_pushdown import Conjuncts, plain_columns, pushed
+from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation.nodes import Project, Relation, references
 from runnel.relation.streams import (
     WINDOW_COLUMNS,
@@ -184,19 +185,31 @@ passes.FINAL_ROWS.add(lambda node: True, ImposeOrder)
 
 @passes.CHOICES.of(ImposeOrder)
 def _choose_impose_order(node: ImposeOrder, snapshot: Snapshot) -> Physical:
-    # Loaded on first use: only streams have this node.
-    from runnel.planner.physical.impose_order import choose_impose_order
+    """Watermarks per partition of the source if the input is a scan, else an operator that makes
+    them; only the input if its rows end."""
+    below = choose(node.input, snapshot)
+    if not node.input.is_unbounded:
+        return below
+    if type(below) is SourceScan and below.time is None:
+        columns = _columns_read(below) if below.projections is None else below.projections
+        return replace(below, time=_time_rule(node, columns[node.time], below.condition))
+    rule = _time_rule(node, references(below.fields)[node.time], None)
+    return PhysicalImposeOrder(fields=node.fields, rows=below.rows, input=below, time=rule)
 
-    return choose_impose_order(node, choose(node.input, snapshot))
+
+def _time_rule(node: ImposeOrder, time: Expression, condition: Expression | None) -> TimeRule:
+    return TimeRule(time, condition, node.lag, node.watermark, node.idle_timeout)
+
+
+def _columns_read(scan: SourceScan) -> tuple[Expression, ...]:
+    columns = [scan.table.columns[i] for i in scan.request.columns]
+    return tuple(Column(index=i, name=item.name, type=item.type) for i, item in enumerate(columns))
 
 
 @passes.CHOICES.of(AssignWindows)
 def _choose_assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
     if node.shape.kind is WindowKind.SESSION:
-        # Loaded on first use: few queries have sessions.
-        from runnel.planner.physical.sessions import choose_session_rows
-
-        return choose_session_rows(node, lambda below: choose(below, snapshot))
+        return _choose_session_rows(node, snapshot)
     return PhysicalAssignWindows(
         fields=node.fields,
         rows=estimate(node),
@@ -204,6 +217,41 @@ def _choose_assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
         shape=node.shape,
         time=node.time,
     )
+
+
+def _choose_session_rows(node: AssignWindows, snapshot: Snapshot) -> Physical:
+    """SESSION if its rows are needed one by one. Keys that are not columns are added as columns
+    after the input's, because an edge partitions rows by columns only."""
+    from runnel.planner.event_time.bounds import time_bounds
+
+    below, width = node.input, len(node.input.fields)
+    computed = [key for key in node.partition if not isinstance(key, Column)]
+    names = tuple(f"$partition{number}" for number in range(len(computed)))
+    keys = tuple(_session_key(key, computed, names, width) for key in node.partition)
+    if computed:
+        below = Project(
+            input=below,
+            expressions=(*references(below.fields), *computed),
+            names=(*(item.name for item in below.fields), *names),
+        )
+    return SessionRows(
+        fields=node.fields,
+        rows=estimate(node),
+        input=choose(below, snapshot),
+        gap=node.shape.size,
+        time=node.time,
+        keys=keys,
+        bound=time_bounds(node.input).get(node.time.index),
+    )
+
+
+def _session_key(
+    key: Expression, computed: list[Expression], names: tuple[str, ...], width: int
+) -> Column:
+    if isinstance(key, Column):
+        return key
+    number = computed.index(key)
+    return Column(index=width + number, name=names[number], type=key.type)
 
 
 passes.NARROWABLE.add_classes(PhysicalAssignWindows)
