@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import get_ident
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import runnel.errors as errors
 from runnel.base.forks import finalizer
-from runnel.catalog import Mapping, Registration, Table, View
+from runnel.catalog import Mapping as CatalogMapping
+from runnel.catalog import Registration, Table, View
 from runnel.cursor import Cursor, fail
 from runnel.dag import DAG
 from runnel.database import Database
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from runnel.named_jobs.named_job import NamedJob
     from runnel.named_jobs.record.record import JobRecord
     from runnel.named_jobs.run import PreparedJob
+    from runnel.processor import Guarantee
     from runnel.session.session import Caller
 
 
@@ -272,21 +274,65 @@ class Connection:
         self._database.check_open()
         drop_function(self._session, name)
 
-    def submit(self, dag: DAG, *, name: str = "") -> Job:
-        """Starts a hand-built DAG as a light job on the worker threads; the same DAG may be
-        submitted many times. The rows of a `result_sink` in it are read from `job.results`."""
-        database = self._database
-        database.check_open()
+    @overload
+    def submit(self, dag: DAG, *, name: str = "", guarantee: None = None) -> Job: ...
+    @overload
+    def submit(
+        self,
+        dag: DAG,
+        *,
+        name: str,
+        guarantee: Guarantee | str,
+        options: Mapping[str, object] | None = None,
+    ) -> NamedJob: ...
+    def submit(
+        self,
+        dag: DAG,
+        *,
+        name: str = "",
+        guarantee: Guarantee | str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> Job | NamedJob:
+        """Starts a hand-built DAG on the worker threads.
+
+        Without a guarantee it is a light job; the same DAG may be submitted many times, and the
+        rows of a `result_sink` in it are read from `job.results`. With a guarantee it is a named
+        job, as from CREATE JOB: it takes snapshots, restarts, and is stored in the connection's
+        directory. Its suppliers are then functions or classes of importable modules,
+        `functools.partial` or dataclasses of such, or results of `storable` factories;
+        ProgrammingError for others, such as a lambda.
+
+        guarantee: a Guarantee or its name: "exactlyOnce", "atLeastOnce" or "none".
+        options: the other options of CREATE JOB, such as {"snapshotIntervalMillis": 1000}.
+        """
+        self._database.check_open()
         if not isinstance(dag, DAG):
             raise InterfaceError(f"submit needs a DAG, not a value of class {type(dag).__name__}")
         try:
-            return database.jobs.start(
+            if guarantee is not None:
+                return self._create_job(dag, name, guarantee, options or {})
+            if options:
+                raise ProgrammingError(
+                    "a light job has no options",
+                    hint='a named job has: submit(dag, name="…", guarantee="exactlyOnce", …)',
+                )
+            return self._database.jobs.start(
                 dag,
                 evaluation=EvaluationContext(zone=self._session.settings.time_zone),
                 options=JobOptions(name=name, is_hand_built=True),
             )
         except BaseException as error:
             fail(error, None)
+
+    def _create_job(
+        self, dag: DAG, name: str, guarantee: Guarantee | str, options: Mapping[str, object]
+    ) -> NamedJob:
+        from runnel.named_jobs.hand_built.submission import dag_record
+
+        database = self._database
+        zone = self._session.settings.time_zone
+        record = dag_record(dag, name, guarantee, options, database.jobs.clock.wall(), zone)
+        return database.named_jobs.create(record)
 
     def jobs(self) -> list[Job | NamedJob]:
         """The named jobs that have not ended, and the light jobs that currently run."""
@@ -347,8 +393,8 @@ class Connection:
         database.check_open()
         with database.definitions:
             found = database.catalog.snapshot.find(name)
-            if isinstance(found, Mapping | View):
-                kind = "mapping" if isinstance(found, Mapping) else "view"
+            if isinstance(found, CatalogMapping | View):
+                kind = "mapping" if isinstance(found, CatalogMapping) else "view"
                 raise ProgrammingError(
                     f'{kind} "{found.name}" exists already', hint="register under another name"
                 )

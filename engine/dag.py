@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from runnel.base.frozen import frozen
 from runnel.errors import ProgrammingError
@@ -68,6 +69,9 @@ class ProcessorMetaSupplier:
     processor runs.
     """
 
+    is_unbounded = False
+    """Whether its processors read an input without an end."""
+
     def preferred_parallelism(self, context: JobContext) -> int | None:
         """The maximum number of processors per member that are of use; None: as many as there are
         workers."""
@@ -81,6 +85,47 @@ class ProcessorMetaSupplier:
 
 
 Supplier = ProcessorFactory | ProcessorSupplier | ProcessorMetaSupplier
+
+_Factory = TypeVar("_Factory", bound=Callable[..., Any])
+
+
+@frozen
+class FactoryCall:
+    """The call of a factory that returned a value.
+
+    factory: the decorated factory.
+    args, kwargs: its arguments.
+    """
+
+    factory: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+def storable(module: str | None = None) -> Callable[[_Factory], _Factory]:
+    """The decorator of a factory whose results can be stored with a named job, as the call that
+    returned them: `@storable()` above a function of an importable module that returns a supplier.
+    Its arguments must be storable too.
+
+    module: the module that the factory is imported from; None: the one that defines it.
+    """
+
+    def decorate(factory: _Factory) -> _Factory:
+        @wraps(factory)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            made = factory(*args, **kwargs)
+            if isinstance(made, type) or "<locals>" not in getattr(
+                made, "__qualname__", "<locals>"
+            ):
+                made = partial(made)  # a class or function that others use, too
+            object.__setattr__(made, "factory_call", FactoryCall(make, args, kwargs))
+            return made
+
+        if module is not None:
+            make.__module__ = module
+        return cast("_Factory", make)
+
+    return decorate
 
 
 @frozen

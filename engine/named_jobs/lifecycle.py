@@ -319,7 +319,7 @@ class JobLifecycle:
 
     def _found(self, run: JobRun | ForeignRun, prepared: PreparedJob) -> dict[str, Any]:
         """The fields of the record that a new execution determines."""
-        found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "promise": prepared.promise}
+        found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "promise": run.end_to_end}
         found |= {"meanings": prepared.meanings, "is_resumable": False, "resumes": False}
         if run.restored_from is None:
             found["beginnings"] = beginnings_of(prepared.dag)
@@ -408,9 +408,14 @@ class JobLifecycle:
             self._restart_later(failure, was_running)
             return
         suspends = record.options.suspend_on_failure
-        if suspends is None:  # a job that could not be started may find what it needs later
+        if suspends is None:
+            # A job that could not be started may find what it needs later; whether the input of a
+            # hand-built DAG ends is not known.
             suspends = (
-                record.is_unbounded or not was_running or error.code is ErrorCode.POSITION_EXPIRED
+                record.is_unbounded
+                or record.dag is not None
+                or not was_running
+                or error.code is ErrorCode.POSITION_EXPIRED
             )
         if suspends:
             logger.error('job "%s" failed and is suspended: %s', self._name, failure)

@@ -8,13 +8,14 @@ and combines the objects where one call needs several.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from runnel.deadline import current, waiting_time
 from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, internal
+from runnel.named_jobs.hand_built.submission import update_dag
 from runnel.named_jobs.job_locks import JobLocks
 from runnel.named_jobs.job_snapshots import JobSnapshots
 from runnel.named_jobs.lifecycle import JobLifecycle
@@ -28,6 +29,7 @@ from runnel.named_jobs.waiters import JobWaiters
 from runnel.runtime.light_job import Job, JobStatus
 
 if TYPE_CHECKING:
+    from runnel.dag import DAG
     from runnel.named_jobs.foreign_run import ForeignExecution
     from runnel.named_jobs.home import JobHome
     from runnel.runtime.metrics import VertexMetrics
@@ -91,6 +93,23 @@ class NamedJob:
         """Takes a last snapshot, stops, and starts again from it; waits until the job runs again.
         Raises the error if it fails meanwhile; the job is then suspended, or restarted later."""
         self._lifecycle.restart(waiting_time(timeout))
+
+    def update(
+        self,
+        dag: DAG,
+        options: Mapping[str, object] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Replaces the DAG of a hand-built job. Vertices keep their state under the same name and
+        supplier. Waits until the job runs again; if it cannot, it continues with its old DAG, and
+        the error is raised. OperationalError if the state of a vertex would be lost, unless
+        `options` has "incompatibleState": "empty".
+
+        options: options of CREATE JOB to change.
+        timeout: seconds that the job has to be suspended.
+        """
+        with self.altered_alone():
+            update_dag(self, dag, options or {}, waiting_time(timeout))
 
     def cancel(self, timeout: float | None = None) -> None:
         """Ends the job permanently, without a snapshot; waits until it has ended."""

@@ -18,6 +18,7 @@ from runnel.base.forks import closed_error, here, watch
 from runnel.deadline import Deadline, DeadlineLock, undisturbed
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.foreign.job_runtime import TASKLETS
+from runnel.named_jobs.hand_built.preparation import named_outcomes
 from runnel.named_jobs.home import Prepare, StoppedJob
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshots
@@ -291,10 +292,14 @@ class NamedJobs:
             return
         before = signatures_in(store, snapshot_id) or record.meanings
         empties = record.may_drop_state and record.options.empties_state
-        found = state_outcomes(
+        outcomes_of = state_outcomes if record.dag is None else named_outcomes
+        found = outcomes_of(
             store.vertices(snapshot_id), before, prepared.meanings, prepared.dag, empties=empties
         )
-        dropped = check_outcomes(record.name, found, may_drop=record.may_drop_state)
+        if record.dag is None:
+            dropped = check_outcomes(record.name, found, may_drop=record.may_drop_state)
+        else:
+            dropped = check_outcomes(record.name, found, may_drop=empties, work="DAG")
         for text, _ in grouped(
             [item for item in found if item.outcome is StateOutcome.EMPTY and item.source]
         ):
@@ -302,7 +307,7 @@ class NamedJobs:
         if dropped:
             names = ", ".join(f'"{name}"' for name in dropped)
             logger.warning(
-                'job "%s" drops the state of %s, which its query does not have',
+                'job "%s" drops the state of %s, which its plan does not have',
                 record.name,
                 names,
             )

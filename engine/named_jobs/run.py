@@ -13,6 +13,7 @@ from runnel.deadline import GOES_ON, current
 from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.context import EvaluationContext
 from runnel.named_jobs.durability import Durability
+from runnel.named_jobs.hand_built.endpoints import check_sources, weakest
 from runnel.named_jobs.record.record import JobRecord, RecordedError
 from runnel.named_jobs.state_evolution.adapted_store import encoded_signatures
 from runnel.processor import Guarantee
@@ -119,6 +120,7 @@ class JobRun:
         options = JobOptions(
             name=record.name,
             kind="job",
+            is_hand_built=record.dag is not None,
             accumulation_limit=prepared.accumulation_limit,
             is_measured=record.options.is_measured,
             event_time=prepared.event_time,
@@ -129,6 +131,8 @@ class JobRun:
         )
 
         def begun(job: Job) -> None:
+            if record.dag is not None and self._takes_snapshots:
+                check_sources(prepared.dag, job.execution.tasklets)
             self.job = job
             job.on_end(self._ended)
             job.on_end(on_end)
@@ -153,6 +157,13 @@ class JobRun:
             if self.restored_from is None
             else f"from snapshot {self.restored_from}"
         )
+
+    @property
+    def end_to_end(self) -> str:
+        """The guarantee of the job from end to end."""
+        if self._record.dag is None:
+            return self._prepared.promise
+        return weakest(self._prepared.dag, self.job.execution.tasklets, self._prepared.promise)
 
     @property
     def is_stopped(self) -> bool:

@@ -109,11 +109,11 @@ def sealed(content: Mapping[str, Any]) -> str:
     return f'{text},\n "{_CHECKSUM}": "{crc32(text.encode()):08x}"\n}}'
 
 
-def unsealed(data: bytes, since: int) -> Any:
+def unsealed(data: bytes, *formats: int) -> Any:
     """Decode a text; raises ValueError if it differs from the text that was written.
 
-    since: the "format" of an object that must have a checksum. Objects of earlier formats have
-        none. The caller decides which other formats it can read.
+    formats: the values of "format" of objects that must have a checksum. Objects of earlier formats
+        have none. The caller decides which formats it can read.
     """
     seal = _SEAL.search(data)
     if seal is not None and seal[1] != b"%08x" % crc32(data[: seal.start()]):
@@ -123,7 +123,7 @@ def unsealed(data: bytes, since: int) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if isinstance(content, dict):
-        if seal is None and content.get("format") == since:
+        if seal is None and content.get("format") in formats:
             raise ValueError("its checksum is missing: it was changed, or cut short")
         content.pop(_CHECKSUM, None)
     return content

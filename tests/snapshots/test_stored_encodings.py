@@ -9,14 +9,16 @@ the old text stays in this file as something to read.
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
 
 from runnel import errors
@@ -27,6 +29,7 @@ from runnel.connectors.imap.layout import MapLayout
 from runnel.connectors.imap.storage.log import read_records
 from runnel.connectors.imap.storage.manifest import MapManifest as MapManifest
 from runnel.connectors.imap.storage.records import Record, decode, decode_type, encode, encode_type
+from runnel.dag import DAG, between
 from runnel.errors import (
     DatabaseError,
     DataError,
@@ -40,9 +43,11 @@ from runnel.errors import (
     ProgrammingError,
 )
 from runnel.expressions.kernels.result_size import TooManyRows
+from runnel.named_jobs.hand_built.dag_record import dag_from_json, dag_to_json, state_texts
 from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.named_jobs.record.record import JobRecord, RecordedError
 from runnel.processor import ExpiredPosition, Guarantee
+from runnel.processors.library import AggregateOperation, aggregate_by_key, counting, source_of
 from runnel.processors.sources.scan_state import SavedPartition
 from runnel.processors.sources.scan_state import decode as decode_partitions
 from runnel.processors.sources.scan_state import encode as encode_partitions
@@ -52,6 +57,9 @@ from runnel.runtime.light_job import JobStatus
 from runnel.serving.messages import error_message, error_of
 from runnel.snapshots.manifest import DamagedError, Section, SnapshotManifest, encode_manifest
 from runnel.sqltypes import BIGINT, DATE, VARCHAR, Kind, SqlType, array, decimal, map_of, row
+from runnel.storage.value_codec import decode as decode_value
+from runnel.storage.value_codec import encode as encode_value
+from tests.jobs.hand_built import steps
 
 CHANGED = "a stored spelling has changed: write it as another version, and go on reading this one"
 
@@ -258,6 +266,37 @@ NAMES: list[tuple[type[Enum], list[Any]]] = [
 """The values of enums that are stored."""
 
 
+DAG_TEXT = (
+    '{"format": 1, "vertices": [{"name": "read", "supplier": {"call": [{"name": "runnel.proce'
+    'ssors.library:source_of"}, [{"name": "tests.jobs.hand_built.steps:doubled"}], {}]}, "par'
+    'allelism": null}, {"name": "split", "supplier": {"partial": [{"name": "tests.jobs.hand_b'
+    'uilt.steps:Adder"}, [5], {}]}, "parallelism": 2}, {"name": "count", "supplier": {"call":'
+    ' [{"name": "runnel.processors.library:aggregate_by_key"}, ["k"], {"n": {"call": [{"name"'
+    ': "runnel.processors.library:counting"}, [], {}]}, "m": {"record": ["runnel.processors.l'
+    'ibrary:AggregateOperation", {"create": {"name": "builtins:dict"}, "accumulate": {"name":'
+    ' "tests.jobs.hand_built.steps:seen"}, "combine": {"name": "tests.jobs.hand_built.steps:m'
+    'erged"}, "export": {"name": "tests.jobs.hand_built.steps:total"}, "deduct": null, "type"'
+    ': null, "equivalent": null}]}}]}, "parallelism": null}, {"name": "write", "supplier": {"'
+    'record": ["tests.jobs.hand_built.steps:Adders", {"first": 3}]}, "parallelism": 1}], "edg'
+    'es": [{"source": "read", "target": "split", "source_ordinal": 0, "target_ordinal": 0, "r'
+    'outing": "isolated", "keys": [], "priority": 1, "queue_size": 16, "is_distributed": fals'
+    'e, "watermarks": null}, {"source": "split", "target": "count", "source_ordinal": 0, "tar'
+    'get_ordinal": 0, "routing": "partitioned", "keys": ["k"], "priority": 0, "queue_size": 1'
+    '6, "is_distributed": false, "watermarks": [[0, 1]]}, {"source": "count", "target": "writ'
+    'e", "source_ordinal": 0, "target_ordinal": 0, "routing": "unicast", "keys": [], "priorit'
+    'y": 0, "queue_size": 3, "is_distributed": false, "watermarks": null}]}'
+)
+STATE_TEXTS = {
+    "read": ("DAG runnel.processors.library:source_of(tests.jobs.hand_built.steps:doubled)"),
+    "split": ("DAG tests.jobs.hand_built.steps:Adder"),
+    "count": (
+        "DAG runnel.processors.library:aggregate_by_key('k', n=runnel.processors.library:"
+        "counting(), m=runnel.processors.library:AggregateOperation(1adf5dacffcad785))"
+    ),
+    "write": ("DAG tests.jobs.hand_built.steps:Adders"),
+}
+
+
 def default_fields(value: Any) -> list[str]:
     """The fields that a value leaves at their defaults: these would come back by themselves."""
     found = [
@@ -276,9 +315,99 @@ def default_fields(value: Any) -> list[str]:
 
 
 def test_the_record_of_a_job() -> None:
-    assert default_fields(RECORD) == default_fields(OPTIONS) == []
+    assert default_fields(RECORD) == ["dag"] and default_fields(OPTIONS) == []
     assert json.dumps(RECORD.to_json(), ensure_ascii=False) == RECORD_TEXT, CHANGED
     assert JobRecord.from_json(json.loads(RECORD_TEXT)) == RECORD
+
+
+def test_the_record_of_a_hand_built_job() -> None:
+    dag = DAG()
+    source = dag.vertex("read", source_of(steps.doubled))
+    split = dag.vertex("split", partial(steps.Adder, 5), 2)
+    count = dag.vertex("count", aggregate_by_key("k", n=counting(), m=steps.SUMS))
+    sink = dag.vertex("write", steps.Adders(3), 1)
+    dag.edge(between(source, split).isolated().with_priority(1))
+    dag.edge(between(split, count).partitioned("k").with_watermarks({0: 1}))
+    dag.edge(between(count, sink).with_queue_size(3))
+    content = dag_to_json(dag)
+    assert json.dumps(content) == DAG_TEXT, CHANGED
+    assert dag_to_json(dag_from_json(content)) == content
+    assert state_texts(content) == STATE_TEXTS, CHANGED
+    record = replace(RECORD, dag=content)
+    stored = record.to_json()
+    assert stored["format"] == 3 and stored["dag"] == content
+    assert JobRecord.from_json(stored) == record
+
+
+VALUES: list[tuple[Any, Any]] = [
+    (None, None),
+    (5, 5),
+    ("a", "a"),
+    (1.5, {"float": "1.5"}),
+    (b"ab", {"bytes": "YWI="}),
+    (Decimal("1.50"), {"decimal": "1.50"}),
+    (datetime(2026, 1, 2, 3), {"datetime": "2026-01-02T03:00:00"}),
+    (date(2026, 1, 2), {"date": "2026-01-02"}),
+    (time(3, 4), {"time": "03:04:00"}),
+    (timedelta(seconds=1), {"interval": 1000000}),
+    (UUID(int=1), {"uuid": "00000000-0000-0000-0000-000000000001"}),
+    ([1, [2]], {"list": [1, {"list": [2]}]}),
+    ((1, 2), {"tuple": [1, 2]}),
+    (frozenset({3}), {"set": [3]}),
+    ({"a": (1,)}, {"dict": [["a", {"tuple": [1]}]]}),
+    (Guarantee.NONE, {"enum": ["runnel.processor:Guarantee", "NONE"]}),
+    (steps.one, {"name": "tests.jobs.hand_built.steps:one"}),
+    (int, {"name": "builtins:int"}),
+    (steps.Adders(2), {"record": ["tests.jobs.hand_built.steps:Adders", {"first": 2}]}),
+    (
+        counting(),
+        {"call": [{"name": "runnel.processors.library:counting"}, [], {}]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "stored"), VALUES, ids=lambda item: str(item)[:30])
+def test_values(value: Any, stored: Any) -> None:
+    assert encode_value(value) == stored, CHANGED
+    found = decode_value(json.loads(json.dumps(stored)))
+    assert type(found) is type(value)
+    if not isinstance(value, AggregateOperation):
+        assert found == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pa.table({"a": [1, None]}),
+        pa.record_batch({"a": pa.array(["x"])}),
+        pa.record_batch({"a": pa.array([], pa.int8())}),
+        pa.schema({"a": pa.list_(pa.int64())}),
+        pa.decimal128(9, 2),
+    ],
+    ids=str,
+)
+def test_arrow_values(value: Any) -> None:
+    assert decode_value(json.loads(json.dumps(encode_value(value)))).equals(value)
+
+
+def test_functions_with_arguments() -> None:
+    stored = encode_value(partial(max, 3, key=abs))
+    assert stored == {"partial": [{"name": "builtins:max"}, [3], {"key": {"name": "builtins:abs"}}]}
+    assert decode_value(stored)(-5) == -5
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (object(), "a value of class object"),
+        ([lambda: 0], "a lambda"),
+        ("a".join, "a method of a value of class str"),
+        (pa.table({"a": ["x" * 2_000_000]}), "Arrow data of 2,000,004 bytes"),
+    ],
+)
+def test_values_without_a_stored_form(value: Any, reason: str) -> None:
+    with pytest.raises(TypeError, match=reason):
+        encode_value(value)
 
 
 def test_a_record_of_an_earlier_version_lacks_what_was_added() -> None:

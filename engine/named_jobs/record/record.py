@@ -3,13 +3,9 @@ types."""
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 from runnel.base.error_records import CLASSES, CODES, class_name, code_name
 from runnel.base.frozen import frozen
@@ -18,9 +14,13 @@ from runnel.errors import Error, OperationalError
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.runtime.light_job import JobStatus
+from runnel.storage.value_codec import decode, encode
 
 FORMAT = 2
 """The version of the record's format. Version 1 had no checksum."""
+DAG_FORMAT = 3
+"""The version of the format of a record with a DAG. A version of Runnel without such jobs refuses
+it, instead of running its query."""
 
 
 @frozen
@@ -106,6 +106,8 @@ class JobRecord:
     last_batch: for a job that another engine runs, the number of the last batch and when it was
         committed, as known when its last execution ended.
     snapshot: number of the last snapshot that was completed and recorded.
+    dag: stored form of a hand-built DAG (`hand_built/dag_record.py`), which the job runs; `query`
+        then only describes it. None: the job runs its query.
     """
 
     id: int
@@ -138,13 +140,16 @@ class JobRecord:
     late_in_all: int = 0
     last_batch: Sequence[int] = ()
     snapshot: int | None = None
+    dag: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """JSON values by stored name."""
         value = {name: getattr(self, attribute) for name, attribute in _ATTRIBUTES.items()}
+        if self.dag is None:
+            del value["dag"]
         error = self.last_error
         return {
-            "format": FORMAT,
+            "format": FORMAT if self.dag is None else DAG_FORMAT,
             **value,
             "options": self.options.to_json(),
             "meanings": dict(self.meanings),
@@ -159,8 +164,8 @@ class JobRecord:
     def from_json(value: Mapping[str, Any]) -> JobRecord:
         """The record that `to_json` wrote; ValueError, KeyError or TypeError if `value` is not
         one."""
-        if value["format"] not in (1, FORMAT):
-            raise ValueError(f"its format is {value['format']}, not {FORMAT}")
+        if value["format"] not in (1, FORMAT, DAG_FORMAT):
+            raise ValueError(f"its format is {value['format']}, not {DAG_FORMAT}")
         error = value["last_error"]
         converted = {
             **value,
@@ -210,60 +215,7 @@ _ATTRIBUTES = {
     "late_in_all": "late_in_all",
     "last_batch": "last_batch",
     "snapshot": "snapshot",
+    "dag": "dag",
 }
 """The attributes of a record by stored name, in the order in which they are written. An attribute
 may be renamed, a stored name may not."""
-
-
-def _microseconds(value: timedelta) -> int:
-    return value // timedelta(microseconds=1)
-
-
-_FORMS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    float: ("float", repr, float),
-    bytes: ("bytes", lambda value: b64encode(value).decode(), b64decode),
-    Decimal: ("decimal", str, Decimal),
-    datetime: ("datetime", datetime.isoformat, datetime.fromisoformat),
-    date: ("date", date.isoformat, date.fromisoformat),
-    time: ("time", time.isoformat, time.fromisoformat),
-    timedelta: ("interval", _microseconds, lambda value: timedelta(microseconds=value)),
-    UUID: ("uuid", str, UUID),
-    list: (
-        "list",
-        lambda value: [encode(item) for item in value],
-        lambda value: [decode(item) for item in value],
-    ),
-    tuple: (
-        "tuple",
-        lambda value: [encode(item) for item in value],
-        lambda value: tuple(decode(item) for item in value),
-    ),
-    dict: (
-        "dict",
-        lambda value: [[encode(key), encode(item)] for key, item in value.items()],
-        lambda value: {decode(key): decode(item) for key, item in value},
-    ),
-}
-_PLAIN = (type(None), bool, int, str)
-
-
-def encode(value: Any) -> Any:
-    """An argument as a JSON value: a plain one unchanged, others as {class: text}. TypeError for a
-    value of another class."""
-    if type(value) in _PLAIN:
-        return value
-    for kind, (name, write, _) in _FORMS.items():
-        if isinstance(value, kind):
-            return {name: write(value)}
-    raise TypeError(f"a value of class {type(value).__name__}")
-
-
-_READERS = {name: read for name, _, read in _FORMS.values()}
-
-
-def decode(value: Any) -> Any:
-    """The argument that `encode` converted to `value`."""
-    if not isinstance(value, dict):
-        return value
-    ((name, item),) = value.items()
-    return _READERS[name](item)

@@ -167,7 +167,7 @@ def state_outcomes(
         for vertex in sorted(unknown)
     ]
     if empties:
-        found = [_emptied(item) if _may_begin_empty(item, dag) else item for item in found]
+        found = [_emptied(item) if may_begin_empty(item, dag) else item for item in found]
     repeated = reread_vertices(dag, found)
     return [
         VertexOutcome(item.vertex, StateOutcome.EMPTY, _REREAD)
@@ -177,7 +177,9 @@ def state_outcomes(
     ]
 
 
-def _may_begin_empty(item: VertexOutcome, dag: DAG) -> bool:
+def may_begin_empty(item: VertexOutcome, dag: DAG) -> bool:
+    """Whether a vertex whose state is refused may begin without. Sources and sinks may not: their
+    state is how far they have read and written."""
     return (
         item.outcome is StateOutcome.REFUSED
         and bool(dag.inputs(item.vertex))
@@ -554,29 +556,42 @@ def _listed(signature: StateSignature) -> str:
     return ", ".join(dict.fromkeys(signature.watermarks.values())) or "nothing"
 
 
-def check_outcomes(name: str, found: list[VertexOutcome], *, may_drop: bool) -> list[str]:
+def check_outcomes(
+    name: str, found: list[VertexOutcome], *, may_drop: bool, work: str = "query"
+) -> list[str]:
     """The vertices whose state is dropped; OperationalError if state is refused, or must not be
-    dropped."""
+    dropped.
+
+    work: what the job runs: "query" or "DAG".
+    """
     refused = [item for item in found if item.outcome is StateOutcome.REFUSED]
     dropped = [item.vertex for item in found if item.outcome is StateOutcome.DROPPED]
     if not refused and (may_drop or not dropped):
         return dropped
     reasons = [text for text, _ in grouped(refused)]
-    reasons += [f"{vertex}: its query has no such vertex" for vertex in dropped if not may_drop]
-    hint = (
-        "was a view, a mapping or an index that it uses changed? Change it back, "
-        "or DROP JOB and create it again"
+    reasons += [f"{vertex}: its {work} has no such vertex" for vertex in dropped if not may_drop]
+    raise OperationalError(
+        f'job "{name}" can\'t resume from its snapshot: its plan has changed',
+        code=ErrorCode.GENERIC,
+        detail="; ".join(reasons),
+        hint=_ways_out(may_drop, work),
     )
+
+
+def _ways_out(may_drop: bool, work: str) -> str:
+    if work == "DAG":
+        return (
+            "vertices keep their state under the same name and supplier; with the option "
+            "'incompatibleState' = 'empty' other state is dropped; or DROP JOB and submit it again"
+        )
     if may_drop:
-        hint = (
+        return (
             "EXPLAIN ALTER JOB shows the state that a query keeps; with "
             "OPTIONS ('incompatibleState' = 'empty'), or where SELECT "
             "/*+ STATE(name) */ changes its name, "
             "a step begins without state; or DROP JOB and create it again"
         )
-    raise OperationalError(
-        f'job "{name}" can\'t resume from its snapshot: its plan has changed',
-        code=ErrorCode.GENERIC,
-        detail="; ".join(reasons),
-        hint=hint,
+    return (
+        "was a view, a mapping or an index that it uses changed? Change it back, "
+        "or DROP JOB and create it again"
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from runnel.columns.batches import no_rows
+from runnel.columns.key_hash import KEY_METADATA
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import evaluate
@@ -82,7 +83,7 @@ class AggregateProcessor(EmittingProcessor):
             groups.add(rows, len(rows[0]))
 
     def state(self) -> list[pa.RecordBatch]:
-        """Return the groups, then for each set of distinct arguments its rows.
+        """Return the groups, divided by key, then for each set of distinct arguments its rows.
 
         The columns of the set number i are d<i>_0, d<i>_1, ….
         """
@@ -100,7 +101,12 @@ class AggregateProcessor(EmittingProcessor):
                 for item in groups.partials():
                     names = [f"d{i}_{j}" for j in range(len(item.keys))]
                     saved.append(pa.RecordBatch.from_arrays(item.keys, names=names))
-        return saved
+        return [self._divided(batch) for batch in saved]
+
+    def _divided(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        keys = batch.schema.names[: len(self._aggregation.layout.key_types)]
+        metadata = {**(batch.schema.metadata or {}), KEY_METADATA: "\n".join(keys).encode()}
+        return batch.replace_schema_metadata(metadata) if keys else batch
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         first = batch.schema.names[0]

@@ -9,6 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
+from runnel.dag import storable
+
+LIBRARY = "runnel.processors.library"
+"""The module that users import the library from; records name it."""
 
 
 @frozen(kw_only=True)
@@ -17,7 +21,9 @@ class AggregateOperation:
 
     The functions are called once per group and batch, which is slow if there are many groups.
 
-    create: returns an empty accumulator, which can be any Python value that pickles.
+    create: returns an empty accumulator, which can be any Python value that pickles; in a named
+        job, one that has a stored form (numbers, texts, times, and lists, tuples, dicts, sets and
+        dataclasses of them).
     accumulate: is called with an accumulator and the group's rows of one batch (a RecordBatch,
         never empty); returns the accumulator that replaces it.
     combine: returns the combination of two accumulators.
@@ -29,6 +35,8 @@ class AggregateOperation:
         COUNT(*)); it is used instead of the functions, for all groups of a batch at once.
     """
 
+    __module__ = LIBRARY
+
     create: Callable[[], Any]
     accumulate: Callable[[Any, pa.RecordBatch], Any]
     combine: Callable[[Any, Any], Any]
@@ -38,6 +46,7 @@ class AggregateOperation:
     equivalent: tuple[str, str | None] | None = None
 
 
+@storable(LIBRARY)
 def counting() -> AggregateOperation:
     """The number of rows."""
     return AggregateOperation(
@@ -51,6 +60,7 @@ def counting() -> AggregateOperation:
     )
 
 
+@storable(LIBRARY)
 def summing(column: str) -> AggregateOperation:
     """The sum of a numeric column; NULL without values."""
     return AggregateOperation(
@@ -63,6 +73,7 @@ def summing(column: str) -> AggregateOperation:
     )
 
 
+@storable(LIBRARY)
 def averaging(column: str) -> AggregateOperation:
     """The mean of a numeric column; NULL without values."""
     return AggregateOperation(
@@ -75,16 +86,19 @@ def averaging(column: str) -> AggregateOperation:
     )
 
 
+@storable(LIBRARY)
 def minimum(column: str) -> AggregateOperation:
     """The smallest value of a column; NULL without values."""
     return _extreme("min", column, min)
 
 
+@storable(LIBRARY)
 def maximum(column: str) -> AggregateOperation:
     """The largest value of a column; NULL without values."""
     return _extreme("max", column, max)
 
 
+@storable(LIBRARY)
 def to_list(column: str) -> AggregateOperation:
     """All values of a column, including NULLs, in the order of arrival."""
     return AggregateOperation(

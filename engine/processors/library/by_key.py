@@ -6,15 +6,17 @@ by key.
 
 from __future__ import annotations
 
+import json
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Indexes, indexes, join_arrays
-from runnel.dag import ProcessorFactory
+from runnel.columns.key_hash import keyed_state
+from runnel.dag import ProcessorFactory, storable
 from runnel.errors import ProgrammingError, suggest
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.kernels.values import canonical
@@ -23,9 +25,10 @@ from runnel.processor import Inbox, Processor, Stateful
 from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.aggregation import Aggregation, AggregationStage
 from runnel.processors.grouping.row_identity import factorise
-from runnel.processors.library.aggregate_operation import AggregateOperation
+from runnel.processors.library.aggregate_operation import LIBRARY, AggregateOperation
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import SqlType, from_arrow, to_arrow
+from runnel.storage.value_codec import decode, encode
 
 ARGUMENTS = b"runnel.arguments"
 """The metadata key of accumulated batches: the types of keys and arguments."""
@@ -33,6 +36,7 @@ ARGUMENTS = b"runnel.arguments"
 Operations = Mapping[str, AggregateOperation]
 
 
+@storable(LIBRARY)
 def aggregate_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
     """Return a supplier of processors that group rows by the columns `keys`.
 
@@ -43,6 +47,7 @@ def aggregate_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorF
     return _supplier(keys, operations, AggregationStage.SINGLE)
 
 
+@storable(LIBRARY)
 def accumulate_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
     """Return the first of two stages: each processor groups the rows that it receives.
 
@@ -52,6 +57,7 @@ def accumulate_by_key(*keys: str, **operations: AggregateOperation) -> Processor
     return _supplier(keys, operations, AggregationStage.ACCUMULATE)
 
 
+@storable(LIBRARY)
 def combine_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
     """Return the second of two stages: combines the accumulators of `accumulate_by_key`.
 
@@ -205,7 +211,7 @@ class KeyedOperations(EmittingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         if self._stage is AggregationStage.COMBINE:
-            self.restore_snapshot(batch)
+            self._combine(batch, pickle.loads)
             return
         codes, groups = self._grouped(batch)
         order = np.argsort(codes, kind="stable")
@@ -248,39 +254,62 @@ class KeyedOperations(EmittingProcessor):
         return np.array(numbers, np.int64)
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        """Add accumulators of a snapshot or of a first stage."""
+        self._combine(batch, _decoded)
+
+    def _combine(self, batch: pa.RecordBatch, read: Callable[[Any], Any]) -> None:
+        """Add the accumulators of a snapshot or of a first stage."""
         codes, numbers = self._grouped(batch)
         groups = numbers[codes].tolist()
         for place, (name, operation) in enumerate(self._operations.items()):
             for group, data in zip(groups, batch.column(name).to_pylist(), strict=True):
                 states = self._states[group]
-                states[place] = operation.combine(states[place], pickle.loads(data))
+                states[place] = operation.combine(states[place], read(data))
 
     def complete(self) -> bool:
         if not self._is_done:
             self._is_done = True
             if self._group_keys:
-                self.emit(self._result(accumulated=self._stage is AggregationStage.ACCUMULATE))
+                is_first = self._stage is AggregationStage.ACCUMULATE
+                self.emit(self._result(pickle.dumps if is_first else None))
             self._group_keys, self._states = [], []
         return self.drain()
 
     def state(self) -> list[pa.RecordBatch]:
-        return [self._result(accumulated=True)] if self._group_keys else []
+        if not self._group_keys:
+            return []
+        return [keyed_state(self._result(self._encoded), *self._keys)]
 
-    def _result(self, accumulated: bool) -> pa.RecordBatch:
+    def _encoded(self, accumulator: Any) -> bytes:
+        try:
+            return json.dumps(encode(accumulator)).encode()
+        except TypeError as error:
+            raise ProgrammingError(
+                f'vertex "{self.context.vertex}" has an accumulator that can\'t be stored in a '
+                "snapshot",
+                detail=f"it has {error}",
+                hint="use numbers, texts, times, lists, tuples, dicts, sets or dataclasses of them",
+            ) from None
+
+    def _result(self, write: Callable[[Any], bytes] | None) -> pa.RecordBatch:
+        """Return a row per group: its keys, and its accumulators as `write` encodes them; None: the
+        values of the accumulators."""
         columns = [
             join_arrays(parts)
             for parts in zip(*(item.columns for item in self._group_keys), strict=True)
         ]
         for place, operation in enumerate(self._operations.values()):
             states = [state[place] for state in self._states]
-            if accumulated:
-                columns.append(pa.array([pickle.dumps(state) for state in states], pa.binary()))
+            if write is not None:
+                columns.append(pa.array([write(state) for state in states], pa.binary()))
             else:
                 columns.append(
                     pa.array([operation.export(state) for state in states], operation.type)
                 )
         return pa.RecordBatch.from_arrays(columns, names=[*self._keys, *self._operations])
+
+
+def _decoded(data: bytes) -> Any:
+    return decode(json.loads(data))
 
 
 def _hashable(value: Any) -> Any:

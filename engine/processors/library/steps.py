@@ -15,23 +15,26 @@ time, each for another processor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from runnel.columns.batches import slices
-from runnel.dag import ProcessorFactory, ProcessorSupplier, Supplier
+from runnel.dag import ProcessorFactory, ProcessorSupplier, Supplier, storable
 from runnel.errors import ProgrammingError
 from runnel.processor import (
     Inbox,
     Outbox,
     Processor,
     ProcessorContext,
+    Stateful,
     StatelessProcessor,
     Watermark,
 )
-from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.library.aggregate_operation import LIBRARY
+from runnel.processors.stateful.buffered import BATCHES_PER_CALL, EmittingProcessor
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -58,16 +61,58 @@ class FlatMap(EmittingProcessor):
 
 
 class IterableSource(EmittingProcessor):
-    """Emits the batches of an iterator."""
+    """Emits the batches of an iterator, on a thread of its own.
 
-    def __init__(self, open_batches: Callable[[], Batches], cooperative: bool) -> None:
+    An iterator has no position, so snapshots begin when it has ended.
+    """
+
+    cooperative = False
+    holds_snapshots = True
+
+    def __init__(self, open_batches: Callable[[], Batches]) -> None:
         super().__init__()
-        self.cooperative = cooperative
         self._open = open_batches
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
         self.emit_all(iter(self._open()))
+
+
+class BatchesSource(EmittingProcessor):
+    """Emits some of a list of batches. Its state is the numbers of the emitted ones.
+
+    batches: all batches of the vertex.
+    numbers: the numbers of the batches that this processor emits.
+    """
+
+    def __init__(self, batches: Sequence[pa.RecordBatch], numbers: range) -> None:
+        super().__init__()
+        self._batches = batches
+        self._left = deque(numbers)
+        self._emitted: list[int] = []
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        emitted = set(batch.column("emitted").to_pylist())
+        self._emitted += [number for number in self._left if number in emitted]
+        self._left = deque(number for number in self._left if number not in emitted)
+
+    def complete(self) -> bool:
+        for _ in range(BATCHES_PER_CALL):
+            if not self.drain():
+                return False
+            if not self._left:
+                return True
+            number = self._left.popleft()
+            self._emitted.append(number)
+            self.emit(self._batches[number])
+        return False
+
+    def state(self) -> Iterable[pa.RecordBatch]:
+        return [pa.record_batch([pa.array(self._emitted, pa.int64())], names=["emitted"])]
+
+
+class IdleSource(Processor, Stateful):
+    """A source without rows."""
 
 
 class BatchesSupplier(ProcessorSupplier):
@@ -77,7 +122,9 @@ class BatchesSupplier(ProcessorSupplier):
         self._batches = batches
 
     def get(self, count: int) -> Sequence[Processor]:
-        return [IterableSource(_giving(self._batches[i::count]), True) for i in range(count)]
+        return [
+            BatchesSource(self._batches, range(i, len(self._batches), count)) for i in range(count)
+        ]
 
 
 class IteratorSupplier(ProcessorSupplier):
@@ -87,8 +134,7 @@ class IteratorSupplier(ProcessorSupplier):
         self._open = open_batches
 
     def get(self, count: int) -> Sequence[Processor]:
-        idle = [IterableSource(tuple, True) for _ in range(count - 1)]
-        return [IterableSource(self._open, False), *idle]
+        return [IterableSource(self._open), *(IdleSource() for _ in range(count - 1))]
 
 
 class ConsumerProcessor(Processor):
@@ -107,10 +153,7 @@ class ConsumerProcessor(Processor):
         return True
 
 
-def _giving(batches: Sequence[pa.RecordBatch]) -> Callable[[], Iterator[pa.RecordBatch]]:
-    return lambda: iter(batches)
-
-
+@storable(LIBRARY)
 def source_of(
     data: pa.Table | pa.RecordBatch | Sequence[pa.RecordBatch] | Callable[[], Batches],
 ) -> Supplier:
@@ -134,21 +177,25 @@ def source_of(
     return BatchesSupplier(batches)
 
 
+@storable(LIBRARY)
 def map_batches(function: Callable[[pa.RecordBatch], pa.RecordBatch | None]) -> ProcessorFactory:
     """A step that replaces each batch by the result of `function`; None drops the batch."""
     return lambda: Map(function)
 
 
+@storable(LIBRARY)
 def filter_rows(predicate: Callable[[pa.RecordBatch], pa.BooleanArray]) -> ProcessorFactory:
     """A step that emits the rows for which `predicate` is true; NULL counts as false."""
     return lambda: Map(lambda batch: batch.filter(predicate(batch)))
 
 
+@storable(LIBRARY)
 def flat_map(function: Callable[[pa.RecordBatch], Batches]) -> ProcessorFactory:
     """A step that replaces each batch by any number of batches; `function` may be a generator."""
     return lambda: FlatMap(function)
 
 
+@storable(LIBRARY)
 def sink_to(function: Callable[[pa.RecordBatch], Any]) -> ProcessorFactory:
     """A sink that calls `function`, which may block, with each batch."""
     return lambda: ConsumerProcessor(function)

@@ -14,11 +14,13 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.guarantees import guarantees_of, weaker
+from runnel.named_jobs.hand_built.preparation import prepared_dag
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshot
 from runnel.named_jobs.record.options import AUTO, NamedJobOptions, changed_options, read_options
-from runnel.named_jobs.record.record import JobRecord, encode
-from runnel.named_jobs.record.states import ENDED, EXPORTING, SUSPENDED, check_allowed
+from runnel.named_jobs.record.record import JobRecord
+from runnel.named_jobs.record.states import ENDED, SUSPENDED, check_allowed
+from runnel.named_jobs.replacement import replace_work
 from runnel.named_jobs.run import PreparedJob
 from runnel.named_jobs.state_evolution.adapted_store import signatures_in
 from runnel.named_jobs.state_evolution.compatibility import (
@@ -43,6 +45,7 @@ from runnel.statements.call import StatementCall
 from runnel.statements.jobs.modules import load_modules, read_modules
 from runnel.statements.jobs.runtimes import choose_runtime, foreign_plan
 from runnel.statements.queries import parallelism
+from runnel.storage.value_codec import encode
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
@@ -53,6 +56,7 @@ NO_COUNT = -1
 def planned_job(session: Session, record: JobRecord) -> tuple[WritePlan, EvaluationContext]:
     """The plan of a job's query with the current catalog, for the arguments and the time zone with
     which it was created, and the context of its expressions."""
+    _check_query(record)
     if record.modules:
         load_modules(session, record.modules)
     types = argument_types(record.arguments)
@@ -69,12 +73,25 @@ def planned_job(session: Session, record: JobRecord) -> tuple[WritePlan, Evaluat
     return plan, EvaluationContext(arguments, record.created, record.zone)
 
 
+def _check_query(record: JobRecord) -> None:
+    if record.dag is not None:
+        raise NotSupportedError(
+            f'job "{record.name}" has no query: it runs a hand-built DAG',
+            hint="Python changes it: connection.job(name).update(dag)",
+        )
+
+
 def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
-    """A job's query, planned with the current catalog."""
+    """A job's query, planned with the current catalog, or its DAG."""
+    if record.dag is not None:
+        return prepared_dag(
+            record,
+            linger=session.settings.latency_target // 2,
+            accumulation_limit=_accumulation_limit(session, record),
+        )
     plan, evaluation = planned_job(session, record)
     if record.runtime != TASKLETS:
         return _prepare_foreign(session, record, plan, evaluation)
-    limit = record.options.accumulation_limit
     processors = parallelism(session, plan.tables)
     # State is stored by vertex, so the names may not depend on the number of processors.
     dag = plan.dag(max(2, processors))
@@ -91,10 +108,15 @@ def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
         ),
         event_time=event_time_type(plan.logical) if plan.is_unbounded else None,
         linger=session.settings.latency_target // 2 if plan.is_unbounded else 0,
-        accumulation_limit=session.settings.integer("max_processor_accumulated_records")
-        if limit is None
-        else limit,
+        accumulation_limit=_accumulation_limit(session, record),
     )
+
+
+def _accumulation_limit(session: Session, record: JobRecord) -> int:
+    limit = record.options.accumulation_limit
+    if limit is not None:
+        return limit
+    return session.settings.integer("max_processor_accumulated_records")
 
 
 def _prepare_foreign(
@@ -251,42 +273,17 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: StatementCall) -> Non
     arguments = _storable_arguments(call)
     check_allowed("suspended" if job.status in ENDED else "resumed", job.name, job.status)
     check_outcomes(job.name, _outcomes(job, plan.write, options), may_drop=True)
-    was_running = job.status not in (SUSPENDED, EXPORTING)
-    if was_running:
-        job.pause(_left(call))
-    before = job.record
-    try:
-        job.change(
-            query=plan.text,
-            text=call.sql,
-            arguments=arguments,
-            options=options,
-            may_drop_state=True,
-        )
-        if was_running:
-            job.resume()
-    except Error as error:
-        if was_running and job.status is SUSPENDED:
-            try:
-                job.change(
-                    query=before.query,
-                    text=before.text,
-                    arguments=before.arguments,
-                    options=before.options,
-                    meanings=before.meanings,
-                    may_drop_state=before.may_drop_state,
-                )
-                job.resume()
-            except Error as second:
-                # The first error is the cause; the second explains why the job is suspended.
-                error.detail = (
-                    f"{error.detail or error.message}; the job stays suspended, "
-                    f"because it can't be resumed: {second.message}"
-                )
-        raise
+    changes = {
+        "query": plan.text,
+        "text": call.sql,
+        "arguments": arguments,
+        "options": options,
+    }
+    replace_work(job, changes, _left(call))
 
 
 def _check_own(job: NamedJob) -> None:
+    _check_query(job.record)
     if job.record.runtime != TASKLETS:
         raise NotSupportedError(
             f'job "{job.name}" can\'t get another query: it runs on {job.record.runtime}, '

@@ -17,7 +17,7 @@ import pytest
 
 import runnel
 from runnel import Connection, JobStatus
-from runnel.named_jobs.record.record import decode, encode
+from runnel.storage.value_codec import decode, encode
 from tests.waiting import eventually
 
 PATIENCE = 20

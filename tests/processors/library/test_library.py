@@ -81,7 +81,7 @@ def test_sources() -> None:
 def test_a_source_is_dealt_out() -> None:
     supplier = source_of(random_table(1, 20, "n").to_batches(max_chunksize=5))
     processors = supplier.get(3)  # type: ignore[union-attr]
-    assert [len(list(processor._open())) for processor in processors] == [2, 1, 1]
+    assert [list(processor._left) for processor in processors] == [[0, 3], [1], [2]]
 
 
 def test_sinks() -> None:
