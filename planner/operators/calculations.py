@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from runnel.catalog import Snapshot
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, Literal, columns_of, conjuncts
-from runnel.planner.estimates import Of, estimate, filtered_rows
+from runnel.planner.estimates import Of, filtered_rows
 from runnel.planner.lower.dag_builder import CALC, EXPAND
 from runnel.planner.operators import passes
 from runnel.planner.operators.appending import bounds_of_input, most_rows_of_input, origin_in_input
 from runnel.planner.operators.passes import by_default
 from runnel.planner.operators.row_by_row import row_by_row
-from runnel.planner.physical.choose import choose, fuse
+from runnel.planner.physical.choose import choose, choose_as, fuse
 from runnel.planner.physical.nodes import (
     Calc,
     Physical,
@@ -282,12 +282,7 @@ def _choose_calc(node: Relation, snapshot: Snapshot) -> Physical:
     return fuse(chosen, conjunction(parts), projections, node)
 
 
-@passes.CHOICES.of(Expand)
-def _choose_expand(node: Expand, snapshot: Snapshot) -> Physical:
-    fields, rows, below = node.fields, estimate(node), choose(node.input, snapshot)
-    return PhysicalExpand(
-        fields=fields, rows=rows, input=below, projections=node.projections, of_sets=node.of_sets
-    )
+passes.CHOICES.add(choose_as(PhysicalExpand), Expand)
 
 
 @passes.EXPLAIN.of(Filter)

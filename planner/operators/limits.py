@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Snapshot
 from runnel.errors import NotSupportedError
-from runnel.expressions.nodes import Column, Literal, SortKey, columns_of
+from runnel.expressions.nodes import Column, Expression, Literal, SortKey, columns_of
 from runnel.planner.estimates import Of, estimate, literal_count
 from runnel.planner.lower.dag_builder import (
     LIMIT,
@@ -20,11 +21,10 @@ from runnel.planner.operators import passes
 from runnel.planner.operators.appending import bounds_of_input, most_rows_of_input, origin_in_input
 from runnel.planner.operators.passes import by_default
 from runnel.planner.operators.sorting import scan_in_order
-from runnel.planner.physical.choose import choose
+from runnel.planner.physical.choose import choose, choose_as
 from runnel.planner.physical.nodes import (
     Physical,
-    PhysicalGroupLimit,
-    PhysicalLimit,
+    SingleInput,
     SourceScan,
     TopN,
 )
@@ -41,6 +41,28 @@ if TYPE_CHECKING:
     from runnel.planner.rules.decorrelation.anchoring import Anchoring
     from runnel.planner.rules.decorrelation.pulled import Pulled
     from runnel.processors.recursion import StageDefinition
+
+
+@frozen(kw_only=True)
+class PhysicalLimit(SingleInput):
+    """Skips `offset` rows, then returns at most `count` rows (None: all)."""
+
+    family = "limits"
+
+    count: Expression | None
+    offset: Expression | None
+
+
+@frozen(kw_only=True)
+class PhysicalGroupLimit(SingleInput):
+    """Of the rows with the same `keys`, in order, `count` rows (None: all) after `offset`."""
+
+    family = "limits"
+
+    keys: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    count: Expression | None
+    offset: Expression | None
 
 
 @passes.PRUNING.of(Limit)
@@ -204,17 +226,7 @@ def _choose_limit(node: Limit, snapshot: Snapshot) -> Physical:
     return _choose_limited(node, choose(below, snapshot))
 
 
-@passes.CHOICES.of(GroupLimit)
-def _choose_group_limit(node: GroupLimit, snapshot: Snapshot) -> Physical:
-    return PhysicalGroupLimit(
-        fields=node.fields,
-        rows=estimate(node),
-        input=choose(node.input, snapshot),
-        keys=node.keys,
-        order=node.order,
-        count=node.count,
-        offset=node.offset,
-    )
+passes.CHOICES.add(choose_as(PhysicalGroupLimit), GroupLimit)
 
 
 def _choose_limited(node: Limit, below: Physical) -> Physical:

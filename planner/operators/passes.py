@@ -226,7 +226,8 @@ MOST_ROWS: Pass[Callable[[Any], int | None]] = Pass(
 # Choice and description of operators -------------------------------------------------------------
 
 CHOICES: Pass[Callable[[Any, Snapshot], Physical]] = Pass("choice of operators", RELATION)
-"""`rule(node, snapshot)`: the physical node of a relational node."""
+"""`rule(node, snapshot)`: the physical node of a relational node;
+`planner/physical/choose.py::choose_as` makes the rule of one with the same fields."""
 
 EXPLAIN: Pass[Callable[[Any], Description]] = Pass("EXPLAIN", RELATION, PHYSICAL)
 """`rule(node)`: a title, and properties by name; a property without a text isn't shown."""

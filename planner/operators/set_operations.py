@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Snapshot
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Expression
@@ -13,11 +14,11 @@ from runnel.planner.estimates import Of, estimate
 from runnel.planner.lower.dag_builder import UNION, Lowering, VertexOutput
 from runnel.planner.operators import passes
 from runnel.planner.operators.passes import by_default
-from runnel.planner.physical.choose import choose
+from runnel.planner.physical.choose import choose, choose_as
 from runnel.planner.physical.nodes import (
     Physical,
-    PhysicalSetOperation,
     PhysicalUnion,
+    TwoInputs,
     column_names,
 )
 from runnel.planner.rewriting import divide
@@ -34,6 +35,16 @@ if TYPE_CHECKING:
     from runnel.planner.pushdown.dynamic_filters import Keys, SmallSide
     from runnel.planner.rules.decorrelation.anchoring import Anchoring
     from runnel.planner.rules.decorrelation.pulled import Pulled
+
+
+@frozen(kw_only=True)
+class PhysicalSetOperation(TwoInputs):
+    """INTERSECT or EXCEPT, with ALL or without."""
+
+    family = "set_operations"
+
+    operation: str
+    all: bool
 
 
 @passes.PRUNING.of(Union)
@@ -205,16 +216,7 @@ def _choose_union(node: Union, snapshot: Snapshot) -> Physical:
     )
 
 
-@passes.CHOICES.of(SetOperation)
-def _choose_set_operation(node: SetOperation, snapshot: Snapshot) -> Physical:
-    return PhysicalSetOperation(
-        fields=node.fields,
-        rows=estimate(node),
-        operation=node.operation,
-        all=node.all,
-        left=choose(node.left, snapshot),
-        right=choose(node.right, snapshot),
-    )
+passes.CHOICES.add(choose_as(PhysicalSetOperation), SetOperation)
 
 
 @passes.EXPLAIN.of(Union, PhysicalUnion)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Snapshot, Table
 from runnel.connector import IndexLookup
-from runnel.expressions.nodes import Call, Column, Literal, Parameter, conjuncts
+from runnel.expressions.nodes import Call, Column, Expression, Literal, Parameter, conjuncts
 from runnel.foreign.fragment import Unrenderable, engine_of
-from runnel.planner.estimates import Of, estimate, filtered_rows, literal_count
+from runnel.planner.estimates import Of, filtered_rows, literal_count
 from runnel.planner.lower.dag_builder import SCAN, VALUES, WRITE, Lowering, VertexOutput, source_of
 from runnel.planner.operators import passes
 from runnel.planner.operators.passes import by_default
-from runnel.planner.physical.choose import source
+from runnel.planner.physical.choose import choose_as, source
 from runnel.planner.physical.index_choice import choose_index
 from runnel.planner.physical.nodes import (
     Calc,
@@ -21,7 +22,6 @@ from runnel.planner.physical.nodes import (
     Physical,
     PhysicalFragment,
     PhysicalGenerate,
-    PhysicalValues,
     SourceScan,
     Write,
     column_names,
@@ -53,6 +53,15 @@ if TYPE_CHECKING:
     from runnel.planner.rules.decorrelation.laterals import Grafted
     from runnel.planner.rules.decorrelation.pulled import Pulled
     from runnel.planner.verify.replay import Replay
+
+
+@frozen(kw_only=True)
+class PhysicalValues(Physical):
+    """Literal rows."""
+
+    family = "sources"
+
+    values: tuple[tuple[Expression, ...], ...]
 
 
 @passes.PRUNING.of(Scan)
@@ -231,11 +240,7 @@ def _choose_values(node: Values, snapshot: Snapshot) -> Physical:
     return PhysicalValues(fields=node.fields, rows=len(node.rows), values=node.rows)
 
 
-@passes.CHOICES.of(Generate)
-def _choose_generate(node: Generate, snapshot: Snapshot) -> Physical:
-    return PhysicalGenerate(
-        fields=node.fields, rows=estimate(node), function=node.function, arguments=node.arguments
-    )
+passes.CHOICES.add(choose_as(PhysicalGenerate), Generate)
 
 
 @passes.EXPLAIN.of(Scan)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
-from runnel.catalog import Snapshot
 from runnel.expressions.nodes import Expression
-from runnel.planner.estimates import estimate
 from runnel.planner.operators import passes
 from runnel.planner.operators.appending import appends_columns
 from runnel.planner.operators.passes import by_default
 from runnel.planner.operators.row_by_row import row_by_row
-from runnel.planner.physical.choose import choose
-from runnel.planner.physical.nodes import Physical, SingleInput, column_names
+from runnel.planner.physical.choose import choose_as
+from runnel.planner.physical.nodes import SingleInput, column_names
 from runnel.relation.unnest import PerElement, Series, Unnest
 
 if TYPE_CHECKING:
@@ -64,24 +62,8 @@ def _estimate(node: PerElement, of: Any) -> int | None:
     return None if rows is None else rows * ELEMENTS_PER_ARRAY
 
 
-def _common(node: PerElement, snapshot: Snapshot) -> dict[str, Any]:
-    return {
-        "fields": node.fields,
-        "rows": estimate(node),
-        "input": choose(node.input, snapshot),
-        "outer": node.outer,
-        "ordinality": node.ordinality,
-    }
-
-
-@passes.CHOICES.of(Unnest)
-def _choose_unnest(node: Unnest, snapshot: Snapshot) -> Physical:
-    return PhysicalUnnest(**_common(node, snapshot), arrays=node.arrays)
-
-
-@passes.CHOICES.of(Series)
-def _choose_series(node: Series, snapshot: Snapshot) -> Physical:
-    return PhysicalSeries(**_common(node, snapshot), arguments=node.arguments)
+passes.CHOICES.add(choose_as(PhysicalUnnest), Unnest)
+passes.CHOICES.add(choose_as(PhysicalSeries), Series)
 
 
 def _outer(node: PerElement | PhysicalPerElement) -> dict[str, str]:

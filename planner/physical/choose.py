@@ -8,7 +8,8 @@ so that `SELECT a FROM t WHERE b > 1` is a single operator.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import Any
 
 from runnel.catalog import Snapshot
@@ -50,6 +51,21 @@ def _named(chosen: Physical, name: str) -> Physical:
     if isinstance(chosen, physical.Calc):
         return replace(chosen, input=_named(chosen.input, name))
     return replace(chosen, state_name=name)
+
+
+def choose_as(operator: type[Physical]) -> Callable[[Any, Snapshot], Physical]:
+    """The rule that chooses an operator with the fields of its relational node, over the operators
+    of the node's inputs. A field that the node lacks has its default."""
+    names = {item.name for item in fields(operator)} - {"fields", "rows"}
+
+    def rule(node: Relation, snapshot: Snapshot) -> Physical:
+        values = {name: getattr(node, name) for name in names if hasattr(node, name)}
+        for name, value in values.items():
+            if isinstance(value, Relation):
+                values[name] = choose(value, snapshot)
+        return operator(fields=node.fields, rows=estimate(node), **values)
+
+    return rule
 
 
 def choose_write(

@@ -192,15 +192,6 @@ class NarrowedFragment(PhysicalFragment):
 
 
 @frozen(kw_only=True)
-class PhysicalValues(Physical):
-    """Literal rows."""
-
-    family = "sources"
-
-    values: tuple[tuple[Expression, ...], ...]
-
-
-@frozen(kw_only=True)
 class PhysicalGenerate(Physical):
     """The rows of a table function without an input."""
 
@@ -290,16 +281,6 @@ class TopN(SingleInput):
 
 
 @frozen(kw_only=True)
-class PhysicalLimit(SingleInput):
-    """Skips `offset` rows, then returns at most `count` rows (None: all)."""
-
-    family = "limits"
-
-    count: Expression | None
-    offset: Expression | None
-
-
-@frozen(kw_only=True)
 class PhysicalUnion(Physical):
     """The rows of all branches.
 
@@ -315,16 +296,6 @@ class PhysicalUnion(Physical):
     @property
     def inputs(self) -> tuple[Physical, ...]:
         return self.parts
-
-
-@frozen(kw_only=True)
-class PhysicalSetOperation(TwoInputs):
-    """INTERSECT or EXCEPT, with ALL or without."""
-
-    family = "set_operations"
-
-    operation: str
-    all: bool
 
 
 @frozen(kw_only=True)
@@ -360,18 +331,6 @@ class PhysicalWindow(SingleInput):
     width: int
     keys: tuple[Column, ...] = ()
     most: MostRows | None = None
-
-
-@frozen(kw_only=True)
-class PhysicalGroupLimit(SingleInput):
-    """Of the rows with the same `keys`, in order, `count` rows (None: all) after `offset`."""
-
-    family = "limits"
-
-    keys: tuple[Expression, ...]
-    order: tuple[SortKey, ...]
-    count: Expression | None
-    offset: Expression | None
 
 
 @frozen(kw_only=True)

@@ -15,6 +15,7 @@ from runnel.planner.estimates import estimate
 from runnel.planner.event_time.check import check_streaming
 from runnel.planner.explain.explain import tree_text
 from runnel.planner.explain.nodes import describe
+from runnel.planner.operators.limits import PhysicalLimit
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.choose import choose, choose_write
 from runnel.planner.physical.key_lookup import key_lookup
@@ -150,7 +151,7 @@ def test_a_sort_with_a_limit_keeps_only_the_first_rows() -> None:
         choose(Limit(input=ordered, count=number(3), offset=number(1)), NO_INDEXES), physical.TopN
     )
     offset_only = choose(Limit(input=ordered, count=None, offset=number(1)), NO_INDEXES)
-    assert isinstance(offset_only, physical.PhysicalLimit)
+    assert isinstance(offset_only, PhysicalLimit)
     assert isinstance(offset_only.input, physical.PhysicalSort)
 
 
@@ -257,7 +258,7 @@ def test_a_sorted_index_gives_the_order(descending: bool) -> None:
     limited = choose(
         apply(Limit(input=ordered, count=number(2), offset=number(1))), sample_snapshot()
     )
-    assert isinstance(limited, physical.PhysicalLimit)
+    assert isinstance(limited, PhysicalLimit)
     assert source(limited.input).request.limit == 3
 
 
