@@ -39,7 +39,7 @@ from runnel.expressions.nodes import (
 )
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import WindowCall
-from runnel.rendering.rules import FailingExpression, Invocation, Unknown, refused
+from runnel.rendering.rules import ByEngine, FailingExpression, Invocation, Unknown, refused
 from runnel.rendering.values import Values
 from runnel.sqltypes import Kind, SqlType
 
@@ -401,6 +401,14 @@ def template(text: str, *kinds: Kind) -> FunctionRule:
         return text.format(*arguments)
 
     return rule
+
+
+def by_engine(
+    *, duckdb: FunctionRule | str | None = None, spark: FunctionRule | str | None = None
+) -> ByEngine[FunctionRule]:
+    """A row of a table of functions; a text is a template."""
+    rules = (template(item) if isinstance(item, str) else item for item in (duckdb, spark))
+    return ByEngine(*rules)
 
 
 def typed(text: str) -> FunctionRule:

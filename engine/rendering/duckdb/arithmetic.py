@@ -16,7 +16,6 @@ from runnel.rendering.arithmetic import (
     by_family,
     is_finite_literal,
     multiplicative,
-    negated,
     remainder,
     wide_digits,
 )
@@ -258,26 +257,22 @@ def _sum(symbol: str) -> FunctionRule:
     return additive(symbol, rules)
 
 
-FUNCTIONS: dict[str, FunctionRule] = {
-    "add": _sum("+"),
-    "subtract": _sum("-"),
-    "multiply": multiplicative(
-        {
-            "decimal": _decimal_product,
-            "float": _float("*"),
-            "micros float": _by_float("*"),
-            "months float": _by_float("*"),
-        }
-    ),
-    "divide": by_family(
-        {
-            "integer": typed("({0} // {1})"),
-            "decimal": _decimal_quotient,
-            "float": _float("/"),
-            "micros float": _by_float("/"),
-            "months float": _by_float("/"),
-        }
-    ),
-    "remainder": by_family({"integer": remainder(), "decimal": _decimal_remainder}),
-    "negate": negated,
-}
+addition, subtraction = _sum("+"), _sum("-")
+multiplication = multiplicative(
+    {
+        "decimal": _decimal_product,
+        "float": _float("*"),
+        "micros float": _by_float("*"),
+        "months float": _by_float("*"),
+    }
+)
+division = by_family(
+    {
+        "integer": typed("({0} // {1})"),
+        "decimal": _decimal_quotient,
+        "float": _float("/"),
+        "micros float": _by_float("/"),
+        "months float": _by_float("/"),
+    }
+)
+modulo = by_family({"integer": remainder(), "decimal": _decimal_remainder})

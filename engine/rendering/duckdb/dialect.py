@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from runnel.rendering.aggregates import AGGREGATES
 from runnel.rendering.duckdb.casts import cast
-from runnel.rendering.duckdb.functions import FUNCTIONS
 from runnel.rendering.duckdb.values import DuckDBValues
+from runnel.rendering.functions.table import FUNCTIONS
 from runnel.rendering.render import Dialect
 from runnel.rendering.rules import for_duckdb
 from runnel.rendering.window_functions import WINDOWS
@@ -13,7 +13,7 @@ from runnel.rendering.window_functions import WINDOWS
 DUCKDB = Dialect(
     values=DuckDBValues(),
     error="error",
-    functions=FUNCTIONS,
+    functions=for_duckdb(FUNCTIONS),
     casts=cast,
     aggregates=for_duckdb(AGGREGATES),
     windows=for_duckdb(WINDOWS),

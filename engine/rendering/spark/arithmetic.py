@@ -224,18 +224,15 @@ def refuse_long(call: Call) -> None:
         raise refused(call)
 
 
-def _negative(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+def negation(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """−x."""
     refuse_long(call)
     return negated(rendering, call, arguments)
 
 
-FUNCTIONS: dict[str, FunctionRule] = {
-    "add": _sum("+"),
-    "subtract": _sum("-"),
-    "multiply": multiplicative({"decimal": _decimal_product, "float": _float("*")}),
-    "divide": by_family(
-        {"integer": typed("({0} div {1})"), "decimal": _decimal_quotient, "float": _float("/")}
-    ),
-    "remainder": by_family({"integer": remainder(), "decimal": _decimal_remainder}),
-    "negate": _negative,
-}
+addition, subtraction = _sum("+"), _sum("-")
+multiplication = multiplicative({"decimal": _decimal_product, "float": _float("*")})
+division = by_family(
+    {"integer": typed("({0} div {1})"), "decimal": _decimal_quotient, "float": _float("/")}
+)
+modulo = by_family({"integer": remainder(), "decimal": _decimal_remainder})

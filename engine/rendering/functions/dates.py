@@ -1,7 +1,7 @@
-"""Spark's dates and times with Runnel's semantics: fields, differences, bins, dates from numbers.
+"""Functions on dates, times and intervals in DuckDB and in Spark.
 
-Local time is computed as TIMESTAMP_NTZ and as µs since 1970, which do not depend on the zone of
-Spark's session.
+In Spark, local time is computed as TIMESTAMP_NTZ and as µs since 1970, which do not depend on the
+zone of Spark's session.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runnel.expressions.nodes import Call, Literal
-from runnel.expressions.to_char.patterns import DAYS, MONTHS
-from runnel.rendering.render import FunctionRule, Rendering, template
-from runnel.rendering.rules import UNKNOWN, option, refused
+from runnel.rendering.functions.text import null
+from runnel.rendering.render import FunctionRule, Rendering, by_engine
+from runnel.rendering.rules import UNKNOWN, ByEngine, option, refused
 from runnel.rendering.spark.arithmetic import (
     as_local,
     local_time,
@@ -19,8 +19,89 @@ from runnel.rendering.spark.arithmetic import (
     micros_of,
     time_of,
 )
-from runnel.rendering.text import null
 from runnel.sqltypes import DOUBLE, VARCHAR, Kind
+
+_MICROS = 1_000_000
+_WHOLE_FIELDS = {
+    "millennium": "millennium",
+    "century": "century",
+    "decade": "decade",
+    "year": "year",
+    "isoyear": "isoyear",
+    "quarter": "quarter",
+    "month": "month",
+    "week": "week",
+    "day": "day",
+    "dow": "dow",
+    "isodow": "isodow",
+    "doy": "doy",
+    "hour": "hour",
+    "minute": "minute",
+    "microsecond": "microsecond",
+}
+_SCALED_FIELDS = {"second": ("microsecond", _MICROS), "millisecond": ("microsecond", 1000)}
+_INTERVAL_FIELDS = {
+    Kind.INTERVAL: {
+        "day": "(({0}) // 86400000000)",
+        "hour": "((({0}) % 86400000000) // 3600000000)",
+        "minute": "((({0}) % 3600000000) // 60000000)",
+        "second": "(CAST((({0}) % 60000000) AS DOUBLE) / 1000000)",
+        "millisecond": "(CAST((({0}) % 60000000) AS DOUBLE) / 1000)",
+        "microsecond": "(({0}) % 60000000)",
+        "epoch": "(CAST(({0}) AS DOUBLE) / 1000000)",
+    },
+    Kind.INTERVAL_MONTH: {
+        "millennium": "(({0}) // 12000)",
+        "century": "(({0}) // 1200)",
+        "decade": "(({0}) // 120)",
+        "year": "(({0}) // 12)",
+        "quarter": "((({0}) % 12) // 3 + 1)",
+        "month": "(({0}) % 12)",
+    },
+}
+
+
+def _duckdb_extract(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    field, kind = call.arguments[0], call.arguments[1].type.kind
+    assert isinstance(field, Literal)
+    value = arguments[1]
+    if kind in _INTERVAL_FIELDS:
+        return f"CAST({_INTERVAL_FIELDS[kind][field.value].format(value)} AS DOUBLE)"
+    if field.value == "epoch":
+        return f"(CAST(epoch_us({value}) AS DOUBLE) / {_MICROS})"
+    if kind is Kind.TIMESTAMP_TZ:
+        value = f"timezone({rendering.zone()}, {value})"
+    if field.value in _SCALED_FIELDS:
+        part, unit = _SCALED_FIELDS[field.value]
+        return f"(CAST(extract({part} FROM {value}) AS DOUBLE) / {unit})"
+    return f"CAST(extract({_WHOLE_FIELDS[field.value]} FROM {value}) AS DOUBLE)"
+
+
+_UNITS = "microsecond millisecond second minute hour day week month quarter year decade".split()
+
+
+def _duckdb_truncated(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """DuckDB's centuries begin a year too early, and it converts instants to local time by other
+    rules."""
+    unit = call.arguments[0]
+    assert isinstance(unit, Literal)
+    if unit.value not in _UNITS or call.type.kind is not Kind.TIMESTAMP:
+        raise refused(call, f"DATE_TRUNC('{unit.value}', {call.type})")
+    return f"date_trunc('{unit.value}', {arguments[1]})"
+
+
+def _duckdb_at_time_zone(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """From an instant to local time. The reverse only for UTC, where no local time is skipped or
+    occurs twice."""
+    zone = option(call, 1)
+    if zone is None:
+        return rendering.literal(None, call.type)
+    if zone is UNKNOWN or (call.type.kind is Kind.TIMESTAMP_TZ and zone != "UTC"):
+        raise refused(call, "AT TIME ZONE of a local time")
+    return f"timezone({arguments[1]}, {arguments[0]})"
+
+
+_EPOCH_MILLIS = "((epoch_us({0}) - (((epoch_us({0}) % 1000) + 1000) % 1000)) // 1000)"
 
 _ERA = "CASE WHEN {1} > 0 THEN (({1} - 1) div {0}) + 1 ELSE ({1} div {0}) - 1 END"
 _YEAR = "extract(YEAR FROM {0})"
@@ -62,7 +143,7 @@ _MONTHS_FIELDS = {
 }
 
 
-def _extract(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+def _spark_extract(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     field, kind = call.arguments[0], call.arguments[1].type.kind
     assert isinstance(field, Literal)
     name, value = str(field.value), arguments[1]
@@ -96,7 +177,7 @@ def _part(field: str) -> FunctionRule:
             type=DOUBLE,
             position=call.position,
         )
-        return f"CAST({_extract(rendering, extraction, ('', *arguments))} AS BIGINT)"
+        return f"CAST({_spark_extract(rendering, extraction, ('', *arguments))} AS BIGINT)"
 
     return rule
 
@@ -115,7 +196,7 @@ _SIZES = {
 }
 
 
-def _truncated(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+def _spark_truncated(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     """By dates and by µs: the result of Spark's own function depends on the zone of its session."""
     unit = call.arguments[0]
     assert isinstance(unit, Literal)
@@ -134,7 +215,7 @@ def _truncated(rendering: Rendering, call: Call, arguments: Sequence[str]) -> st
     return as_local(f"({micros} - pmod({micros}, {size}))")
 
 
-def _at_time_zone(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+def _spark_at_time_zone(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     zone = option(call, 1)
     if zone is None:
         return null(rendering, call)
@@ -222,16 +303,24 @@ def _made_date(rendering: Rendering, call: Call, arguments: Sequence[str]) -> st
     )
 
 
-def _named(names: Sequence[str], number: str) -> FunctionRule:
-    """The English name of a day or a month; `number` is its index from 1."""
+def _named(rendering: Rendering, call: Call, text: str, field: str, names: Sequence[str]) -> str:
+    """The English name of a day or a month by its number, which `field` extracts."""
+    if call.arguments[0].type.kind not in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+        raise refused(call)
     listed = ", ".join(f"'{name}'" for name in names)
+    return f"elt(extract({field} FROM {_wall(rendering, call, text)}), {listed})"
 
-    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        if call.arguments[0].type.kind not in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
-            raise refused(call)
-        return f"elt({number.format(_wall(rendering, call, arguments[0]))}, {listed})"
 
-    return rule
+def _day_name(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    from runnel.expressions.to_char.patterns import DAYS
+
+    return _named(rendering, call, arguments[0], "DAYOFWEEK", DAYS)
+
+
+def _month_name(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    from runnel.expressions.to_char.patterns import MONTHS
+
+    return _named(rendering, call, arguments[0], "MONTH", MONTHS)
 
 
 def _spans(unit: int) -> FunctionRule:
@@ -259,26 +348,26 @@ _SPANS = {
     "years": 12,
     "decades": 120,
 }
-FUNCTIONS: dict[str, FunctionRule] = {
-    "extract": _extract,
+DATES: dict[str, ByEngine[FunctionRule]] = {
+    "extract": by_engine(duckdb=_duckdb_extract, spark=_spark_extract),
     **{
-        f"{field}_of": _part(field)
+        f"{field}_of": by_engine(spark=_part(field))
         for field in _FIELDS
         if field not in ("millisecond", "microsecond")
     },
-    "date_trunc": _truncated,
-    "at_time_zone": _at_time_zone,
-    "to_epoch_millis": template(_MILLIS),
-    "epoch_ms": template(_MILLIS),
-    "epoch_us": template("unix_micros({0})"),
-    "date_diff": _difference,
-    "date_bin": _bin,
-    "age": _age,
-    "overlaps": _overlaps,
-    "last_day": template("last_day({0})"),
-    "day_name": _named(DAYS, "extract(DAYOFWEEK FROM {0})"),
-    "month_name": _named(MONTHS, "extract(MONTH FROM {0})"),
-    "make_date": _made_date,
-    **{f"to_{name}": _spans(unit) for name, unit in _SPANS.items()},
-    **dict.fromkeys(("justify_days", "justify_hours", "justify_interval"), template("{0}")),
+    "date_trunc": by_engine(duckdb=_duckdb_truncated, spark=_spark_truncated),
+    "at_time_zone": by_engine(duckdb=_duckdb_at_time_zone, spark=_spark_at_time_zone),
+    "to_epoch_millis": by_engine(duckdb=_EPOCH_MILLIS, spark=_MILLIS),
+    "epoch_ms": by_engine(spark=_MILLIS),
+    "epoch_us": by_engine(spark="unix_micros({0})"),
+    "date_diff": by_engine(spark=_difference),
+    "date_bin": by_engine(spark=_bin),
+    "age": by_engine(spark=_age),
+    "overlaps": by_engine(spark=_overlaps),
+    "last_day": by_engine(spark="last_day({0})"),
+    "day_name": by_engine(spark=_day_name),
+    "month_name": by_engine(spark=_month_name),
+    "make_date": by_engine(spark=_made_date),
+    **{f"to_{name}": by_engine(spark=_spans(unit)) for name, unit in _SPANS.items()},
+    **dict.fromkeys(("justify_days", "justify_hours", "justify_interval"), by_engine(spark="{0}")),
 }
