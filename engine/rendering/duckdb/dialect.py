@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runnel.rendering.aggregates import AGGREGATES
-from runnel.rendering.duckdb.casts import cast
+from runnel.rendering.casts import CASTS, by_families
 from runnel.rendering.duckdb.values import DuckDBValues
 from runnel.rendering.functions.table import FUNCTIONS
 from runnel.rendering.render import Dialect
@@ -14,7 +14,7 @@ DUCKDB = Dialect(
     values=DuckDBValues(),
     error="error",
     functions=for_duckdb(FUNCTIONS),
-    casts=cast,
+    casts=by_families(for_duckdb(CASTS)),
     aggregates=for_duckdb(AGGREGATES),
     windows=for_duckdb(WINDOWS),
     ignores_nulls_inside=True,

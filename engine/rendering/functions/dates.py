@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runnel.expressions.nodes import Call, Literal
-from runnel.rendering.functions.text import null
 from runnel.rendering.render import FunctionRule, Rendering, by_engine
 from runnel.rendering.rules import UNKNOWN, ByEngine, option, refused
 from runnel.rendering.spark.arithmetic import (
@@ -218,7 +217,7 @@ def _spark_truncated(rendering: Rendering, call: Call, arguments: Sequence[str])
 def _spark_at_time_zone(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     zone = option(call, 1)
     if zone is None:
-        return null(rendering, call)
+        return rendering.literal(None, call.type)
     if zone is UNKNOWN or call.type.kind is Kind.TIMESTAMP_TZ:
         raise refused(call, "AT TIME ZONE of a local time")
     return local_time(rendering, as_local(f"unix_micros({arguments[0]})"), arguments[1])

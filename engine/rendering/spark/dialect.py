@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from runnel.rendering.aggregates import AGGREGATES
+from runnel.rendering.casts import CASTS, by_families
 from runnel.rendering.functions.table import FUNCTIONS
 from runnel.rendering.render import Dialect
 from runnel.rendering.rules import for_spark
-from runnel.rendering.spark.casts import cast
 from runnel.rendering.spark.python import python_call
 from runnel.rendering.spark.values import SparkValues
 from runnel.rendering.spark.windows import spark_frame
@@ -16,7 +16,7 @@ SPARK = Dialect(
     values=SparkValues(),
     error="raise_error",
     functions=for_spark(FUNCTIONS),
-    casts=cast,
+    casts=by_families(for_spark(CASTS)),
     aggregates=for_spark(AGGREGATES),
     windows=for_spark(WINDOWS),
     frame=spark_frame,
