@@ -1,7 +1,7 @@
 """The statements as written: the result of `parse`, before names and types are looked up.
 
 Every node is frozen and carries the position of its first word. Scalar expressions and queries are
-sqlglot trees of the DuckDB dialect; `query/query.py` lists the shapes that occur in them. Names
+sqlglot trees of the DuckDB dialect; `query/shapes.py` lists the shapes that occur in them. Names
 keep their spelling.
 """
 

@@ -1,264 +1,219 @@
-"""The allow-list: the sqlglot nodes and arguments that the binder understands.
+"""The allow-list: one pass over sqlglot's tree, which refuses all that `clauses.CLAUSES` does not
+list.
 
-Everything else is refused with its position. A clause that the binder ignores, for example one that
-a new sqlglot release parses, can therefore never run as if it were absent.
+A clause that the binder ignores, for example one that a new sqlglot release parses, can therefore
+never run as if it were absent. The functions at the end read nodes of a tree that passed.
 """
 
 from __future__ import annotations
 
+import re
+from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
+from sqlglot.tokenizer_core import Token
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.planner.parse.query.allowed_shapes import complaint
+from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
+from runnel.planner.parse.query.clauses import ALLOWED, DROPPED, SHAPES, VARIABLES
+from runnel.planner.parse.query.shapes import CHAINS
+from runnel.planner.parse.query.token_pass import MAX_DEPTH, TYPE, too_deep
+from runnel.planner.parse.tokens import position_at, word_of
 from runnel.planner.parse.types import sql_type_of
 
-_QUERY = "with_ order limit offset"
-_BINARY = "this expression"
-_ALLOWED_ARGUMENTS: dict[str, str] = {
-    # queries
-    "Select": f"expressions from_ joins where group having qualify windows distinct {_QUERY}",
-    "Union": f"this expression distinct {_QUERY}",
-    "Intersect": f"this expression distinct {_QUERY}",
-    "Except": f"this expression distinct {_QUERY}",
-    "Subquery": f"this alias joins {_QUERY}",
-    "Values": "expressions alias order limit offset",
-    "With": "expressions recursive",
-    "CTE": "this alias materialized",
-    "From": "this",
-    "Table": "this db catalog alias joins ordinality version",
-    "Version": "this kind expression",
-    "TableAlias": "this columns",
-    "Unnest": "expressions alias offset",
-    "Lateral": "this alias ordinality",
-    "Join": "this on using side kind method",
-    "Where": "this",
-    "Group": "expressions all",
-    "Rollup": "expressions",
-    "Cube": "expressions",
-    "GroupingSets": "expressions",
-    "Having": "this",
-    "Qualify": "this",
-    "Order": "this expressions",
-    "Ordered": "this desc nulls_first",
-    "Limit": "this expression limit_options",
-    "Fetch": "count direction limit_options",
-    "LimitOptions": "rows",
-    "Offset": "expression",
-    "Distinct": "expressions on",
-    "Star": "except_ replace",
-    "Alias": "this alias",
-    # scalars
-    "Column": "this table db catalog",
-    "Identifier": "this quoted",
-    "Literal": "this is_string",
-    "Boolean": "this",
-    "Null": "",
-    "Var": "this",
-    "Parameter": "this",
-    "Paren": "this",
-    "Tuple": "expressions",
-    "Array": "expressions value_constructor bracket_notation",
-    "Bracket": "this expressions",
-    "Explode": "this expressions",
-    "Dot": "this expression",
-    "Slice": "this expression",
-    "JSONExtract": "this expression only_json_types",
-    "JSONExtractScalar": "this expression only_json_types scalar_only",
-    "JSON": "this",
-    **dict.fromkeys(
-        ("RegexpLike", "RegexpILike", "SimilarTo", "Overlaps", "Pow", "IntDiv"), _BINARY
+_REFUSED = (
+    (
+        "Pivot Select.pivots Table.pivots Subquery.pivots",
+        "PIVOT",
+        "use aggregates with FILTER (WHERE …) and GROUP BY",
     ),
-    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseLeftShift", "BitwiseRightShift"), _BINARY),
-    **dict.fromkeys(("ArrayContainsAll", "ArrayOverlaps"), _BINARY),
-    "BitwiseNot": "this",
-    "TryCast": "this to safe",
-    "Neg": "this",
-    "Not": "this",
-    **dict.fromkeys(("Add", "Sub", "Mul", "Mod"), _BINARY),
-    "Div": "this expression typed safe",
-    "DPipe": "this expression safe",
-    **dict.fromkeys(
-        ("And", "Or", "EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ", "Is"),
-        _BINARY,
+    (
+        "RawString",
+        "a string between $$",
+        "write it between single quotes, and each quote in it twice",
     ),
-    "Between": "this low high symmetric",
-    "In": "this expressions query",
-    "Exists": "this",
-    "Any": "this",
-    "All": "this",
-    "Like": "this expression negate",
-    "ILike": "this expression negate",
-    "Escape": "this expression",
-    "Case": "this ifs default",
-    "If": "this true",
-    "Cast": "this to",
-    "DataType": "this kind",
-    "Interval": "this unit",
-    "IntervalSpan": "this expression",
-    "AtTimeZone": "this zone",
-    "Trim": "this expression position",
-    "Anonymous": "this expressions",
-    "Filter": "this expression",
-    "WithinGroup": "this expression",
-    "Window": "this partition_by order spec alias over",
-    "WindowSpec": "kind start start_side end end_side exclude",
-    "IgnoreNulls": "this",
-    "RespectNulls": "this",
-    "Kwarg": "this expression",
-}
-ALLOWED: dict[str, frozenset[str]] = {
-    name: frozenset(text.split()) for name, text in _ALLOWED_ARGUMENTS.items()
-}
-"""For each node class, by name, the arguments that may be set."""
+    ("National", "N before a string", "leave it out: every string is Unicode"),
+    ("JSONBExtract", "operator #>", "use JSON_QUERY(json, path)"),
+    ("JSONBExtractScalar", "operator #>>", "use JSON_VALUE(json, path)"),
+    ("BitwiseXor", "operator XOR", None),
+    ("RegexpFullMatch", "operator ~", None),
+    ("Glob", "GLOB", None),
+    ("Lambda", "a lambda function", None),
+    ("Comprehension", "a list comprehension", None),
+    ("Struct", "a struct literal", "use ROW(…)"),
+    ("Collate", "COLLATE", None),
+    (
+        "TableSample Select.sample Table.sample Subquery.sample",
+        "TABLESAMPLE",
+        "use WHERE RANDOM() < 0.1",
+    ),
+    ("HexString", "a hexadecimal string", None),
+    ("BitString", "a bit string", None),
+    ("Hint Select.hint", "a hint", None),
+    ("Into Select.into", "SELECT INTO", "use INSERT INTO … SELECT …"),
+    ("Lock Select.locks", "FOR UPDATE", None),
+    ("PropertyEQ", "a named argument with :=", "write name => value"),
+    ("Aliases", "a list of aliases", None),
+    ("Unicode", "a Unicode string", None),
+    ("Concat", "a string literal in several segments", "use ||"),
+    ("ColumnDef", "a column list with types", None),
+    ("HavingMax", "HAVING within a function", None),
+    ("PositionalColumn", "a column by #", None),
+    ("Insert", "INSERT within a query", None),
+    ("ParseJSON", "JSON before a literal", "use CAST('…' AS JSON)"),
+    ("Placeholder", "a named parameter", None),
+    ("Select.laterals", "LATERAL", None),
+    ("Select.connect", "CONNECT BY", None),
+    ("Select.kind", "SELECT AS", None),
+    ("Select.cluster", "CLUSTER BY", None),
+    ("Select.distribute", "DISTRIBUTE BY", None),
+    ("Select.sort", "SORT BY", None),
+    ("Select.match", "MATCH_RECOGNIZE", None),
+    ("Group.rollup", "WITH ROLLUP", "write ROLLUP (…)"),
+    ("Group.cube", "WITH CUBE", "write CUBE (…)"),
+    ("Window.first", "KEEP", None),
+    ("Group.totals", "WITH TOTALS", None),
+    ("Star.rename", "* RENAME", None),
+    ("Union.by_name", "UNION BY NAME", None),
+    ("Ordered.with_fill", "WITH FILL", None),
+    ("LimitOptions.percent", "LIMIT with PERCENT", None),
+    ("LimitOptions.with_ties", "FETCH WITH TIES", None),
+    ("In.unnest", "IN UNNEST", None),
+    ("In.field", "IN without parentheses", None),
+    ("Table.only", "ONLY", None),
+    ("Table.rows_from", "ROWS FROM", None),
+    ("Table.hints", "a table hint", None),
+    ("Limit.expressions", "LIMIT … BY", None),
+    ("Join.hint", "a join hint", None),
+    ("Join.match_condition", "ASOF JOIN", None),
+)
+"""Node classes and arguments that are not listed: their names in SQL, and what to write instead.
+Others are named by their class."""
 
-_NODE_NAMES = {
-    "Lateral": "LATERAL",
-    "Window": "OVER",
-    "Pivot": "PIVOT",
-    "TryCast": "TRY_CAST",
-    "Pow": "operator ^",
-    "IntDiv": "operator //",
-    "RawString": "a string between $$",
-    "National": "N before a string",
-    "JSONBExtract": "operator #>",
-    "JSONBExtractScalar": "operator #>>",
-    "BitwiseAnd": "operator &",
-    "BitwiseOr": "operator |",
-    "BitwiseXor": "operator XOR",
-    "BitwiseNot": "operator ~",
-    "BitwiseLeftShift": "operator <<",
-    "BitwiseRightShift": "operator >>",
-    "RegexpLike": "operator ~",
-    "RegexpFullMatch": "operator ~",
-    "SimilarTo": "SIMILAR TO",
-    "Glob": "GLOB",
-    "Lambda": "a lambda function",
-    "Comprehension": "a list comprehension",
-    "Struct": "a struct literal",
-    "Slice": "an array slice",
-    "Collate": "COLLATE",
-    "TableSample": "TABLESAMPLE",
-    "HexString": "a hexadecimal string",
-    "BitString": "a bit string",
-    "Hint": "a hint",
-    "Into": "SELECT INTO",
-    "Lock": "FOR UPDATE",
-    "PropertyEQ": "a named argument with :=",
-    "Aliases": "a list of aliases",
-    "JSONExtract": "operator ->",
-    "JSONExtractScalar": "operator ->>",
-    "Overlaps": "OVERLAPS",
-    "Unicode": "a Unicode string",
-    "Concat": "a string literal in several segments",
-    "ColumnDef": "a column list with types",
-    "HavingMax": "HAVING within a function",
-    "PositionalColumn": "a column by #",
-    "Insert": "INSERT within a query",
-    "ParseJSON": "JSON before a literal",
-    "Placeholder": "a named parameter",
-}
-_ARGUMENT_NAMES = {
-    ("Select", "laterals"): "LATERAL",
-    ("Select", "sample"): "TABLESAMPLE",
-    ("Select", "connect"): "CONNECT BY",
-    ("Select", "locks"): "FOR UPDATE",
-    ("Select", "into"): "SELECT INTO",
-    ("Select", "hint"): "a hint",
-    ("Select", "kind"): "SELECT AS",
-    ("Select", "cluster"): "CLUSTER BY",
-    ("Select", "distribute"): "DISTRIBUTE BY",
-    ("Select", "sort"): "SORT BY",
-    ("Select", "match"): "MATCH_RECOGNIZE",
-    ("Select", "pivots"): "PIVOT",
-    ("Group", "rollup"): "WITH ROLLUP",
-    ("Group", "cube"): "WITH CUBE",
-    ("Window", "first"): "KEEP",
-    ("Group", "totals"): "WITH TOTALS",
-    ("Star", "rename"): "* RENAME",
-    ("Union", "by_name"): "UNION BY NAME",
-    ("Ordered", "with_fill"): "WITH FILL",
-    ("LimitOptions", "percent"): "LIMIT with PERCENT",
-    ("LimitOptions", "with_ties"): "FETCH WITH TIES",
-    ("In", "unnest"): "IN UNNEST",
-    ("In", "field"): "IN without parentheses",
-    ("Table", "pivots"): "PIVOT",
-    ("Table", "sample"): "TABLESAMPLE",
-    ("Table", "only"): "ONLY",
-    ("Table", "rows_from"): "ROWS FROM",
-    ("Table", "hints"): "a table hint",
-    ("Table", "ordinality"): "WITH ORDINALITY on anything but UNNEST",
-    ("Limit", "expressions"): "LIMIT … BY",
-    ("Subquery", "pivots"): "PIVOT",
-    ("Subquery", "sample"): "TABLESAMPLE",
-    ("Join", "hint"): "a join hint",
-    ("Join", "match_condition"): "ASOF JOIN",
-}
-_HINTS = {
-    "TRY_CAST": "use CAST",
-    "operator ^": "use POWER(a, b)",
-    "operator //": "use /, which truncates for integers",
-    "a named argument with :=": "write name => value",
-    "WITH ROLLUP": "write ROLLUP (…)",
-    "WITH CUBE": "write CUBE (…)",
-    "a string between $$": "write it between single quotes, and each quote in it twice",
-    "N before a string": "leave it out: every string is Unicode",
-    "operator #>": "use JSON_QUERY(json, path)",
-    "operator #>>": "use JSON_VALUE(json, path)",
-    "a struct literal": "use ROW(…)",
-    "SIMILAR TO": "use LIKE or REGEXP_LIKE",
-    "a string literal in several segments": "use ||",
-    "JSON before a literal": "use CAST('…' AS JSON)",
-    "SELECT INTO": "use INSERT INTO … SELECT …",
-    "TABLESAMPLE": "use WHERE RANDOM() < 0.1",
-    "PIVOT": "use aggregates with FILTER (WHERE …) and GROUP BY",
-}
+_NAMES = {key: (name, hint) for keys, name, hint in _REFUSED for key in keys.split()}
+_CLAUSES_OF_VARIABLES = {"Ordered": "ORDER BY ", "Limit": "LIMIT "}
 
 
-def check(tree: Any, sql: str) -> None:
+def check(tree: Any, sql: str, tokens: Sequence[Token], written: Sequence[Token]) -> None:
     """Raises an error, in SQL's words and with a position, for a node that is not on the list, has
-    an argument that is not on the list, or has a shape that `allowed_shapes` refuses."""
-    for node in tree.walk():
-        name = type(node).__name__
-        allowed = ALLOWED.get(name)
-        if allowed is None:
-            raise refused(_NODE_NAMES.get(name, _sql_name(node)), _position_of(node, sql))
-        for key, value in node.args.items():
-            if value and key not in allowed:
-                first = value[0] if isinstance(value, list) else value
-                at = position_of(first, sql) if isinstance(first, exp.Expr) else None
-                what = _ARGUMENT_NAMES.get(
-                    (name, key), f"{key.strip('_').upper()} in {name.upper()}"
-                )
-                raise refused(what, at or _position_of(node, sql))
-        found = complaint(node)
-        if found is not None:
-            kind = ProgrammingError if found.is_wrong else NotSupportedError
-            raise kind(found.message, hint=found.hint, position=_position_of(node, sql))
+    an argument that is not on the list, or has a shape that is refused there; for a token that the
+    tree lost; and for a tree that is too deep. A chain of AND, of OR, of || or of set operations
+    counts as one level.
 
-
-def depth_of(tree: Any) -> int:
-    """The depth of a tree, where a chain of AND, of OR, of || or of set operations counts as one
-    level."""
-    deepest = 0
-    stack = [(tree, 1)]
-    while stack:
-        node, depth = stack.pop()
+    tokens: of the text.
+    written: the tokens that sqlglot parsed.
+    """
+    starts: set[int | None] = set()
+    deepest = 1
+    queue = deque([(tree, 1)])
+    while queue:
+        node, depth = queue.popleft()
         deepest = max(deepest, depth)
-        is_chain = isinstance(node, exp.And | exp.Or | exp.DPipe | exp.SetOperation)
+        error = _error(node, sql)
+        if error is not None:
+            error.position = _clause_position(error.message, tokens, sql, error.position)
+            raise error
+        starts.add(node.meta_get("start"))
+        chain = type(node) if isinstance(node, CHAINS) else None
         for child in node.iter_expressions():
-            same = is_chain and type(child) is type(node)
-            stack.append((child, depth if same else depth + 1))
-    return deepest
+            queue.append((child, depth if type(child) is chain else depth + 1))
+    _check_nothing_lost(written, starts, sql)
+    if deepest > MAX_DEPTH:
+        raise too_deep(position_of(tree, sql))
 
 
-def refused(what: str, position: Position | None) -> NotSupportedError:
-    return NotSupportedError(f"{what} is not supported", hint=_HINTS.get(what), position=position)
+def _error(node: Any, sql: str) -> Error | None:
+    """The error of one node; None if it is allowed."""
+    name = type(node).__name__
+    allowed = ALLOWED.get(name)
+    if allowed is None:
+        what = str(node.sql_name()) if isinstance(node, exp.Func) else name.upper()
+        return _refused(name, what, _position_of(node, sql))
+    for key, value in node.args.items():
+        if value and key not in allowed:
+            first = value[0] if isinstance(value, list) else value
+            at = position_of(first, sql) if isinstance(first, exp.Expr) else None
+            what = f"{key.strip('_').upper()} in {name.upper()}"
+            return _refused(f"{name}.{key}", what, at or _position_of(node, sql))
+    if name == "Var":
+        return _variable_error(node, sql)
+    shape = SHAPES.get(name)
+    complaint = None if shape is None else shape(node)
+    if complaint is None:
+        return None
+    kind = ProgrammingError if complaint.is_wrong else NotSupportedError
+    return kind(complaint.message, hint=complaint.hint, position=_position_of(node, sql))
 
 
-def _sql_name(node: Any) -> str:
-    return str(node.sql_name()) if isinstance(node, exp.Func) else type(node).__name__.upper()
+def _refused(key: str, what: str, position: Position | None) -> NotSupportedError:
+    name, hint = _NAMES.get(key, (what, None))
+    return NotSupportedError(f"{name} is not supported", hint=hint, position=position)
+
+
+def _variable_error(node: Any, sql: str) -> Error | None:
+    parent, word = type(node.parent).__name__, node.name.upper()
+    words = VARIABLES.get(parent, ())
+    if words is None or word in words:
+        return None
+    clause = _CLAUSES_OF_VARIABLES.get(parent, "")
+    return NotSupportedError(f"{clause}{word} is not supported", position=_position_of(node, sql))
+
+
+_CLAUSE = re.compile(r"([A-Z ]+) (is not supported|lists )")
+
+
+def _clause_position(
+    message: str, tokens: Sequence[Token], sql: str, near: Position | None
+) -> Position | None:
+    """The position of the keywords that a message names ("FOR UPDATE is not supported"), else
+    `near`: the nodes of a tree have no positions of keywords. Of several matches, the nearest to
+    `near`."""
+    match = _CLAUSE.match(message)
+    if match is None or near is None:
+        return near
+    # Some tokens have two words.
+    words = [(word, token) for token in tokens for word in word_of(token).split() or [""]]
+    keywords = match[1].split()
+    found = [
+        Position.at(
+            sql, words[at][1].start, words[at + len(keywords) - 1][1].end + 1 - words[at][1].start
+        )
+        for at in range(len(words) - len(keywords) + 1)
+        if [word for word, _ in words[at : at + len(keywords)]] == keywords
+    ]
+    return min(found, key=lambda match: _distance(match.offset, near), default=near)
+
+
+def _distance(offset: int, near: Position) -> int:
+    """The distance of an offset from a range of the text; 0 inside it."""
+    return max(near.offset - offset, offset - (near.offset + near.length), 0)
+
+
+_NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER}
+
+
+def _check_nothing_lost(tokens: Sequence[Token], starts: set[int | None], sql: str) -> None:
+    """Raises ProgrammingError unless every name, number and string begins where a node begins:
+    sqlglot skips some.
+
+    A keyword of a clause that no node of the tree retains belongs in `clauses.CLAUSES`, under
+    `dropped`. Otherwise the clause is a "syntax error" at that word.
+    """
+    for index, token in enumerate(tokens):
+        if token.token_type not in _NAMED or token.start in starts or word_of(token) in DROPPED:
+            continue
+        # sqlglot drops the position of `.5`, and splits the text of INTERVAL '1 day'.
+        if token.text.startswith(TYPE) or (
+            index > 0 and word_of(tokens[index - 1]) in ("INTERVAL", ".")
+        ):
+            continue
+        if index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.FARROW:
+            continue
+        raise ProgrammingError(
+            f'syntax error at "{sql[token.start : token.end + 1]}"',
+            position=position_at(token, sql),
+        )
 
 
 def position_of(node: Any, sql: str) -> Position | None:
@@ -312,11 +267,9 @@ def unwrapped(tree: Any) -> Any:
 
 
 __all__ = [
-    "ALLOWED",
     "check",
     "function_call",
     "position_of",
-    "refused",
     "sql_type_of",
     "unwrapped",
 ]

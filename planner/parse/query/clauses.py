@@ -1,9 +1,9 @@
-"""The table of the clauses that Runnel adds to sqlglot's parser, or that its tree says too little
-about: one entry a clause."""
+"""The table of the clauses, operators and literals of a query: one entry each, with its words, its
+rule over tokens, and the nodes of sqlglot's tree that the binder understands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from sqlglot import TokenType
@@ -12,15 +12,17 @@ from runnel.planner.parse.query import (
     json_clauses,
     query_end,
     rules,
+    shapes,
     table_arguments,
 )
+from runnel.planner.parse.query.shapes import Shape
 from runnel.planner.parse.query.token_pass import Key, Rule, Rules
 from runnel.planner.parse.types import TYPE_WORDS
 
 CASTS = ("CAST", "TRY_CAST")
-FRAME_UNITS = ("ROWS", "RANGE", "GROUPS")
-FRAME_EXCLUSIONS = ("NO OTHERS", "CURRENT ROW", "GROUP", "TIES")
-_GROUPINGS = ("ROLLUP", "CUBE", "GROUPING SETS")
+_FRAME_UNITS = ("ROWS", "RANGE", "GROUPS")
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+_FRACTIONS = ("MILLISECOND", "MICROSECOND")
 
 
 class Clause(NamedTuple):
@@ -34,7 +36,10 @@ class Clause(NamedTuple):
     dropped: the words that no node of sqlglot's tree retains.
     not_called: the words that are no function, though a parenthesis follows.
     not_called_after: the same for a word that follows another one, as pairs.
-    variables: for each class of node, by name, the words that it has as an `exp.Var`.
+    nodes: for each class of sqlglot's nodes, by name, the arguments that may be set. A class in
+        several entries has the arguments of all.
+    shapes: for some of the classes, the check of a node and what is around it.
+    variables: for some of the classes, the words that they may have as an `exp.Var`; None for any.
     """
 
     name: str
@@ -44,18 +49,150 @@ class Clause(NamedTuple):
     dropped: Iterable[str] = ()
     not_called: Iterable[str] = ()
     not_called_after: Iterable[tuple[str, str]] = ()
-    variables: Iterable[tuple[str, tuple[str, ...]]] = ()
+    nodes: Mapping[str, str] = {}
+    shapes: Mapping[str, Shape] = {}
+    variables: Mapping[str, tuple[str, ...] | None] = {}
 
 
-_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-_FRACTIONS = ("MILLISECOND", "MICROSECOND")
-_TESTED = ("NULL", "TRUE", "FALSE", "UNKNOWN", "ISNULL", "NOTNULL")
+def _each(names: str, arguments: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), arguments)
+
+
+def _operators(names: str) -> dict[str, str]:
+    return _each(names, "this expression")
+
+
+_QUERIES = "Select Union Intersect Except Subquery Values"
+_QUERIES_WITH = "Select Union Intersect Except Subquery"
 
 CLAUSES: tuple[Clause, ...] = (
-    # tables
+    # queries
+    Clause(
+        "SELECT",
+        nodes={"Select": "expressions", "Alias": "this alias"},
+        shapes={"Select": shapes.select, "Alias": shapes.alias},
+    ),
+    Clause(
+        "SELECT DISTINCT",
+        nodes={"Select": "distinct", "Distinct": "expressions on"},
+        shapes={"Distinct": shapes.distinct},
+    ),
+    Clause(
+        "* EXCLUDE, * REPLACE",
+        ("EXCLUDE", "REPLACE"),
+        (),
+        rules.star_list,
+        nodes={"Star": "except_ replace"},
+        shapes={"Star": shapes.star},
+    ),
+    Clause("VALUES", nodes={"Values": "expressions alias"}),
     Clause("TABLE t", ("TABLE",), (), rules.whole_query),
+    Clause("(SELECT …)", nodes={"Subquery": "this alias"}),
+    Clause(
+        "UNION",
+        nodes=_each("Union Intersect Except", "this expression distinct"),
+        shapes=dict.fromkeys(("Union", "Intersect", "Except"), shapes.set_operation),
+    ),
+    Clause(
+        "WITH",
+        ("WITH",),
+        (),
+        rules.common_tables,
+        nodes={
+            **_each(_QUERIES_WITH, "with_"),
+            "With": "expressions recursive",
+            "CTE": "this alias",
+        },
+    ),
+    Clause("the end of WITH", (")",), (), rules.end_of_common_table),
+    Clause(
+        "WITH MATERIALIZED",
+        dropped=("MATERIALIZED",),
+        not_called=("MATERIALIZED",),
+        nodes={"CTE": "materialized"},
+    ),
+    Clause("WHERE", nodes={"Select": "where", "Where": "this"}),
+    Clause(
+        "GROUP BY",
+        nodes={"Select": "group", "Group": "expressions all"},
+        shapes={"Group": shapes.group},
+    ),
+    Clause(
+        "GROUPING SETS",
+        (",", ")"),
+        ("ROLLUP", "CUBE", "GROUPING SETS"),
+        rules.grouping_element,
+        dropped=("GROUPING", "SETS", "ROLLUP", "CUBE"),
+        not_called_after=(("GROUPING", "SETS"),),
+        nodes=_each("Rollup Cube GroupingSets", "expressions"),
+        shapes=dict.fromkeys(("Rollup", "Cube", "GroupingSets"), shapes.grouping_sets),
+    ),
+    Clause("HAVING", nodes={"Select": "having", "Having": "this"}),
+    Clause("QUALIFY", nodes={"Select": "qualify", "Qualify": "this"}),
+    Clause(
+        "ORDER BY",
+        nodes={**_each(_QUERIES, "order"), "Order": "this expressions", "Ordered": "this desc"},
+        shapes={"Order": shapes.order},
+    ),
+    Clause("ORDER BY ALL", variables={"Ordered": ("ALL",)}),
+    Clause("NULLS FIRST", dropped=("NULLS", "FIRST", "LAST"), nodes={"Ordered": "nulls_first"}),
+    Clause(
+        "LIMIT",
+        nodes={
+            **_each(_QUERIES, "limit offset"),
+            "Limit": "this expression limit_options",
+            "Offset": "expression",
+        },
+        shapes={"Limit": shapes.limit},
+    ),
+    Clause(
+        "FETCH",
+        dropped=("FIRST",),
+        not_called_after=(("FETCH", "FIRST"), ("FETCH", "NEXT")),
+        nodes={"Fetch": "count direction limit_options", "LimitOptions": "rows"},
+    ),
+    Clause("EMIT EVERY", [first for first, _ in query_end.EMISSION], (), query_end.emission),
+    Clause("OPTIONS", ("OPTIONS",), (), query_end.options),
+    # tables
+    Clause(
+        "FROM",
+        nodes={
+            "Select": "from_",
+            "From": "this",
+            "Table": "this db catalog alias ordinality",
+            "TableAlias": "this columns",
+        },
+        shapes={"Table": shapes.table},
+    ),
+    Clause(
+        "JOIN",
+        ("JOIN",),
+        (),
+        rules.plain_join,
+        nodes={**_each("Select Subquery Table", "joins"), "Join": "this on using side kind method"},
+        shapes={"Join": shapes.join},
+    ),
+    Clause("LATERAL", nodes={"Lateral": "this alias ordinality"}),
+    Clause(
+        "UNNEST",
+        nodes={"Unnest": "expressions alias offset", "Explode": "this expressions"},
+        shapes={"Explode": shapes.explode},
+    ),
+    Clause(
+        "FOR SYSTEM_TIME AS OF",
+        dropped=("SYSTEM_TIME", "OF"),
+        nodes={"Table": "version", "Version": "this kind expression"},
+    ),
     Clause("f(TABLE t)", ("TABLE",), (), table_arguments.table),
-    Clause("f(name => x)", ("=>",), table_arguments.FUNCTIONS, table_arguments.argument_name),
+    Clause(
+        "f(name => x)",
+        ("=>",),
+        table_arguments.FUNCTIONS,
+        table_arguments.argument_name,
+        nodes={"Kwarg": "this expression"},
+        shapes={"Kwarg": shapes.kwarg},
+        variables={"Kwarg": None},
+    ),
     Clause(
         "f(TABLE t PARTITION BY a)",
         ("PARTITION BY",),
@@ -68,40 +205,40 @@ CLAUSES: tuple[Clause, ...] = (
         (table_arguments.PARTITION,),
         table_arguments.end_of_partition,
     ),
-    Clause("JOIN", ("JOIN",), (), rules.plain_join),
-    Clause("FOR SYSTEM_TIME AS OF", dropped=("SYSTEM_TIME", "OF")),
-    # queries
-    Clause("WITH", ("WITH",), (), rules.common_tables),
-    Clause("the end of WITH", (")",), (), rules.end_of_common_table),
-    Clause("WITH MATERIALIZED", dropped=("MATERIALIZED",), not_called=("MATERIALIZED",)),
-    Clause("* EXCLUDE, * REPLACE", ("EXCLUDE", "REPLACE"), (), rules.star_list),
-    Clause(
-        "GROUPING SETS",
-        (",", ")"),
-        _GROUPINGS,
-        rules.grouping_element,
-        dropped=("GROUPING", "SETS", "ROLLUP", "CUBE"),
-        not_called_after=(("GROUPING", "SETS"),),
-    ),
-    Clause("ORDER BY ALL", variables=(("Ordered", ("ALL",)),)),
-    Clause("NULLS FIRST", dropped=("NULLS", "FIRST", "LAST")),
-    Clause("FETCH", dropped=("FIRST",), not_called_after=(("FETCH", "FIRST"), ("FETCH", "NEXT"))),
-    Clause("EMIT EVERY", [first for first, _ in query_end.EMISSION], (), query_end.emission),
-    Clause("OPTIONS", ("OPTIONS",), (), query_end.options),
     # calls
-    Clause("IGNORE NULLS", dropped=("IGNORE", "RESPECT", "NULLS")),
-    Clause("WITHIN GROUP", dropped=("WITHIN", "GROUP"), not_called_after=(("WITHIN", "GROUP"),)),
+    Clause("f(a)", nodes={"Anonymous": "this expressions"}),
+    Clause("FILTER", nodes={"Filter": "this expression"}, shapes={"Filter": shapes.filter_of_call}),
+    Clause(
+        "WITHIN GROUP",
+        dropped=("WITHIN", "GROUP"),
+        not_called_after=(("WITHIN", "GROUP"),),
+        nodes={"WithinGroup": "this expression"},
+        shapes={"WithinGroup": shapes.within_group},
+    ),
+    Clause(
+        "IGNORE NULLS",
+        dropped=("IGNORE", "RESPECT", "NULLS"),
+        nodes=_each("IgnoreNulls RespectNulls", "this"),
+        shapes=dict.fromkeys(("IgnoreNulls", "RespectNulls"), shapes.nulls_option),
+    ),
+    Clause(
+        "OVER, WINDOW",
+        nodes={"Select": "windows", "Window": "this partition_by order spec alias over"},
+        shapes={"Window": shapes.window},
+    ),
     Clause(
         "frame of OVER",
-        FRAME_UNITS,
+        _FRAME_UNITS,
         (),
         rules.frame,
         dropped=(
-            *FRAME_UNITS,
+            *_FRAME_UNITS,
             *("UNBOUNDED", "PRECEDING", "FOLLOWING", "CURRENT"),
             *("EXCLUDE", "NO", "OTHERS", "GROUP", "TIES"),
         ),
-        variables=(("WindowSpec", FRAME_EXCLUSIONS),),
+        nodes={"WindowSpec": "kind start start_side end end_side exclude"},
+        shapes={"WindowSpec": shapes.frame(_FRAME_UNITS)},
+        variables={"WindowSpec": ("NO OTHERS", "CURRENT ROW", "GROUP", "TIES")},
     ),
     Clause("EXTRACT(f FROM a)", ("FROM",), ("EXTRACT",), rules.separator),
     Clause("SUBSTRING(a FROM b FOR c)", ("FROM", "FOR"), ("SUBSTRING",), rules.separator),
@@ -113,11 +250,47 @@ CLAUSES: tuple[Clause, ...] = (
         rules.separator,
     ),
     Clause(
-        "TRIM(BOTH a FROM b)", dropped=("TRIM", "BOTH", "LEADING", "TRAILING"), not_called=("TRIM",)
+        "TRIM(BOTH a FROM b)",
+        dropped=("TRIM", "BOTH", "LEADING", "TRAILING"),
+        not_called=("TRIM",),
+        nodes={"Trim": "this expression position"},
     ),
     # scalars
-    Clause("?", ("?",), (), rules.parameter),
-    Clause("CAST", ("AS",), CASTS, rules.cast_type, dropped=CASTS, not_called=CASTS),
+    Clause(
+        "names",
+        nodes={
+            "Column": "this table db catalog",
+            "Identifier": "this quoted",
+            "Dot": "this expression",
+            "Var": "this",
+        },
+    ),
+    Clause("literals", nodes={"Literal": "this is_string", "Boolean": "this", "Null": ""}),
+    Clause("?", ("?",), (), rules.parameter, nodes={"Parameter": "this"}),
+    Clause(
+        "(a)",
+        nodes={"Paren": "this", "Tuple": "expressions"},
+        shapes={"Tuple": shapes.list_of_values},
+    ),
+    Clause(
+        "a[1]",
+        nodes={
+            "Array": "expressions value_constructor bracket_notation",
+            "Bracket": "this expressions",
+            "Slice": "this expression",
+        },
+        shapes={"Array": shapes.array, "Bracket": shapes.bracket},
+    ),
+    Clause(
+        "CAST",
+        ("AS",),
+        CASTS,
+        rules.cast_type,
+        dropped=CASTS,
+        not_called=CASTS,
+        nodes={"Cast": "this to", "TryCast": "this to safe", "DataType": "this kind"},
+        shapes={"DataType": shapes.data_type},
+    ),
     Clause("::", ("::",), (), rules.cast_type),
     Clause("DATE '…'", TYPE_WORDS, (), rules.typed_literal),
     Clause(
@@ -126,18 +299,74 @@ CLAUSES: tuple[Clause, ...] = (
         (),
         rules.whole_interval,
         dropped=("TO", *(f"{unit}{s}" for unit in (*_UNITS, *_FRACTIONS) for s in ("", "S"))),
+        nodes={"Interval": "this unit", "IntervalSpan": "this expression"},
+        shapes={"Interval": shapes.interval},
+        variables={"Interval": None, "IntervalSpan": None},
     ),
     Clause("X'…'", ("X",), (), rules.hexadecimal),
     Clause("E'…'", (TokenType.BYTE_STRING,), (), rules.escaped_string),
-    Clause("IS NULL", _TESTED, (), rules.end_of_test),
-    Clause("IS JSON", dropped=("SCALAR", "VALUE")),
+    Clause(
+        "a + b",
+        nodes={
+            **_operators("Add Sub Mul Mod Pow IntDiv"),
+            "Div": "this expression typed safe",
+            "Neg": "this",
+        },
+    ),
+    Clause(
+        "a & b",
+        nodes={
+            **_operators("BitwiseAnd BitwiseOr BitwiseLeftShift BitwiseRightShift"),
+            "BitwiseNot": "this",
+        },
+    ),
+    Clause("a || b", nodes={"DPipe": "this expression safe"}),
+    Clause("a @> b", nodes=_operators("ArrayContainsAll ArrayOverlaps")),
+    Clause("a < b", nodes=_operators("EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ Overlaps")),
+    Clause("AND", nodes={**_operators("And Or"), "Not": "this"}),
+    Clause(
+        "IS NULL",
+        ("NULL", "TRUE", "FALSE", "UNKNOWN", "ISNULL", "NOTNULL"),
+        (),
+        rules.end_of_test,
+        nodes=_operators("Is"),
+        shapes={"Is": shapes.test},
+    ),
+    Clause("IS JSON", dropped=("SCALAR", "VALUE"), nodes={"JSON": "this"}),
+    Clause("IN", nodes={"In": "this expressions query"}, shapes={"In": shapes.membership}),
+    Clause(
+        "EXISTS, ANY, ALL", nodes=_each("Exists Any All", "this"), shapes={"Exists": shapes.exists}
+    ),
+    Clause("BETWEEN", nodes={"Between": "this low high"}),
     Clause(
         "BETWEEN SYMMETRIC",
         dropped=("SYMMETRIC", "ASYMMETRIC"),
         not_called=("SYMMETRIC", "ASYMMETRIC"),
+        nodes={"Between": "symmetric"},
     ),
-    Clause("AT TIME ZONE", dropped=("AT", "ZONE"), not_called_after=(("TIME", "ZONE"),)),
+    Clause(
+        "LIKE",
+        nodes={
+            **_each("Like ILike", "this expression negate"),
+            **_operators("Escape SimilarTo RegexpLike RegexpILike"),
+        },
+        shapes={"Escape": shapes.escape},
+    ),
+    Clause("CASE", nodes={"Case": "this ifs default", "If": "this true"}),
+    Clause(
+        "AT TIME ZONE",
+        dropped=("AT", "ZONE"),
+        not_called_after=(("TIME", "ZONE"),),
+        nodes={"AtTimeZone": "this zone"},
+    ),
     # JSON
+    Clause(
+        "j -> p",
+        nodes={
+            "JSONExtract": "this expression only_json_types",
+            "JSONExtractScalar": "this expression only_json_types scalar_only",
+        },
+    ),
     Clause("alias: a", (":",), (), rules.colon),
     Clause("KEY a VALUE b", ("KEY", "VALUE", ":"), json_clauses.PAIRS, json_clauses.pair),
     Clause("NULL ON EMPTY", json_clauses.FIRST_WORDS, json_clauses.FUNCTIONS, json_clauses.phrase),
@@ -151,11 +380,23 @@ CLAUSES: tuple[Clause, ...] = (
     Clause("[", ("[",), (), rules.opening_bracket),
     Clause("]", ("]",), (), rules.closing_bracket),
 )
-"""A clause that is added to SELECT has its words here, its nodes and their arguments in
-`allow_list`."""
+"""The order matters for the rules of one word."""
 
 DROPPED = frozenset(word for clause in CLAUSES for word in clause.dropped)
-VARIABLES = dict(entry for clause in CLAUSES for entry in clause.variables)
+VARIABLES = dict(entry for clause in CLAUSES for entry in clause.variables.items())
+SHAPES: dict[str, Shape] = dict(entry for clause in CLAUSES for entry in clause.shapes.items())
+
+
+def _allowed() -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for clause in CLAUSES:
+        for name, arguments in clause.nodes.items():
+            found.setdefault(name, set()).update(arguments.split())
+    return {name: frozenset(arguments) for name, arguments in found.items()}
+
+
+ALLOWED = _allowed()
+"""For each node class, by name, the arguments that may be set."""
 
 
 def _rules() -> Rules:

@@ -8,8 +8,8 @@ import pytest
 from sqlglot import exp
 
 from runnel.errors import NotSupportedError, ProgrammingError
-from runnel.planner.parse.query import allow_list as supported
-from runnel.planner.parse.query.allow_list import ALLOWED, check
+from runnel.planner.parse.query.allow_list import check
+from runnel.planner.parse.query.clauses import ALLOWED
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Query
 
@@ -43,32 +43,40 @@ def test_every_listed_node_is_met() -> None:
 def test_an_unknown_node_is_refused() -> None:
     tree = exp.select(exp.Soundex(this=exp.column("a")))
     with pytest.raises(NotSupportedError, match="SOUNDEX is not supported"):
-        check(tree, "select soundex(a)")
+        check(tree, "select soundex(a)", [], [])
 
 
 def test_an_unknown_argument_is_refused() -> None:
     tree = exp.select("a").from_("t")
     tree.set("operation_modifiers", [exp.var("x")])
     with pytest.raises(NotSupportedError, match="OPERATION_MODIFIERS in SELECT is not supported"):
-        check(tree, "select a from t")
+        check(tree, "select a from t", [], [])
 
 
 def test_a_word_that_sqlglot_reads_over_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.planner.parse.query.query.DROPPED", set())
+    monkeypatch.setattr("runnel.planner.parse.query.allow_list.DROPPED", set())
     with pytest.raises(ProgrammingError, match='syntax error at "nulls"'):
         parse("select a from t order by a nulls last")
 
 
 @pytest.mark.parametrize(
-    ("sql", "depth"),
+    ("sql", "most"),
     [
-        ("select a", 3),
-        ("select a + b", 4),
-        ("select a + b + c", 5),
-        ("select a and b", 4),
-        ("select a and b and c and d", 4),
-        ("select (a)", 4),
+        ("select {}", 98),
+        ("select ({})", 97),
+        ("select a, -({})", 96),
+        ("select 1 where 1 < {}", 96),
     ],
 )
-def test_depth(sql: str, depth: int) -> None:
-    assert supported.depth_of(parse(sql).expression) == depth  # type: ignore[attr-defined]
+def test_the_limit_of_depth(sql: str, most: int) -> None:
+    assert parse(sql.format(" + ".join(["a"] * most)))
+    with pytest.raises(ProgrammingError, match="nested more than 100 deep"):
+        parse(sql.format(" + ".join(["a"] * (most + 1))))
+
+
+@pytest.mark.parametrize("operator", ["and", "or", "||"])
+def test_a_chain_is_one_level(operator: str) -> None:
+    chain = f" {operator} ".join(["a"] * 500)
+    assert parse(f"select {chain}")
+    with pytest.raises(ProgrammingError, match="nested more than 100 deep"):
+        parse(f"select {chain} {operator} {' + '.join(['a'] * 99)}")

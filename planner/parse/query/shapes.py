@@ -1,0 +1,393 @@
+"""The trees that the binder reads: sqlglot's, changed by `finish`, in the shapes that the checks
+below allow.
+
+`clauses.CLAUSES` lists every node class and argument that can occur. Shapes that are not obvious:
+
+- A parameter is `exp.Parameter(this=Literal)`; its number (from 0) is `int(node.name)`.
+- A function call, also of an aggregate, is `exp.Anonymous(this=name as written,
+  expressions=arguments as written)`, or one of a few node classes with a syntax of their own;
+  `allow_list.function_call(node)` returns (NAME, arguments) for all of them. `COUNT(*)` has an
+  `exp.Star` argument. `f(DISTINCT a, b)` has a single argument `exp.Distinct(expressions=[a, b])`.
+  `f(a, b ORDER BY c)` has `exp.Order(this=b, expressions=[exp.Ordered])` as its last argument
+  (around the exp.Distinct, if there is one). `f(a) WITHIN GROUP (ORDER BY c)` is
+  `exp.WithinGroup(this=f(a), expression=exp.Order)`. `f(…) FILTER (WHERE c)` is
+  `exp.Filter(this=f(…), expression=exp.Where(this=c))`. `f(name => x)` has
+  `exp.Kwarg(this=Var, expression=x)`.
+- `ROW(a, b)` is a call of ROW, `(a, b)` an `exp.Tuple`. CURRENT_DATE and similar words are calls
+  without arguments.
+- `EXTRACT(year FROM t)` is EXTRACT('year', t), `SUBSTRING(s FROM i FOR n)` is SUBSTRING(s, i, n),
+  `POSITION(x IN s)` is POSITION(x, s).
+- `CAST(x AS t)` and `x::t` are `exp.Cast`; `types.sql_type_of(cast.args["to"])` is the type. A
+  typed literal such as DATE '2020-01-01' is also an exp.Cast of a string literal.
+  `INTERVAL '1' DAY` is `exp.Interval(this=Literal, unit=Var)`; with HOUR TO MINUTE, the unit is
+  `exp.IntervalSpan(this=Var, expression=Var)`.
+- `a[i]` is `exp.Bracket(this=a, expressions=[i])`, i as written (from 1).
+- `exp.Ordered` has `desc` and `nulls_first`; if the text says nothing about NULLs, `nulls_first`
+  has Runnel's default (NULL is the smallest value).
+- `a NOT LIKE b` is `exp.Like` with `negate`, and ILIKE likewise. ESCAPE is an
+  `exp.Escape(this=Like, expression)` around it. NOT IN, NOT BETWEEN and IS NOT are `exp.Not` around
+  the positive form. IS [NOT] DISTINCT FROM is NullSafeNEQ / NullSafeEQ.
+- A call with OVER is `exp.Window(this=call, partition_by, order, spec=exp.WindowSpec, alias=base,
+  over="OVER")`. The call may be inside exp.Filter, exp.IgnoreNulls or exp.RespectNulls (the last
+  two may also be around its last argument). A definition in the WINDOW clause is an exp.Window
+  whose `this` is its name. The bounds of a frame are texts ("UNBOUNDED", "CURRENT ROW") or trees.
+- GROUP BY has exp.Rollup, exp.Cube, exp.GroupingSets and exp.Tuple (which may be empty) among its
+  `expressions`, or `all`.
+- A table function is `exp.Table(this=Anonymous, alias)`. `UNNEST(a) [WITH ORDINALITY] AS t(w[, o])`
+  is `exp.Unnest(expressions=[a], alias=TableAlias(this=t, columns=[w, o]), offset=True)`.
+- A comma in FROM is a Join without kind, side, `on` and `using`; a plain JOIN has the kind INNER.
+  A parenthesised join is `exp.Subquery(this=Table with joins)`.
+- LIMIT is `exp.Limit(expression)` or `exp.Fetch(count)`, both under `limit`; `count` is absent for
+  one row.
+- AND, OR and set operations lean to the left and can be thousands of levels deep: flatten them
+  instead of recursing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from runnel.planner.parse.query.token_pass import MARK, TYPE
+from runnel.sqltypes import SqlType
+
+CHAINS = (exp.And, exp.Or, exp.DPipe, exp.SetOperation)
+"""The nodes of which a chain counts as one level of depth."""
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+
+
+def finish(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -> Any:
+    """Turns sqlglot's tree into the one that the binder reads.
+
+    Parameters become exp.Parameter, types are filled in, marks are removed from names, the column
+    names of UNNEST … WITH ORDINALITY are collected, and VALUES after IN becomes a query.
+    """
+    offsets = {number: offset for offset, number in parameters.items()}
+    for node in list(tree.walk()):
+        if isinstance(node, exp.Identifier):
+            if node.this.startswith(MARK):
+                node.set("this", node.this[len(MARK) :])
+        elif isinstance(node, exp.Anonymous):
+            node.set("this", node.name.removeprefix(MARK))
+            if node.arg_key == "expression" and isinstance(node.parent, _COMPARISONS):
+                _restore_quantifier(node)
+        elif isinstance(node, exp.Placeholder):
+            parameter = exp.Parameter(this=exp.Literal.number(node.name))
+            parameter.meta["start"] = parameter.meta["end"] = offsets[int(node.name)]
+            if node is tree:
+                return parameter
+            _replace(node, parameter)
+        elif isinstance(node, exp.DataType):
+            _restore_type(node, types)
+        elif (
+            isinstance(node, exp.In)
+            and len(node.expressions) == 1
+            and isinstance(node.expressions[0], exp.Values)
+        ):
+            node.set("query", exp.Subquery(this=node.expressions[0]))
+            node.set("expressions", None)
+        elif isinstance(node, exp.Unnest) and isinstance(node.args.get("offset"), exp.Identifier):
+            holder = node.parent if isinstance(node.parent, exp.Lateral) else node
+            holder.args["alias"].append("columns", node.args["offset"])
+            node.set("offset", True)
+    return tree
+
+
+def _replace(old: Any, new: Any) -> None:
+    """As sqlglot's `replace`, whose time is proportional to the number of siblings: a list may
+    have thousands of parameters."""
+    parent, key, index = old.parent, old.arg_key, old.index
+    if index is None:
+        old.replace(new)
+        return
+    parent.args[key][index] = new
+    new.parent, new.arg_key, new.index = parent, key, index
+
+
+def _restore_quantifier(node: Any) -> None:
+    """Replaces a call of ALL, ANY or SOME: sqlglot parses them as functions if no query follows."""
+    quantifier = {"ALL": exp.All, "ANY": exp.Any, "SOME": exp.Any}.get(node.name.upper())
+    if quantifier is not None and len(node.expressions) == 1:
+        node.replace(quantifier(this=node.expressions[0]))
+
+
+def _restore_type(node: Any, types: Sequence[SqlType]) -> None:
+    kind = node.args.get("kind")
+    if isinstance(kind, str) and kind.startswith(TYPE) and kind[len(TYPE) :].isdecimal():
+        sql_type = types[int(kind[len(TYPE) :])]
+        node.set("kind", str(sql_type))
+        node.meta["sql_type"] = sql_type
+
+
+class Complaint(NamedTuple):
+    """The reason why a node is refused.
+
+    is_wrong: whether it is wrong in SQL (ProgrammingError); otherwise it is SQL that Runnel does
+        not support (NotSupportedError).
+    message: the error's message.
+    hint: the error's hint, or None.
+    """
+
+    is_wrong: bool
+    message: str
+    hint: str | None
+
+
+Verdict = Complaint | None
+Shape = Callable[[Any], Verdict]
+"""The check of a node; None if its shape is allowed."""
+
+
+def _wrong(message: str, hint: str | None = None) -> Complaint:
+    return Complaint(True, message, hint)
+
+
+def _unsupported(what: str, hint: str | None = None) -> Complaint:
+    return Complaint(False, f"{what} is not supported", hint)
+
+
+def _under(*parents: type, wrong: str) -> Shape:
+    """Allows a node only directly under one of these classes."""
+    complaint = _wrong(wrong)
+    return lambda node: None if isinstance(node.parent, parents) else complaint
+
+
+def _over(argument: str, *classes: type, wrong: str) -> Shape:
+    """Allows a node only if its argument is of one of these classes."""
+    complaint = _wrong(wrong)
+    return lambda node: None if isinstance(node.args.get(argument), classes) else complaint
+
+
+def _lists(wrong: str, hint: str) -> Shape:
+    """Allows a node only if it has expressions."""
+    complaint = _wrong(wrong, hint)
+    return lambda node: None if node.expressions else complaint
+
+
+select = _lists("SELECT lists no columns", "write * for all columns")
+alias = _under(exp.Select, exp.Star, wrong="an alias is not allowed here")
+kwarg = _under(exp.Anonymous, wrong="a named argument is not allowed here")
+test = _over(
+    "expression",
+    *(exp.Null, exp.Boolean, exp.JSON),
+    wrong="IS needs NULL, TRUE, FALSE or DISTINCT FROM",
+)
+table = _over(
+    "this", exp.Identifier, exp.Anonymous, wrong="a table or a table function was expected"
+)
+exists = _over("this", exp.Query, exp.Values, wrong="EXISTS needs a query")
+escape = _over("this", exp.Like, exp.ILike, exp.SimilarTo, wrong="ESCAPE belongs to LIKE")
+filter_of_call = _over(
+    "this", exp.Anonymous, exp.WithinGroup, wrong="FILTER belongs to an aggregate function"
+)
+within_group = _over("this", exp.Anonymous, wrong="WITHIN GROUP belongs to an aggregate function")
+
+
+def bracket(node: Any) -> Verdict:
+    return None if len(node.expressions) == 1 else _wrong("a subscript is one number")
+
+
+def group(node: Any) -> Verdict:
+    if node.args.get("all") is False:
+        return _unsupported("GROUP BY DISTINCT", "list each grouping set once")
+    if node.args.get("all"):
+        return None
+    return None if node.expressions else _wrong("GROUP BY lists nothing")
+
+
+def list_of_values(node: Any) -> Verdict:
+    if isinstance(node.parent, exp.Group | exp.GroupingSets):
+        return None
+    return None if node.expressions else _wrong("an empty list in parentheses")
+
+
+def membership(node: Any) -> Verdict:
+    has_values = bool(node.expressions) or node.args.get("query") is not None
+    return None if has_values else _wrong("IN needs at least one value")
+
+
+def grouping_sets(node: Any) -> Verdict:
+    name = {"Rollup": "ROLLUP", "Cube": "CUBE"}.get(type(node).__name__, "GROUPING SETS")
+    if not isinstance(node.parent, exp.Group | exp.GroupingSets):
+        return _wrong(f"{name} is only allowed in GROUP BY")
+    return None if node.expressions else _wrong(f"{name} lists nothing")
+
+
+def window(node: Any) -> Verdict:
+    if isinstance(node.parent, exp.Select) and node.arg_key == "windows":
+        return None
+    return None if node.args.get("over") else _wrong("a window is not allowed here")
+
+
+def frame(units: Collection[str]) -> Shape:
+    """Checks the unit and the bounds of a frame."""
+
+    def check(node: Any) -> Verdict:
+        if str(node.args.get("kind") or "").upper() not in units:
+            return _wrong("a frame begins with ROWS, RANGE or GROUPS")
+        for name in ("start", "end"):
+            value, side = node.args.get(name), str(node.args.get(f"{name}_side") or "").upper()
+            if value is None and name == "end":
+                continue
+            if value is None or (value != "CURRENT ROW" and side not in ("PRECEDING", "FOLLOWING")):
+                return _wrong(
+                    "the bounds of a frame are UNBOUNDED, "
+                    "CURRENT ROW or an offset with PRECEDING or FOLLOWING"
+                )
+        return None
+
+    return check
+
+
+def nulls_option(node: Any) -> Verdict:
+    parent = node.parent
+    while isinstance(parent, exp.Anonymous | exp.Filter):
+        parent = parent.parent
+    return (
+        None
+        if isinstance(parent, exp.Window)
+        else _wrong("IGNORE NULLS and RESPECT NULLS need a window function")
+    )
+
+
+def distinct(node: Any) -> Verdict:
+    if isinstance(node.parent, exp.Select):
+        return None
+    if not node.expressions:
+        return _wrong("DISTINCT needs an argument")
+    star = any(isinstance(item, exp.Star) for item in node.expressions)
+    return _wrong("DISTINCT * is not an argument", "name the columns") if star else None
+
+
+def star(node: Any) -> Verdict:
+    parent = node.parent
+    if not all(isinstance(item, exp.Alias) for item in node.args.get("replace") or ()):
+        return _wrong(
+            "REPLACE lists expressions with the columns' names",
+            "write REPLACE (expression AS column)",
+        )
+    if isinstance(parent, exp.Column):
+        return (
+            None
+            if isinstance(parent.parent, exp.Select)
+            else _unsupported("t.* here", "name the columns")
+        )
+    if isinstance(parent, exp.Select | exp.Distinct):
+        return None
+    if isinstance(parent, exp.Dot):
+        above = parent.parent
+        return (
+            None
+            if isinstance(above, exp.Select)
+            else _unsupported("(row).* here", "name the fields")
+        )
+    if (
+        isinstance(parent, exp.Anonymous)
+        and parent.name.upper() == "COUNT"
+        and len(parent.expressions) == 1
+    ):
+        return None
+    return _wrong("* is not allowed here", "* is for SELECT * and COUNT(*)")
+
+
+def array(node: Any) -> Verdict:
+    in_brackets = node.args.get("value_constructor") is not None or node.args.get(
+        "bracket_notation"
+    )
+    if (
+        not in_brackets
+        and len(node.expressions) != 1
+        and any(isinstance(item, exp.Query) for item in node.expressions)
+    ):
+        return _wrong("ARRAY accepts one query", "write ARRAY(SELECT …)")
+    return None
+
+
+def explode(node: Any) -> Verdict:
+    if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
+        return _wrong("UNNEST is not an aggregate or window function")
+    return None
+
+
+def join(node: Any) -> Verdict:
+    kind, side = str(node.args.get("kind") or ""), str(node.args.get("side") or "")
+    if kind not in ("", "INNER", "OUTER", "CROSS") or side not in ("", "LEFT", "RIGHT", "FULL"):
+        return _unsupported(
+            f"{side} {kind} JOIN".strip(), "use IN or EXISTS" if kind in ("SEMI", "ANTI") else None
+        )
+    method = str(node.args.get("method") or "")
+    if method not in ("", "NATURAL", "ASOF"):
+        return _unsupported(f"{method} JOIN")
+    condition = node.args.get("on") is not None or bool(node.args.get("using"))
+    if kind == "CROSS" and condition:
+        return _wrong("CROSS JOIN has no condition", "use JOIN … ON")
+    if method == "ASOF" and not condition:
+        return _wrong(
+            "ASOF JOIN needs ON or USING", "write ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts"
+        )
+    if method == "NATURAL" and condition:
+        return _wrong("NATURAL JOIN has no condition", "use JOIN … USING")
+    if (
+        not condition
+        and not method
+        and kind != "CROSS"
+        and (kind or side)
+        and not isinstance(node.this, exp.Unnest)
+    ):
+        return _wrong("this JOIN needs ON or USING", "or write CROSS JOIN")
+    return None
+
+
+def set_operation(node: Any) -> Verdict:
+    for operand in (node.this, node.expression):
+        if not isinstance(operand, exp.Query | exp.Values):
+            return _wrong("both sides of a set operation must be queries")
+        if isinstance(operand, exp.Subquery):
+            continue
+        for clause, name in (
+            ("order", "ORDER BY"),
+            ("limit", "LIMIT"),
+            ("offset", "OFFSET"),
+            ("with_", "WITH"),
+        ):
+            if operand.args.get(clause) is not None:
+                return _wrong(
+                    f"{name} in an operand of {node.key.upper()} needs parentheses around that "
+                    "operand"
+                )
+    return None
+
+
+def interval(node: Any) -> Verdict:
+    if not isinstance(node.this, exp.Literal):
+        return _unsupported("INTERVAL of an expression", "write a literal: INTERVAL '1' DAY")
+    if node.args.get("unit") is None:
+        return _unsupported(
+            "INTERVAL without a unit", "write INTERVAL '1' DAY or INTERVAL '1:30' HOUR TO MINUTE"
+        )
+    return None
+
+
+def limit(node: Any) -> Verdict:
+    return (
+        _unsupported("LIMIT within a function") if isinstance(node.parent, exp.Anonymous) else None
+    )
+
+
+def order(node: Any) -> Verdict:
+    if node.args.get("this") is None or isinstance(node.parent, exp.Anonymous):
+        return None
+    return _wrong("ORDER BY is not allowed here")
+
+
+def data_type(node: Any) -> Verdict:
+    # sqlglot parses DATE 5 as a typed literal. The types that can precede a literal were parsed
+    # from the tokens before, and carry "sql_type".
+    return (
+        None
+        if "sql_type" in node.meta
+        else _wrong("a type is not allowed here", "write CAST(… AS type)")
+    )
