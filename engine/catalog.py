@@ -292,7 +292,7 @@ class Snapshot:
             )
         return found
 
-    def get_connection(self, name: str, position: Position | None = None) -> DataConnection:
+    def get_connection(self, name: str) -> DataConnection:
         """The data connection of that name; ProgrammingError with the nearest known name if there
         is none."""
         found = self.connections.get(name.lower())
@@ -306,7 +306,6 @@ class Snapshot:
                     f"create it: CREATE DATA CONNECTION {as_written(name)} TYPE DuckDB "
                     "OPTIONS ('path' = '…')",
                 ),
-                position=position,
             )
         return found
 

@@ -106,6 +106,8 @@ class SqlType:
 
 
 INTEGER_WIDTHS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INTEGER: 32, Kind.BIGINT: 64}
+NUMBERS = frozenset({*INTEGER_WIDTHS, Kind.DECIMAL, Kind.REAL, Kind.DOUBLE})
+"""The kinds of numbers."""
 _NAMES = {
     Kind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE",
     Kind.INTERVAL: "INTERVAL DAY TO SECOND",
@@ -288,13 +290,13 @@ def as_decimal(sql_type: SqlType) -> SqlType:
     return decimal(INTEGER_DIGITS[sql_type.kind], 0)
 
 
-def capped_decimal(precision: int, scale: int, least_scale: int = 6) -> SqlType:
-    """A DECIMAL limited to 38 digits: first the scale is reduced, but not below `least_scale` (or
-    below the original scale, if that is smaller)."""
+def capped_decimal(precision: int, scale: int) -> SqlType:
+    """A DECIMAL limited to 38 digits: first the scale is reduced, but not below 6 (or below the
+    original scale, if that is smaller)."""
     if precision <= MAX_PRECISION:
         return decimal(precision, scale)
     whole = precision - scale
-    reduced = max(MAX_PRECISION - whole, min(scale, least_scale))
+    reduced = max(MAX_PRECISION - whole, min(scale, 6))
     return decimal(MAX_PRECISION, reduced)
 
 

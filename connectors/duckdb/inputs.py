@@ -25,28 +25,22 @@ from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext
 from runnel.relation.nodes import Scan
-from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType, to_arrow
+from runnel.sqltypes import INTEGER_WIDTHS, NUMBERS, Kind, SqlType, to_arrow
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from runnel.connectors.files.table import FileTable
 
-_IN_PARQUET = frozenset(
-    {
-        *(
-            Kind.BOOLEAN,
-            Kind.TINYINT,
-            Kind.SMALLINT,
-            Kind.INTEGER,
-            Kind.BIGINT,
-            Kind.REAL,
-            Kind.DOUBLE,
-            Kind.DECIMAL,
-        ),
-        *(Kind.VARCHAR, Kind.VARBINARY, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
-    }
-)
+_IN_PARQUET = NUMBERS | {
+    Kind.BOOLEAN,
+    Kind.VARCHAR,
+    Kind.VARBINARY,
+    Kind.DATE,
+    Kind.TIME,
+    Kind.TIMESTAMP,
+    Kind.TIMESTAMP_TZ,
+}
 _SPECIAL = frozenset('*?[]{}\\"')
 """Characters in a file name that DuckDB would read as a pattern."""
 

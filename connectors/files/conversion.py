@@ -22,28 +22,13 @@ from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import canonical
 from runnel.expressions.nodes import Cast, Column
-from runnel.sqltypes import VARCHAR, Kind, SqlType, from_arrow, to_arrow
+from runnel.sqltypes import NUMBERS, VARCHAR, Kind, SqlType, from_arrow, to_arrow
 
 Converter = Callable[[pa.Array], pa.Array]
 """Converts one array; fails with an Arrow exception or a DataError."""
 
 _CONTEXT = EvaluationContext()
-_BY_ARROW = frozenset(
-    {
-        Kind.BOOLEAN,
-        Kind.TINYINT,
-        Kind.SMALLINT,
-        Kind.INTEGER,
-        Kind.BIGINT,
-        Kind.REAL,
-        Kind.DOUBLE,
-        Kind.DECIMAL,
-        Kind.DATE,
-        Kind.TIME,
-        Kind.TIMESTAMP,
-        Kind.TIMESTAMP_TZ,
-    }
-)
+_BY_ARROW = NUMBERS | {Kind.BOOLEAN, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ}
 """Types for which any text that Arrow's cast accepts has the same value by CAST."""
 
 SHOWN_CHARACTERS = 80

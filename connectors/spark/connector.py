@@ -62,7 +62,7 @@ class SparkConnector(DataConnector, JobRuntimeConnector):
         if columns:
             return self._known(self._table(definition.name, columns, options, {}))
         spark = self.owner.get()
-        origin = origin_of(definition.name, options, ())
+        origin = origin_of(options, ())
         with spark_errors():
             columns, problems = found_columns(origin.frame(spark))
         return self._known(self._table(definition.name, columns, options, problems))
@@ -140,7 +140,7 @@ class SparkConnector(DataConnector, JobRuntimeConnector):
     def _table(
         self, name: str, columns: list[TableColumn], options: SparkOptions, problems: dict[int, str]
     ) -> SparkTable:
-        origin = origin_of(name, options, columns)
+        origin = origin_of(options, columns)
         if options.query is not None or problems:
             return SparkTable(name, columns, origin, self.owner, problems)
         return SparkSinkTable(name, columns, origin, self.owner, options)

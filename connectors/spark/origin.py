@@ -60,8 +60,7 @@ class ReaderOrigin(DataFrameOrigin):
     `columns` are the columns that the mapping declares.
     """
 
-    def __init__(self, name: str, options: SparkOptions, columns: Sequence[TableColumn]) -> None:
-        self._name = name
+    def __init__(self, options: SparkOptions, columns: Sequence[TableColumn]) -> None:
         self._options = options
         self._columns = columns
 
@@ -159,7 +158,7 @@ class FollowedOrigin(DataFrameOrigin):
         now."""
         if self._columns:
             return schema_text(self._columns)
-        return ReaderOrigin("", self._options, ()).frame(spark).schema
+        return ReaderOrigin(self._options, ()).frame(spark).schema
 
 
 def _with_options(reader: Any, options: SparkOptions, columns: Sequence[TableColumn]) -> Any:
@@ -180,13 +179,13 @@ def _with_options(reader: Any, options: SparkOptions, columns: Sequence[TableCol
     return reader.options(**options.passed)
 
 
-def origin_of(name: str, options: SparkOptions, columns: Sequence[TableColumn]) -> DataFrameOrigin:
+def origin_of(options: SparkOptions, columns: Sequence[TableColumn]) -> DataFrameOrigin:
     """The origin that a mapping's options describe."""
     if options.table is not None:
         return TableOrigin(options.table)
     if options.query is not None:
         return QueryOrigin(options.query)
-    return ReaderOrigin(name, options, columns)
+    return ReaderOrigin(options, columns)
 
 
 def schema_text(columns: Sequence[TableColumn]) -> str:

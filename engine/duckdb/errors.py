@@ -17,7 +17,6 @@ from runnel.errors import (
     InternalError,
     NotSupportedError,
     OperationalError,
-    Position,
     ProgrammingError,
 )
 
@@ -49,7 +48,7 @@ _ADVICE = re.compile(r"\.?\s*(?:Use TRY\(|Possible solutions:|See also https:).*
 """DuckDB's advice to its user, at the end of a message; it does not apply to Runnel's user."""
 
 
-def translated(error: BaseException, position: Position | None = None) -> Error:
+def translated(error: BaseException) -> Error:
     """The error to raise for an exception that DuckDB raised; an `Error` is returned unchanged."""
     if isinstance(error, Error):
         return error
@@ -67,45 +66,39 @@ def translated(error: BaseException, position: Position | None = None) -> Error:
     text = _ADVICE.sub("", _without_excerpt(str(error)))
     kind, _, said = text.partition(": ")
     if ERROR_MARK in text:
-        return DataError(text.partition(ERROR_MARK)[2].strip(), position=position)
+        return DataError(text.partition(ERROR_MARK)[2].strip())
     if kind == "INTERRUPT Error":
         return OperationalError("the job was cancelled", code=ErrorCode.CANCELLED)
     if kind == "Invalid Input Error":
-        return _invalid_input(said, position)
+        return _invalid_input(said)
     known = _KINDS.get(kind)
     if known is not None:
         made, message = known
         code = ErrorCode.OUT_OF_MEMORY if kind == "Out of Memory Error" else None
-        failure = made(message, code=code, detail=text, hint=_REMEDIES.get(kind), position=position)
+        failure = made(message, code=code, detail=text, hint=_REMEDIES.get(kind))
         failure.is_refusal = kind in _REFUSALS
         return failure
     if isinstance(error, OSError):
-        return OperationalError(
-            "input or output failed", detail=f"{type(error).__name__}: {text}", position=position
-        )
+        return OperationalError("input or output failed", detail=f"{type(error).__name__}: {text}")
     return InternalError(
         "internal error: DuckDB failed",
         detail=f"{type(error).__name__}: {text}",
         hint="please report this with the statement; SET pushdown = off runs it without DuckDB",
-        position=position,
     )
 
 
-def _invalid_input(said: str, position: Position | None) -> Error:
+def _invalid_input(said: str) -> Error:
     """The error for DuckDB's "Invalid Input Error". Its cause is mostly in the data: a division by
     zero, a malformed text, an overflow."""
     if said.startswith("Division by zero") or "division by zero" in said.lower():
-        return DataError("division by zero", detail=said, position=position)
+        return DataError("division by zero", detail=said)
     own = re.search(r"Python exception occurred.*?: (.*)", said, re.DOTALL)
     if own is not None:
         return OperationalError(
             "reading the rows of another source failed",
             detail=own.group(1).strip(),
-            position=position,
         )
-    return DataError(
-        "a value is out of the range of its type or function", detail=said, position=position
-    )
+    return DataError("a value is out of the range of its type or function", detail=said)
 
 
 def _without_excerpt(text: str) -> str:

@@ -158,9 +158,7 @@ def exact_decimal(literal: Literal) -> SqlType:
     return literal.type
 
 
-def assign(
-    expression: Expression, target: SqlType, column_name: str, position: Position | None = None
-) -> Expression:
+def assign(expression: Expression, target: SqlType, column_name: str) -> Expression:
     """The expression as INSERT or UPDATE stores it in a column of type `target`."""
     source = expression.type
     if source == target:
@@ -171,7 +169,7 @@ def assign(
         f'cannot assign to target field "{column_name}" of type {target} from source field of type '
         f"{source}",
         hint=f"add an explicit CAST to {target}" if can_cast(source, target) else None,
-        position=expression.position or position,
+        position=expression.position,
     )
 
 

@@ -49,9 +49,6 @@ NUMERIC = Group("NUMERIC", lambda item: item.is_numeric, DOUBLE)
 DATE_OR_TIMESTAMP = Group(
     "DATE or TIMESTAMP", lambda item: item.is_temporal and item.kind is not Kind.TIME, TIMESTAMP
 )
-TEMPORAL = Group(
-    "a date, a time or an INTERVAL", lambda item: item.is_temporal or item.is_interval, TIMESTAMP
-)
 ARRAY = Group(
     "an ARRAY", lambda item: item.kind is Kind.ARRAY, SqlType(Kind.ARRAY, element=VARCHAR)
 )
@@ -215,7 +212,6 @@ __all__ = [
     "DATE",
     "DATE_OR_TIMESTAMP",
     "NUMERIC",
-    "TEMPORAL",
     "Group",
     "by_value",
     "named",

@@ -45,13 +45,13 @@ class Caller:
     def is_confined(self) -> bool:
         return self.access is not None
 
-    def require_owner(self, what: str, hint: str | None = None) -> None:
+    def require_owner(self, what: str) -> None:
         """ProgrammingError if it isn't the owner: `what` (a plural) are the owner's."""
         if not self.is_owner:
             raise ProgrammingError(
                 f"{what} are the owner's",
                 code=ErrorCode.NOT_ALLOWED,
-                hint=hint or "connect with the owner's token",
+                hint="connect with the owner's token",
             )
 
     def require_no_bounds(self, what: str) -> None:

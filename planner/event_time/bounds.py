@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from runnel.planner.event_time.expressions import Bounds
 from runnel.planner.operators.passes import BOUNDS
 from runnel.relation.nodes import (
-    Filter,
     Join,
-    Limit,
     Relation,
     Union,
 )
@@ -29,10 +27,6 @@ def time_bounds(relation: Relation) -> Bounds:
 def side_bounds(join: Join) -> tuple[Bounds, Bounds]:
     """The bounds of both sides of a join, each over its own columns."""
     return time_bounds(join.left), time_bounds(join.right)
-
-
-def _same(node: Filter | Limit) -> Bounds:
-    return time_bounds(node.input)
 
 
 def as_tied(right: Bounds, tie: tuple[int, int] | None) -> Bounds:

@@ -179,7 +179,8 @@ class _Origin:
     added: int
 
 
-def _origin(relation: Relation, expression: Expression, added: int = 0) -> _Origin | None:
+def _origin(relation: Relation, expression: Expression) -> _Origin | None:
+    added = 0
     while True:
         moved = moved_column(expression)
         if moved is None:

@@ -3,6 +3,6 @@
 Imports `planner/physical`, `planner/lower`, `engine/relation`, `engine/expressions`,
 `engine/columns` and the contracts.
 
-Begin with `vertices.vertex_meanings`, the identity of each vertex of a plan. `nodes` and
+Begin with `vertices.state_signatures`, the identity of each vertex of a plan. `nodes` and
 `expressions` spell it, version 1: their texts are stored with snapshots and never change.
 """

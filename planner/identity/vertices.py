@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from runnel.connector import WritableTable
-from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.planner.identity.nodes import EMISSION, LATE, keeps, node_text, types_text
 from runnel.planner.identity.state_columns import state_columns
-from runnel.planner.lower.dag_builder import WRITE, Lowering, VertexOutput
+from runnel.planner.lower.dag_builder import WRITE, Lowering
 from runnel.planner.operators.passes import STATE_FORMS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
@@ -22,44 +21,21 @@ from runnel.sqltypes import SqlType
 
 def state_signatures(plan: Physical, parallelism: int) -> dict[str, StateSignature]:
     """The meanings of the vertices of a plan, by name."""
-    recording = _Recording(parallelism)
-    recording.lower(plan)
-    return recording.meanings
+    lowering = Lowering(parallelism)
+    lowering.lower(plan)
+    return {
+        vertex: _of_late_rows(vertex, lowering.late[vertex])
+        if vertex in lowering.late
+        else _signature(node)
+        for vertex, node in lowering.nodes.items()
+    }
 
 
-class _Recording(Lowering):
-    """Notes the node that each vertex is made for."""
-
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
-        self.meanings: dict[str, StateSignature] = {}
-        self._nodes: list[Physical] = []
-
-    def lower(self, node: Physical) -> VertexOutput:
-        self._nodes.append(node)
-        try:
-            return super().lower(node)
-        finally:
-            self._nodes.pop()
-
-    def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
-        made = super().vertex(name, supplier, parallelism)
-        self.meanings[made.name] = _signature(self._nodes[-1])
-        return made
-
-    def with_late(self, rows: VertexOutput, *sides: physical.LateOutput | None) -> VertexOutput:
-        """What is beside a node keeps nothing of the node's."""
-        before = set(self.meanings)
-        made = super().with_late(rows, *sides)
-        tables = [side.table for side in sides if side is not None]
-        for vertex in self.meanings.keys() - before:
-            is_sink = vertex.startswith(WRITE)
-            self.meanings[vertex] = (
-                _written(tables[0])
-                if is_sink
-                else StateSignature(text="late rows", same={"": "late rows"})
-            )
-        return made
+def _of_late_rows(vertex: str, table: WritableTable) -> StateSignature:
+    """The vertices for late rows of a node have no state of that node."""
+    if vertex.startswith(WRITE):
+        return _written(table)
+    return StateSignature(text="late rows", same={"": "late rows"})
 
 
 def _signature(node: Physical) -> StateSignature:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from runnel.base.frozen import frozen
-from runnel.connector import Source
+from runnel.connector import Source, WritableTable
 from runnel.dag import DAG, Edge, Supplier, Vertex, between
 from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import is_slow
@@ -97,17 +97,21 @@ class Lowering:
         self.shared: SharedOutputs | None = None
         self.late_filters: list[tuple[VertexOutput, LateOutput]] = []
         """Filters whose late rows the operator above writes together with its own."""
+        self.nodes: dict[str, Physical] = {}
+        """The node that each vertex is made for, by the name of the vertex."""
+        self.late: dict[str, WritableTable] = {}
+        """The table of late rows of each vertex that only late rows have, by its name."""
         self._used: dict[str, int] = {}
-        self._state_names: list[str | None] = []
+        self._nodes: list[Physical] = []
 
     def lower(self, node: Physical) -> VertexOutput:
         rule = LOWERING.rule(node)
-        self._state_names.append(node.state_name)
+        self._nodes.append(node)
         try:
             made: VertexOutput = rule(self, node)
             return made
         finally:
-            self._state_names.pop()
+            self._nodes.pop()
 
     def next_name(self, name: str) -> str:
         """What `vertex` will call the next vertex of that name."""
@@ -117,10 +121,13 @@ class Lowering:
     def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
         """A vertex of that name, and the name of the state of the node that is lowered, with a
         number behind it if there is one already."""
-        if self._state_names and self._state_names[-1] and not name.startswith(_NAMED_BY_TABLE):
-            name = f"{name} {self._state_names[-1]}"
+        node = self._nodes[-1] if self._nodes else None
+        if node is not None and node.state_name and not name.startswith(_NAMED_BY_TABLE):
+            name = f"{name} {node.state_name}"
         full = self.next_name(name)
         self._used[name] = self._used.get(name, 0) + 1
+        if node is not None:
+            self.nodes[full] = node
         return self.dag.vertex(full, supplier, parallelism)
 
     def source(
@@ -182,9 +189,12 @@ class Lowering:
     def with_late(self, rows: VertexOutput, *sides: LateOutput | None) -> VertexOutput:
         """`rows`, beside which the late rows of its vertex go where they are to, those of each side
         by an output of its own, and those of a late filter below."""
-        if any(sides):
+        own = [side for side in sides if side is not None]
+        if own:
             filters, self.late_filters = self.late_filters, []
-            _write_late_rows(self, sides, rows, filters)
+            count = len(self.nodes)
+            _write_late_rows(self, own, rows, filters)
+            self.late.update(dict.fromkeys(list(self.nodes)[count:], own[0].table))
         return rows
 
     def in_pieces(self, rows: VertexOutput, expressions: Iterable[Expression]) -> VertexOutput:
@@ -203,16 +213,15 @@ class Lowering:
 
 def _write_late_rows(
     to: Lowering,
-    sides: Sequence[LateOutput | None],
+    own: Sequence[LateOutput],
     rows: VertexOutput,
     filters: Sequence[tuple[VertexOutput, LateOutput]],
 ) -> None:
-    """Makes the vertices behind the outputs of an operator from 1 on, one for each of the sides
-    whose late rows go to the mapping, which is the same for all; and those behind output 1 of late
-    filters below."""
+    """Makes the vertices of the late rows of an operator, which its outputs from 1 on emit: one
+    output for each of the sides `own`, whose late rows go to one mapping. Output 1 of each late
+    filter below goes there too."""
     from runnel.processors.sinks.write import late_write
 
-    own = [side for side in sides if side is not None]
     found = [(rows, 1 + number, side) for number, side in enumerate(own)] + [
         (item, 1, side) for item, side in filters
     ]

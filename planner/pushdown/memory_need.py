@@ -18,7 +18,6 @@ from runnel.relation.nodes import (
     Limit,
     Project,
     Relation,
-    Single,
     Sort,
     walk,
 )
@@ -119,11 +118,6 @@ def most_rows(relation: Relation) -> int | None:
     """An upper bound of the number of result rows that is known without values; None if unknown."""
     rule = MOST_ROWS.find(relation)
     return estimate(relation) if rule is None else rule(relation)
-
-
-def of_input(node: Single) -> int | None:
-    """The most rows of a node that has no more rows than its input."""
-    return most_rows(node.input)
 
 
 def _megabytes(count: int) -> str:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
-from runnel.dag import Supplier, Vertex
-from runnel.planner.lower.dag_builder import Lowering, VertexOutput
+from runnel.planner.lower.dag_builder import Lowering
 from runnel.planner.operators.passes import REPLAY
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical
@@ -31,36 +30,17 @@ class PositionVertices:
 
 def position_vertices(plan: Physical) -> PositionVertices:
     """The vertices of a plan with positions, as named jobs run it."""
-    noting = _Noting(2)
-    noting.lower(plan)
-    return noting.places
-
-
-class _Noting(Lowering):
-    """Notes the vertices as they are made."""
-
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
-        self.places = PositionVertices()
-        self._nodes: list[Physical] = []
-
-    def lower(self, node: Physical) -> VertexOutput:
-        self._nodes.append(node)
-        try:
-            return super().lower(node)
-        finally:
-            self._nodes.pop()
-
-    def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
-        made = super().vertex(name, supplier, parallelism)
-        node = self._nodes[-1]
+    lowering = Lowering(2)
+    lowering.lower(plan)
+    found = PositionVertices()
+    for vertex, node in lowering.nodes.items():
         if isinstance(node, physical.SourceScan):
-            self.places.scans[made.name] = node.table
+            found.scans[vertex] = node.table
         elif isinstance(node, physical.PhysicalGenerate) and node.function == "generate_stream":
-            self.places.generators.append(made.name)
+            found.generators.append(vertex)
         elif isinstance(node, physical.Write):
-            self.places.sinks.append(made.name)
-        return made
+            found.sinks.append(vertex)
+    return found
 
 
 def replayed(

@@ -34,10 +34,8 @@ from runnel.connectors.files.format import (
     external_name,
     match_names,
 )
-from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.storage import DataFile, RemotePath, opened
-from runnel.errors import ProgrammingError
 from runnel.sqltypes import to_arrow
 
 MARK = b"ARROW1"
@@ -55,14 +53,7 @@ class ArrowFormat(TypedFormat):
     """Columnar files that declare types, with the layout of Arrow arrays in memory."""
 
     name = "arrow"
-
-    def __init__(self, options: FileOptions) -> None:
-        super().__init__(options)
-        if options.compression not in _COMPRESSIONS:
-            raise ProgrammingError(
-                f"format arrow has no compression {options.compression}",
-                hint="use zst, lz4 or none",
-            )
+    compressions = ("zst", "lz4")
 
     def columns_in(self, file: DataFile) -> list[FileColumn]:
         with reading_typed(file.path, _KIND), _source(file.path) as source:

@@ -32,10 +32,9 @@ from runnel.connectors.files.format import (
     match_names,
 )
 from runnel.connectors.files.input import open_bytes, reading
-from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.storage import DataFile
-from runnel.errors import Error, OperationalError, ProgrammingError
+from runnel.errors import Error, OperationalError
 from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import to_arrow
 
@@ -66,13 +65,7 @@ class AvroFormat(TypedFormat):
     """Records in blocks."""
 
     name = "avro"
-
-    def __init__(self, options: FileOptions) -> None:
-        super().__init__(options)
-        if options.compression == "lz4":
-            raise ProgrammingError(
-                "format avro has no compression lz4", hint="use zst, gz, bz2 or none"
-            )
+    compressions = ("zst", "gz", "bz2")
 
     def columns_in(self, file: DataFile) -> list[FileColumn]:
         fastavro = fastavro_package()

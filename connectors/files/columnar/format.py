@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -22,10 +23,11 @@ from runnel.connectors.files.format import (
 )
 from runnel.connectors.files.inference import united_columns
 from runnel.connectors.files.input import reading
+from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.output import RowWriter
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.storage import DataFile
-from runnel.errors import OperationalError
+from runnel.errors import OperationalError, ProgrammingError
 from runnel.sqltypes import to_arrow
 
 COUNTED_FILES = 16
@@ -50,6 +52,16 @@ class TypedFormat(FileFormat):
     """Files that declare the types of their columns."""
 
     is_text = False
+    compressions: ClassVar[Sequence[str]]
+    """The compressions of its files, in addition to "auto" and "none"."""
+
+    def __init__(self, options: FileOptions) -> None:
+        super().__init__(options)
+        if options.compression not in ("auto", "none", *self.compressions):
+            raise ProgrammingError(
+                f"format {self.name} has no compression {options.compression}",
+                hint=f"use {', '.join(self.compressions)} or none",
+            )
 
     @abstractmethod
     def columns_in(self, file: DataFile) -> list[FileColumn]:

@@ -32,10 +32,8 @@ from runnel.connectors.files.format import (
     external_name,
     match_names,
 )
-from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.storage import DataFile, RemotePath, opened
-from runnel.errors import ProgrammingError
 from runnel.sqltypes import to_arrow
 
 ROW_GROUP_ROWS = 262_144
@@ -55,13 +53,7 @@ class ParquetFormat(TypedFormat):
     """Columnar files that declare types."""
 
     name = "parquet"
-
-    def __init__(self, options: FileOptions) -> None:
-        super().__init__(options)
-        if options.compression == "bz2":
-            raise ProgrammingError(
-                "format parquet has no compression bz2", hint="use zst, gz, lz4 or none"
-            )
+    compressions = ("zst", "gz", "lz4")
 
     def columns_in(self, file: DataFile) -> list[FileColumn]:
         with reading_typed(file.path, _KIND):

@@ -62,7 +62,6 @@ class IcebergTarget(LakeTarget):
         table = self._table()
         self._spec = table.spec()
         self._schema = table.schema()
-        self._io = table.io
         self._metadata = table.metadata
         location = table.properties.get("write.data.path") or table.location().rstrip("/") + "/data"
         self._location = location.rstrip("/")

@@ -15,35 +15,22 @@ from runnel.expressions.evaluate import can_fail
 from runnel.foreign.fragment import Unrenderable
 from runnel.processor import JobContext
 from runnel.relation.nodes import Scan
-from runnel.sqltypes import Kind, to_arrow
+from runnel.sqltypes import NUMBERS, Kind, to_arrow
 
 MOST_ROWS = 100_000
 """The maximum number of rows that are sent to Spark: with two columns, this number takes it a
 second or two to receive and look up."""
 
-TRAVELLING = frozenset(
-    {
-        *(
-            Kind.BOOLEAN,
-            Kind.TINYINT,
-            Kind.SMALLINT,
-            Kind.INTEGER,
-            Kind.BIGINT,
-            Kind.REAL,
-            Kind.DOUBLE,
-            Kind.DECIMAL,
-        ),
-        *(
-            Kind.VARCHAR,
-            Kind.VARBINARY,
-            Kind.DATE,
-            Kind.TIMESTAMP,
-            Kind.TIMESTAMP_TZ,
-            Kind.INTERVAL,
-            Kind.INTERVAL_MONTH,
-        ),
-    }
-)
+TRAVELLING = NUMBERS | {
+    Kind.BOOLEAN,
+    Kind.VARCHAR,
+    Kind.VARBINARY,
+    Kind.DATE,
+    Kind.TIMESTAMP,
+    Kind.TIMESTAMP_TZ,
+    Kind.INTERVAL,
+    Kind.INTERVAL_MONTH,
+}
 """Types whose values are all the same in Spark."""
 
 

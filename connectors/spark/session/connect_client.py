@@ -34,7 +34,6 @@ from runnel.sqltypes import SqlType
 if TYPE_CHECKING:
     from runnel.connectors.spark.session.fetch import Fetch
 
-DEFAULT_PORT = 15002
 RETRIES = 5
 """The number of times that a call is tried if it does not reach the server: some ten seconds in
 total."""

@@ -8,7 +8,6 @@ ahead of the reader stops, and starts no further partition. Closing cancels the 
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -21,8 +20,6 @@ import pyarrow as pa
 
 from runnel.connectors.spark.errors import spark_errors
 from runnel.errors import Error, OperationalError
-
-logger = logging.getLogger("runnel.spark")
 
 MOST_THREADS = 16
 """The maximum number of concurrent Spark jobs of one scan."""

@@ -30,8 +30,6 @@ _KERNELS: dict[str, Kernel] = {
     "gt": pc.greater,
     "ge": pc.greater_equal,
 }
-MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-"""By operator: the operator with the operands swapped (a < b is b > a)."""
 NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 """By operator: the operator that is true where it is false, apart from NULLs."""
 

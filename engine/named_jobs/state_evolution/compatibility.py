@@ -244,7 +244,7 @@ class _Matching:
         before: Mapping[str, StateSignature],
         after: Mapping[str, StateSignature],
     ) -> None:
-        self._before, self._after = before, after
+        self._before = before
         self._old = {
             vertex: before.get(vertex, StateSignature(text="")) for vertex in sorted(with_state)
         }

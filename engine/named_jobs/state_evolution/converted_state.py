@@ -102,7 +102,7 @@ class _WindowStates:
         old, new = change.before, change.after
         self._change, self._old, self._new = change, old, new
         self._from, self._to = change.forms
-        self._before, self._after = _times(old.shape), _times(new.shape)
+        self._after = _times(new.shape)
         self._width = 1 + len(old.keys) if self._from is Form.FRAMES else len(old.places)
         self._is_plain = change.is_same and old.keys == new.keys and old.places == new.places
         self._drops_due = not change.is_same or (old.lateness > 0 and not new.lateness)

@@ -202,14 +202,6 @@ class AggregateProcessor(EmittingProcessor):
         self._distinct = []
 
 
-def has_stages(aggregates: Sequence[AggregateCall]) -> bool:
-    """Whether the aggregates can be computed in two stages.
-
-    An aggregate with DISTINCT can't: it needs all rows of a group in one processor.
-    """
-    return not any(call.distinct for call in aggregates)
-
-
 def aggregate(
     keys: tuple[Expression, ...],
     aggregates: tuple[AggregateCall, ...],
@@ -221,7 +213,8 @@ def aggregate(
     SINGLE and COMBINE emit the keys, then the aggregates, with the column names `names`; without
     keys exactly one row. ACCUMULATE emits the keys as k0, k1, … and its partial states. COMBINE,
     with the same keys and aggregates, reads them. The edge between the two must be partitioned by
-    all of k0, k1, … or lead to a single processor. See `has_stages`.
+    all of k0, k1, … or lead to a single processor.
+    An aggregate with DISTINCT has no stages: it needs all rows of a group in one processor.
     """
     aggregation = Aggregation(keys, aggregates, names, stage)
     return lambda: AggregateProcessor(aggregation)

@@ -206,7 +206,7 @@ def interval_join(
     rows without a match if the kind requires it. With several processors both sides must be
     partitioned by keys that are columns of both sides (`divided_by`).
 
-    shape: the join, of a kind in `interval_plan.KINDS`, and its time bounds.
+    shape: the join, whose kind matches NULL with nothing, and its time bounds.
     keys: the keys of the left side, then of the right side, as in `nodes.Join`.
     fields: the fields of the left side, then of the right side.
     names: the names of the result's columns.

@@ -34,17 +34,6 @@ _KEEPS = (
 )
 """For each side, the kinds that record whether its rows were matched."""
 
-KINDS = (
-    *ONCE,
-    JoinKind.INNER,
-    JoinKind.CROSS,
-    JoinKind.LEFT,
-    JoinKind.RIGHT,
-    JoinKind.FULL,
-    JoinKind.SINGLE,
-)
-"""The supported kinds: the kinds for which NULL matches nothing."""
-
 
 class IntervalPlan:
     """A compiled join, shared by executions."""

@@ -102,7 +102,6 @@ class _Behaviour:
         self.defaults: dict[str, Any] = {}
         self.returning: Any = None
         self.wrapper = "WITHOUT"
-        self._name = name
         self._position = position
         waiting: Any = None
         found: set[str] = set()

@@ -113,15 +113,11 @@ class Anchoring(ABC):
         equalities = tuple(same_as(column, values[column.index]) for column in columns)
         return Pulled(relation, pulled.columns, equalities, None, True)
 
-    def ready(
-        self, pulled: Pulled, expressions: Iterable[Expression], *, plain: bool = False
-    ) -> Pulled:
+    def ready(self, pulled: Pulled, expressions: Iterable[Expression]) -> Pulled:
         """The relation, anchored so that the expressions (over its columns and outer columns) can
         be computed in it."""
         listed = list(expressions)
-        return self.anchor(
-            pulled, outer_indexes(listed), reached=any(map(fails, listed)), plain=plain
-        )
+        return self.anchor(pulled, outer_indexes(listed), reached=any(map(fails, listed)))
 
     def complete(self, pulled: Pulled) -> Pulled:
         """The same without defaults, whose values become rows of the relation."""
