@@ -127,12 +127,14 @@ class AssignWindows(Single):
         return (*self.input.fields, *(Field(name, self.bound_type) for name in WINDOW_COLUMNS))
 
 
+def event_times(relation: Relation) -> list[Field]:
+    """Return the columns of which watermarks are generated in a query, outermost first."""
+    return [item.fields[item.time] for item in walk(relation) if isinstance(item, ImposeOrder)]
+
+
 def event_time_type(relation: Relation) -> SqlType | None:
     """Return the type of the first event time of a query; None if it has none."""
-    return next(
-        (item.fields[item.time].type for item in walk(relation) if isinstance(item, ImposeOrder)),
-        None,
-    )
+    return next((field.type for field in event_times(relation)), None)
 
 
 @frozen(kw_only=True)

@@ -26,7 +26,7 @@ from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import conjunction, shift
 from runnel.relation.nodes import Join, JoinKind, Relation, Scan, walk
 from runnel.relation.stream_joins import AsOfShape
-from runnel.relation.streams import AsOfJoin, ImposeOrder
+from runnel.relation.streams import AsOfJoin, event_times
 from runnel.sqltypes import SqlType
 
 Choose = Callable[[Relation], Physical]
@@ -131,12 +131,7 @@ _Times = list[tuple[str, SqlType]]
 def _times(side: Relation, bounds: Bounds) -> _Times:
     """The time columns of one side of a join; if none of them is bounded at the join, the time
     columns further down."""
-    if bounds:
-        fields = [side.fields[index] for index in sorted(bounds)]
-    else:
-        fields = [
-            below.input.fields[below.time] for below in walk(side) if isinstance(below, ImposeOrder)
-        ]
+    fields = [side.fields[index] for index in sorted(bounds)] if bounds else event_times(side)
     return [(field.name, field.type) for field in fields]
 
 

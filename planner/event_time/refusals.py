@@ -7,9 +7,8 @@ from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.event_time.expressions import Bounds, bound_of
 from runnel.planner.event_time.ordered_windows import OrderedWindowRefusal, reach_of
 from runnel.planner.event_time.over_streams import stages_of
-from runnel.relation.nodes import walk
 from runnel.relation.over import Window, WindowCall
-from runnel.relation.streams import ImposeOrder
+from runnel.relation.streams import event_times
 
 _ORDER = (
     "PARTITION BY window_end of TUMBLE, HOP, CUMULATE or SESSION too, "
@@ -28,7 +27,7 @@ def check_window(node: Window, unbounded_state: bool = False) -> None:
     bounds = time_bounds(node.input)
     stages = stages_of(node, bounds)
     if stages is None:
-        has_event_time = any(isinstance(item, ImposeOrder) for item in walk(node.input))
+        has_event_time = bool(event_times(node.input))
         found = (_refusal(call, bounds, has_event_time) for call in node.calls)
         refusal = next((item for item in found if item is not None), None)
         raise _refused(node, refusal or _DIFFERENT)

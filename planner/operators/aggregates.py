@@ -31,7 +31,7 @@ from runnel.planner.rules.empty_relations import emptied, is_empty
 from runnel.planner.rules.predicate_pushdown import Conjuncts, push, retained
 from runnel.relation.nodes import Aggregate, Relation, Values, references
 from runnel.relation.nodes import walk as relations_of
-from runnel.relation.streams import AssignWindows, ImposeOrder
+from runnel.relation.streams import AssignWindows, event_times
 from runnel.relation.subqueries import OuterColumn, ScalarSubquery
 from runnel.sqltypes import BIGINT
 
@@ -198,7 +198,7 @@ def _check_aggregate(node: Aggregate, unbounded_state: bool) -> None:
         "by a window bound"
     )
     windows = any(isinstance(item, AssignWindows) for item in relations_of(node.input))
-    has_event_time = any(isinstance(item, ImposeOrder) for item in relations_of(node.input))
+    has_event_time = bool(event_times(node.input))
     if windows and not has_event_time:
         detail = "the windows' input has no order imposed, so no window would ever be complete"
         hint = (

@@ -21,7 +21,7 @@ from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.select_parts import AggregateValue, WindowValue
 from runnel.planner.bind.set_returning.series import generator
 from runnel.planner.parse.query.allow_list import function_call
-from runnel.relation.nodes import Generate, Relation
+from runnel.relation.nodes import Relation
 from runnel.relation.unnest import Series, Unnest
 from runnel.sqltypes import Kind, SqlType
 
@@ -107,8 +107,7 @@ class SetBinder(ExpressionBinder):
         series = generator(
             "generate_series", [inner.bind(item) for item in arguments], {}, False, position
         )
-        assert isinstance(series, Generate | Series)
-        return self._add(series.arguments, True, series.fields[-1].type, position)
+        return self._add(series.own_expressions, True, series.fields[-1].type, position)
 
     def _add(
         self,
