@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from sqlglot import TokenType, exp
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
-from runnel.planner.parse.query.clauses import ALLOWED, DROPPED, SHAPES, VARIABLES
+from runnel.planner.parse.query.clauses import Grammar
 from runnel.planner.parse.query.shapes import CHAINS
 from runnel.planner.parse.query.token_pass import MAX_DEPTH, TYPE, too_deep
 from runnel.planner.parse.tokens import position_at, word_of
@@ -95,7 +95,9 @@ _NAMES = {key: (name, hint) for keys, name, hint in _REFUSED for key in keys.spl
 _CLAUSES_OF_VARIABLES = {"Ordered": "ORDER BY ", "Limit": "LIMIT "}
 
 
-def check(tree: Any, sql: str, tokens: Sequence[Token], written: Sequence[Token]) -> None:
+def check(
+    tree: Any, sql: str, tokens: Sequence[Token], written: Sequence[Token], grammar: Grammar
+) -> None:
     """Raises an error, in SQL's words and with a position, for a node that is not on the list, has
     an argument that is not on the list, or has a shape that is refused there; for a token that the
     tree lost; and for a tree that is too deep. A chain of AND, of OR, of || or of set operations
@@ -110,7 +112,7 @@ def check(tree: Any, sql: str, tokens: Sequence[Token], written: Sequence[Token]
     while queue:
         node, depth = queue.popleft()
         deepest = max(deepest, depth)
-        error = _error(node, sql)
+        error = _error(node, sql, grammar)
         if error is not None:
             error.position = _clause_position(error.message, tokens, sql, error.position)
             raise error
@@ -118,15 +120,15 @@ def check(tree: Any, sql: str, tokens: Sequence[Token], written: Sequence[Token]
         chain = type(node) if isinstance(node, CHAINS) else None
         for child in node.iter_expressions():
             queue.append((child, depth if type(child) is chain else depth + 1))
-    _check_nothing_lost(written, starts, sql)
+    _check_nothing_lost(written, starts, sql, grammar.dropped)
     if deepest > MAX_DEPTH:
         raise too_deep(position_of(tree, sql))
 
 
-def _error(node: Any, sql: str) -> Error | None:
+def _error(node: Any, sql: str, grammar: Grammar) -> Error | None:
     """The error of one node; None if it is allowed."""
     name = type(node).__name__
-    allowed = ALLOWED.get(name)
+    allowed = grammar.allowed.get(name)
     if allowed is None:
         what = str(node.sql_name()) if isinstance(node, exp.Func) else name.upper()
         return _refused(name, what, _position_of(node, sql))
@@ -137,8 +139,8 @@ def _error(node: Any, sql: str) -> Error | None:
             what = f"{key.strip('_').upper()} in {name.upper()}"
             return _refused(f"{name}.{key}", what, at or _position_of(node, sql))
     if name == "Var":
-        return _variable_error(node, sql)
-    shape = SHAPES.get(name)
+        return _variable_error(node, sql, grammar)
+    shape = grammar.shapes.get(name)
     complaint = None if shape is None else shape(node)
     if complaint is None:
         return None
@@ -151,9 +153,9 @@ def _refused(key: str, what: str, position: Position | None) -> NotSupportedErro
     return NotSupportedError(f"{name} is not supported", hint=hint, position=position)
 
 
-def _variable_error(node: Any, sql: str) -> Error | None:
+def _variable_error(node: Any, sql: str, grammar: Grammar) -> Error | None:
     parent, word = type(node.parent).__name__, node.name.upper()
-    words = VARIABLES.get(parent, ())
+    words = grammar.variables.get(parent, ())
     if words is None or word in words:
         return None
     clause = _CLAUSES_OF_VARIABLES.get(parent, "")
@@ -193,7 +195,9 @@ def _distance(offset: int, near: Position) -> int:
 _NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER}
 
 
-def _check_nothing_lost(tokens: Sequence[Token], starts: set[int | None], sql: str) -> None:
+def _check_nothing_lost(
+    tokens: Sequence[Token], starts: set[int | None], sql: str, dropped: Container[str]
+) -> None:
     """Raises ProgrammingError unless every name, number and string begins where a node begins:
     sqlglot skips some.
 
@@ -201,7 +205,7 @@ def _check_nothing_lost(tokens: Sequence[Token], starts: set[int | None], sql: s
     `dropped`. Otherwise the clause is a "syntax error" at that word.
     """
     for index, token in enumerate(tokens):
-        if token.token_type not in _NAMED or token.start in starts or word_of(token) in DROPPED:
+        if token.token_type not in _NAMED or token.start in starts or word_of(token) in dropped:
             continue
         # sqlglot drops the position of `.5`, and splits the text of INTERVAL '1 day'.
         if token.text.startswith(TYPE) or (

@@ -382,33 +382,36 @@ CLAUSES: tuple[Clause, ...] = (
 )
 """The order matters for the rules of one word."""
 
-DROPPED = frozenset(word for clause in CLAUSES for word in clause.dropped)
-VARIABLES = dict(entry for clause in CLAUSES for entry in clause.variables.items())
-SHAPES: dict[str, Shape] = dict(entry for clause in CLAUSES for entry in clause.shapes.items())
 
+class Grammar(Rules):
+    """The entries of a table of clauses, by word and by class of nodes.
 
-def _allowed() -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    for clause in CLAUSES:
+    dropped: the words that no node retains.
+    allowed: for each node class, by name, the arguments that may be set.
+    shapes, variables: for some node classes, as in `Clause`.
+    """
+
+    def __init__(self, clauses: Iterable[Clause]) -> None:
+        super().__init__()
+        self.dropped: set[str] = set()
+        self.allowed: dict[str, set[str]] = {}
+        self.shapes: dict[str, Shape] = {}
+        self.variables: dict[str, tuple[str, ...] | None] = {}
+        for clause in clauses:
+            self._add(clause)
+
+    def _add(self, clause: Clause) -> None:
+        self.dropped.update(clause.dropped)
+        self.not_called.update(clause.not_called)
+        self.not_called_after.update(clause.not_called_after)
+        self.shapes.update(clause.shapes)
+        self.variables.update(clause.variables)
         for name, arguments in clause.nodes.items():
-            found.setdefault(name, set()).update(arguments.split())
-    return {name: frozenset(arguments) for name, arguments in found.items()}
-
-
-ALLOWED = _allowed()
-"""For each node class, by name, the arguments that may be set."""
-
-
-def _rules() -> Rules:
-    found = Rules()
-    for clause in CLAUSES:
-        found.not_called.update(clause.not_called)
-        found.not_called_after.update(clause.not_called_after)
+            self.allowed.setdefault(name, set()).update(arguments.split())
         if clause.rule is not None:
             inside = frozenset(clause.inside) or None
             for word in clause.begins:
-                found.by_word.setdefault(word, []).append((inside, clause.rule))
-    return found
+                self.by_word.setdefault(word, []).append((inside, clause.rule))
 
 
-RULES = _rules()
+GRAMMAR = Grammar(CLAUSES)

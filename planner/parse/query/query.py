@@ -13,7 +13,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.base.frozen import frozen
 from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.query.allow_list import check
-from runnel.planner.parse.query.clauses import RULES
+from runnel.planner.parse.query.clauses import GRAMMAR
 from runnel.planner.parse.query.shapes import finish
 from runnel.planner.parse.query.token_pass import EmissionTokens, TokenPass, too_deep
 from runnel.planner.parse.syntax import EmissionClauses
@@ -62,7 +62,7 @@ def parse_expression(
 
 def _parse(to: TokenPass, into: Any) -> Any:
     tokens, sql = to.tokens, to.sql
-    written = to.run(RULES)
+    written = to.run(GRAMMAR)
     parser = DIALECT.parser()
     try:
         trees = (
@@ -80,7 +80,7 @@ def _parse(to: TokenPass, into: Any) -> Any:
     if len(trees) != 1 or trees[0] is None:
         raise ProgrammingError("syntax error", position=position_at(tokens[0], sql))
     tree = finish(trees[0], to.types, to.parameters)
-    check(tree, sql, tokens, written)
+    check(tree, sql, tokens, written, GRAMMAR)
     return tree
 
 

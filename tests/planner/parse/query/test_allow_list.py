@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner.parse.query.allow_list import check
-from runnel.planner.parse.query.clauses import ALLOWED
+from runnel.planner.parse.query.clauses import GRAMMAR
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Query
 
@@ -17,7 +17,7 @@ VALID = (Path(__file__).parents[1] / "valid_statements.sql").read_text().splitli
 
 
 def test_every_listed_node_and_argument_exists() -> None:
-    for name, arguments in ALLOWED.items():
+    for name, arguments in GRAMMAR.allowed.items():
         node_class = getattr(exp, name, None)
         assert node_class is not None, name
         assert arguments <= set(node_class.arg_types), (name, arguments - set(node_class.arg_types))
@@ -34,27 +34,27 @@ def test_every_listed_node_is_met() -> None:
         ):
             if isinstance(part, Query):
                 met |= {type(node).__name__ for node in part.expression.walk()}
-    assert set(ALLOWED) - met == set(), (
+    assert set(GRAMMAR.allowed) - met == set(), (
         "add a statement to tests/planner/parse/valid_statements.sql"
     )
-    assert met - set(ALLOWED) == set()
+    assert met - set(GRAMMAR.allowed) == set()
 
 
 def test_an_unknown_node_is_refused() -> None:
     tree = exp.select(exp.Soundex(this=exp.column("a")))
     with pytest.raises(NotSupportedError, match="SOUNDEX is not supported"):
-        check(tree, "select soundex(a)", [], [])
+        check(tree, "select soundex(a)", [], [], GRAMMAR)
 
 
 def test_an_unknown_argument_is_refused() -> None:
     tree = exp.select("a").from_("t")
     tree.set("operation_modifiers", [exp.var("x")])
     with pytest.raises(NotSupportedError, match="OPERATION_MODIFIERS in SELECT is not supported"):
-        check(tree, "select a from t", [], [])
+        check(tree, "select a from t", [], [], GRAMMAR)
 
 
 def test_a_word_that_sqlglot_reads_over_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.planner.parse.query.allow_list.DROPPED", set())
+    monkeypatch.setattr(GRAMMAR, "dropped", set())
     with pytest.raises(ProgrammingError, match='syntax error at "nulls"'):
         parse("select a from t order by a nulls last")
 

@@ -21,9 +21,18 @@ def test_words_of_clauses_are_in_one_table() -> None:
         for node in tree.body:
             if isinstance(node, ast.Assign | ast.AnnAssign):
                 words = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
-                spelled = sorted(words & clauses.DROPPED - SHARED)
+                spelled = sorted(words & clauses.GRAMMAR.dropped - SHARED)
                 assert len(spelled) < 3, f"{name}:{node.lineno} spells {spelled}"
 
 
 def test_suggestions_know_the_table_functions() -> None:
     assert set(hints.TABLE_FUNCTIONS) >= table_arguments.FUNCTIONS
+
+
+def test_every_entry_says_what_it_adds() -> None:
+    names = [clause.name for clause in clauses.CLAUSES]
+    assert len(set(names)) == len(names)
+    for clause in clauses.CLAUSES:
+        assert bool(clause.begins) == (clause.rule is not None), clause.name
+        assert clause.rule is not None or not clause.inside, clause.name
+        assert clause.shapes.keys() | clause.variables.keys() <= clauses.GRAMMAR.allowed.keys()
