@@ -182,11 +182,11 @@ class EventTimeMark:
 class Skipped:
     """The position at which reading continues after the requested position expired.
 
-    `place`: the new position in words, such as 'offset 5'.
+    position: the new position in words, such as 'offset 5'.
     rows: number of rows that were skipped; None: unknown.
     """
 
-    place: str
+    position: str
     rows: int | None = None
 
 
@@ -235,7 +235,7 @@ class SourcePartition(ABC):
     'onError' is 'fail')."""
 
     def take_malformed(self) -> Sequence[MalformedRecord]:
-        """The records skipped since the last call, if the table has a `divert_to`."""
+        """The records skipped since the last call, if the table has a `malformed_target`."""
         return ()
 
     def open(self, wake: Callable[[], None]) -> None:
@@ -376,7 +376,7 @@ def check_traits(source: Source) -> None:
 class ReadableTable(Table):
     """A table whose rows can be scanned."""
 
-    divert_to: str | None = None
+    malformed_target: str | None = None
     """The name of the mapping that receives records that cannot be parsed ('onError' =
     'divert:…'); its columns are the fields of `MalformedRecord`."""
 

@@ -61,7 +61,7 @@ class Database:
     def __init__(
         self,
         path: str | Path | None,
-        given: Mapping[str, Any],
+        options: Mapping[str, Any],
         spark: Any = None,
         access: Access | None = None,
         bounds: Access | None = None,
@@ -71,7 +71,7 @@ class Database:
         """Opens the database.
 
         path: directory; None: in memory.
-        given: settings by name.
+        options: settings by name.
         spark: see `connect`.
         access: bounds of the connection's own statements; None: none.
         bounds: bounds of a server's users, and of objects that were defined within bounds; None:
@@ -81,7 +81,7 @@ class Database:
         self.access = access
         self._bounds = bounds or access
         self._prepare_job = prepare_job
-        values = read_settings(given)
+        values = read_settings(options)
         self.settings = DatabaseSettings(values)
         self.owner_settings = SessionSettings(self.settings, values)
         """The settings of the owner's session, by which the named jobs run as well."""

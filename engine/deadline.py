@@ -70,7 +70,7 @@ class Deadline:
         if outer.deadline is not None and (self.deadline is None or outer.deadline < self.deadline):
             self.deadline, self.timeout = outer.deadline, outer.timeout
         outer.announce()
-        outer._tell(self.cancel)
+        outer._add_wake(self.cancel)
 
     def announce(self) -> None:
         """Called before the statement waits or checks its deadline: from now on it can be
@@ -86,15 +86,15 @@ class Deadline:
         return True
 
     @contextmanager
-    def telling(self, wake: Callable[[], object]) -> Iterator[None]:
+    def on_cancel(self, wake: Callable[[], object]) -> Iterator[None]:
         """Calls `wake` when the statement is cancelled, or at once if it already was."""
-        self._tell(wake)
+        self._add_wake(wake)
         try:
             yield
         finally:
             self._forget(wake)
 
-    def _tell(self, wake: Callable[[], object]) -> None:
+    def _add_wake(self, wake: Callable[[], object]) -> None:
         # Several threads may do so at the same time: each step is atomic in the interpreter, and
         # no thread replaces an entry that another has added.
         self.__dict__.setdefault("_wakes", set()).add(wake)
@@ -129,7 +129,7 @@ class Deadline:
         )
 
 
-_OF_THIS_THREAD: ContextVar[Deadline | None] = ContextVar("patience", default=None)
+_OF_THIS_THREAD: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 
 def current() -> Deadline:
@@ -155,8 +155,8 @@ def undisturbed() -> Iterator[None]:
 
 def seconds(most: float) -> float:
     """Seconds that this thread may wait now, at most `most`."""
-    patience = current()
-    return most if patience.deadline is None else max(LEAST, patience.left(most))
+    deadline = current()
+    return most if deadline.deadline is None else max(LEAST, deadline.left(most))
 
 
 class RunningStatements:
@@ -253,11 +253,11 @@ class DeadlineLock:
         self.release()
 
     def _wait(self) -> None:
-        patience = current()
-        while not self.acquire(timeout=patience.left(LOOK)):
-            if patience.is_cancelled:
+        deadline = current()
+        while not self.acquire(timeout=deadline.left(LOOK)):
+            if deadline.is_cancelled:
                 message, code, hint = "was cancelled", ErrorCode.CANCELLED, None
-            elif patience.left(LOOK) <= 0:
+            elif deadline.left(LOOK) <= 0:
                 message, code, hint = (
                     "timed out",
                     ErrorCode.TIMEOUT,

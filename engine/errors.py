@@ -251,8 +251,8 @@ def without_password(text: str) -> str:
 
 
 ERROR_MARK = "[data error] "
-"""How a message of ours begins where our SQL raises it within another engine, whose errors are
-translated."""
+"""Prefix of the messages that generated SQL raises in another engine. It distinguishes them from
+the engine's own errors when these are translated."""
 
 
 def internal(message: str, detail: str | None = None) -> InternalError:

@@ -124,7 +124,7 @@ DONE = Done()
 ACTIVE = Active()
 
 Item: TypeAlias = "pa.RecordBatch | Watermark | Barrier | LatencyMarker | Idle | Active | Done"
-"""What travels on an edge."""
+"""An item that travels on an edge."""
 
 
 class Inbox(Protocol):

@@ -40,12 +40,12 @@ def test_an_answer_that_is_there_counts_also_where_time_is_over() -> None:
 def test_who_cancels_ends_the_waiting() -> None:
     done, begun = Event(), Event()
     raised: list[OperationalError] = []
-    with Deadline(None) as patience:
+    with Deadline(None) as deadline:
         mine = current()
-        assert mine is patience
+        assert mine is deadline
 
         def wait() -> None:
-            with mine.telling(done.set):
+            with mine.on_cancel(done.set):
                 begun.set()
                 done.wait()
             try:
@@ -56,14 +56,14 @@ def test_who_cancels_ends_the_waiting() -> None:
         thread = Thread(target=wait)
         thread.start()
         begun.wait()
-        patience.cancel()
+        deadline.cancel()
         thread.join()
         late = Event()
-        with patience.telling(late.set):
+        with deadline.on_cancel(late.set):
             assert late.is_set(), "it was cancelled before"
     assert [error.code for error in raised] == [ErrorCode.CANCELLED]
     with pytest.raises(OperationalError):
-        patience.check()
+        deadline.check()
 
 
 def test_threads_have_their_own() -> None:
@@ -76,10 +76,10 @@ def test_threads_have_their_own() -> None:
 
 
 def test_no_wake_is_lost_when_threads_wait_with_one_statement() -> None:
-    patience, other = Deadline(None), Event()
+    deadline, other = Deadline(None), Event()
 
     def begin() -> None:
-        thread = Thread(target=patience._tell, args=(other.set,))
+        thread = Thread(target=deadline._add_wake, args=(other.set,))
         thread.start()
         thread.join()
 
@@ -97,7 +97,7 @@ def test_no_wake_is_lost_when_threads_wait_with_one_statement() -> None:
             begin()
             return 1
 
-    with patience.telling(Wake()):
+    with deadline.on_cancel(Wake()):
         pass
-    patience.cancel()
+    deadline.cancel()
     assert other.is_set(), "the second wait doesn't hear it"

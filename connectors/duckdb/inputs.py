@@ -207,7 +207,7 @@ def can_read(table: Table) -> bool:
         is_known
         and isinstance(table, ReadableTable)
         and not table.is_unbounded
-        and table.divert_to is None
+        and table.malformed_target is None
     )
 
 

@@ -13,6 +13,9 @@ from runnel.connector import position_expired
 from runnel.connectors.files.format import FileShare
 from runnel.connectors.files.storage import DataFile, RemotePath, exists, like, local, size_of
 
+_ROW_GROUPS = "parts"
+"""A word in the names of shares, which snapshots store; it never changes."""
+
 Marks = list[list[Any]]
 """For each file its path, and values that change with the file: the size and, on the disk, the time
 of the last change in nanoseconds."""
@@ -26,7 +29,11 @@ def share_name(share: FileShare) -> str:
         if len(paths) == 1
         else f"{paths[0]} and {len(paths) - 1} more [{crc32('|'.join(paths).encode()):08x}]"
     )
-    return name if share.parts is None else f"{name}, parts {share.parts[0]} to {share.parts[-1]}"
+    return (
+        name
+        if share.parts is None
+        else f"{name}, {_ROW_GROUPS} {share.parts[0]} to {share.parts[-1]}"
+    )
 
 
 def marks_of(share: FileShare) -> Marks:

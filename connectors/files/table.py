@@ -81,7 +81,7 @@ class FileTable(ReadableTable, WritableTable):
         self.format = file_format
         self.path = path
         self.is_inferred = is_inferred
-        self.divert_to = file_format.options.on_error.mapping
+        self.malformed_target = file_format.options.on_error.mapping
         self.reads_slowly = file_format.is_text
 
     def row_count(self) -> int | None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from runnel import deadline as patience
+from runnel import deadline
 from runnel.connectors.packages import required
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
 
@@ -62,7 +62,7 @@ def kafka() -> Any:
 
 def seconds() -> float:
     """How many seconds the broker's answer may take now."""
-    return patience.seconds(SECONDS)
+    return deadline.seconds(SECONDS)
 
 
 def look_seconds() -> float:
@@ -70,10 +70,10 @@ def look_seconds() -> float:
 
     OperationalError if the statement was cancelled or has timed out.
     """
-    found = patience.current()
+    found = deadline.current()
     found.check()
     found.check_time()
-    return max(patience.LEAST, found.left(LOOK))
+    return max(deadline.LEAST, found.left(LOOK))
 
 
 @contextmanager

@@ -118,7 +118,7 @@ class KafkaTable(ReadableTable, WritableTable):
         self.topic = definition.external_name or definition.name
         self.client_options = dict(client_options)
         self.on_error: OnError = options.require(ON_ERROR)
-        self.divert_to = self.on_error.mapping
+        self.malformed_target = self.on_error.mapping
         declared = [(column, _path(column)) for column in definition.columns]
         keys = [
             (column, path) for column, path in declared if path == KEY or path.startswith(KEY + ".")

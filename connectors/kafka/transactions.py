@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from runnel import deadline as patience
+from runnel import deadline
 from runnel.connectors.kafka.client import (
     calling,
     consumer,
@@ -135,7 +135,7 @@ class Transactions:
     def _tried(self, what: str, step: Callable[[], object]) -> None:
         """Executes a step of the transaction, and repeats it while the client reports that it can
         be retried."""
-        until = monotonic() + patience.seconds(MOST_SECONDS)
+        until = monotonic() + deadline.seconds(MOST_SECONDS)
         while True:
             try:
                 step()

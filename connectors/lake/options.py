@@ -97,18 +97,18 @@ class LakeSchema:
     """The columns of a table in its metadata.
 
     schema: the columns.
-    what: the table's name in errors.
+    title: the table's name in errors.
     """
 
     schema: pa.Schema
-    what: str
+    title: str
 
     def type_of(self, name: str) -> SqlType:
         field = self.schema.field(name)
         try:
             return from_arrow(field.type)
         except NotSupportedError as error:
-            raise NotSupportedError(f'column "{name}" of {self.what}: {error.message}') from None
+            raise NotSupportedError(f'column "{name}" of {self.title}: {error.message}') from None
 
     def columns(self, declared: Sequence[ColumnDefinition]) -> tuple[TableColumn, ...]:
         """The columns of a mapping: the declared ones, checked, or else all columns of the
@@ -122,13 +122,13 @@ class LakeSchema:
             [place] = match_names([wanted], names)
             if place is None:
                 raise ProgrammingError(
-                    f'column "{wanted}" is not in {self.what}',
+                    f'column "{wanted}" is not in {self.title}',
                     hint=suggest(wanted, names, "its columns are " + ", ".join(names)),
                 )
             own = self.type_of(names[place])
             if not can_cast(own, item.type):
                 raise ProgrammingError(
-                    f'column "{item.name}" is declared as {item.type}, but is {own} in {self.what}'
+                    f'column "{item.name}" is declared as {item.type}, but is {own} in {self.title}'
                 )
             external = item.external_name if names[place] == item.name else names[place]
             found.append(TableColumn(item.name, item.type, external))
@@ -144,7 +144,7 @@ class LakeSchema:
                 continue
             how = "is gone" if place < 0 else f"is {now.field(place).type} now and was {was.type}"
             raise OperationalError(
-                f"the columns of {self.what} were changed since CREATE MAPPING",
+                f"the columns of {self.title} were changed since CREATE MAPPING",
                 detail=f'column "{name}" {how}',
                 hint="CREATE OR REPLACE MAPPING adopts the current columns",
             )
@@ -162,7 +162,7 @@ class LakeSchema:
                 continue
             if to_arrow(own) != to_arrow(column.type):
                 raise ProgrammingError(
-                    f"rows can't be written to {self.what}: "
+                    f"rows can't be written to {self.title}: "
                     f'column "{column.name}" is {own} there, and declared as {column.type}',
                     hint=f"declare it as {own}",
                 )

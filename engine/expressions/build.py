@@ -171,7 +171,7 @@ def _lazy(name: str, arguments: Sequence[Expression], position: Position | None)
         return nullif(arguments[0], arguments[1], position)
     if name == "IF":
         if len(arguments) != 3:
-            raise ProgrammingError("IF takes 3 arguments", position=position)
+            raise ProgrammingError("IF expects 3 arguments", position=position)
         return case(arguments[:1], arguments[1:2], arguments[2], position)
     return coalesce(arguments, position)
 
@@ -201,7 +201,7 @@ def case(
 def coalesce(arguments: Sequence[Expression], position: Position | None = None) -> Expression:
     """COALESCE, as a CASE that returns the first argument that isn't NULL."""
     if not arguments:
-        raise ProgrammingError("COALESCE takes at least 1 argument", position=position)
+        raise ProgrammingError("COALESCE expects at least 1 argument", position=position)
     values = [
         item for value in coerce(arguments, "COALESCE", position) for item in _coalesced(value)
     ]

@@ -202,7 +202,7 @@ def check_count(
     if len(arguments) != count:
         plural = "" if count == 1 else "s"
         raise ProgrammingError(
-            f"{name.upper()} takes {count} argument{plural}, not {len(arguments)}",
+            f"{name.upper()} expects {count} argument{plural}, not {len(arguments)}",
             position=position,
         )
 

@@ -35,7 +35,7 @@ _FAMILIES = (
 
 
 class FunctionRegistry(Mapping[str, Function]):
-    """Functions by name; those of lazy families are imported on first use.
+    """Functions by name; functions of lazy families are imported on first use.
 
     `known` are the functions of the imported families. `lazy` maps each other name to its module
     (relative to `runnel.expressions`) and the function's key in that module.

@@ -81,7 +81,7 @@ def signature(
         shown = name if is_own else name.upper()
         if count < least or (count > most and not repeats):
             raise ProgrammingError(
-                f"{shown} takes {_counted(least, most, repeats)}, not {count}", position=position
+                f"{shown} expects {_counted(least, most, repeats)}, not {count}", position=position
             )
         expected = [*parameters, *([parameters[-1]] * (count - most) if repeats else [])]
         converted = tuple(

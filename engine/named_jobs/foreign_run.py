@@ -141,7 +141,7 @@ class ForeignRun:
     ) -> None:
         assert prepared.foreign is not None
         self._plan: RuntimePlan = prepared.foreign
-        self.end_to_end = prepared.promise
+        self.end_to_end = prepared.guarantee
         self._clock = jobs.clock
         self._record = record
         self._evaluation = prepared.evaluation

@@ -319,8 +319,8 @@ class JobLifecycle:
 
     def _found(self, run: JobRun | ForeignRun, prepared: PreparedJob) -> dict[str, Any]:
         """The fields of the record that a new execution determines."""
-        found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "promise": run.end_to_end}
-        found |= {"meanings": prepared.meanings, "is_resumable": False, "resumes": False}
+        found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "guarantee": run.end_to_end}
+        found |= {"signatures": prepared.signatures, "is_resumable": False, "resumes": False}
         if run.restored_from is None:
             found["beginnings"] = beginnings_of(prepared.dag)
             return found

@@ -46,7 +46,7 @@ class NamedSnapshot:
     name: its name.
     job: name of the job.
     query: query of the job.
-    `meanings`: state signatures of the vertices of its plan.
+    signatures: state signatures of the vertices of its plan.
     created: when it was made, in µs since the epoch (UTC).
     rows, bytes: its size.
     store: store that contains it.
@@ -57,7 +57,7 @@ class NamedSnapshot:
     name: str
     job: str
     query: str
-    meanings: Mapping[str, str]
+    signatures: Mapping[str, str]
     created: int
     rows: int
     bytes: int
@@ -127,12 +127,12 @@ class NamedSnapshots:
                 code=ErrorCode.GENERIC,
                 hint="it has never run long enough for one",
             )
-        meanings = record.meanings
+        signatures = record.signatures
         about = {
             "name": name,
             "job": record.name,
             "query": record.query,
-            "meanings": json.dumps(dict(meanings)),
+            "meanings": json.dumps(dict(signatures)),
         }
         if record.is_confined:
             about["confined"] = "true"
@@ -147,7 +147,7 @@ class NamedSnapshots:
             name,
             record.name,
             record.query,
-            meanings,
+            signatures,
             self._clock.wall(),
             size.rows,
             size.bytes,
@@ -168,7 +168,7 @@ class NamedSnapshots:
         """Copies a snapshot into the store of a new job; returns its state signatures by vertex."""
         found = self.get(name)
         _copy(found.store, _ID, target)
-        return found.meanings
+        return found.signatures
 
     def drop(self, name: str, if_exists: bool = False) -> None:
         """Removes a snapshot and its files. If there is none of that name, does nothing if
@@ -304,13 +304,13 @@ class _Copy:
     def wait(self) -> None:
         """Waits for the copy and raises its error; OperationalError if the statement is cancelled
         or times out meanwhile."""
-        patience = current()
-        with patience.telling(self._wake.set):
-            self._wake.wait(patience.left(LONGEST_WAIT))
+        deadline = current()
+        with deadline.on_cancel(self._wake.set):
+            self._wake.wait(deadline.left(LONGEST_WAIT))
         with self._lock:
             self._is_cancelled = not self._is_done
         if self._is_cancelled:
-            patience.check()
+            deadline.check()
             raise OperationalError(
                 "the statement timed out while its snapshot was copied",
                 code=ErrorCode.TIMEOUT,

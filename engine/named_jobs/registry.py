@@ -131,8 +131,8 @@ class NamedJobs:
             )
             store = self._store(record)
             if record.options.initial_snapshot is not None:
-                meanings = self.snapshots.load_into(record.options.initial_snapshot, store)
-                record = replace(record, meanings=meanings)
+                signatures = self.snapshots.load_into(record.options.initial_snapshot, store)
+                record = replace(record, signatures=signatures)
             job = NamedJob(record, self, store)
             try:
                 self.records.save(job.record)
@@ -290,11 +290,11 @@ class NamedJobs:
         snapshot_id = run.restored_from
         if snapshot_id is None or not isinstance(run, JobRun):
             return
-        before = signatures_in(store, snapshot_id) or record.meanings
+        before = signatures_in(store, snapshot_id) or record.signatures
         empties = record.may_drop_state and record.options.empties_state
         outcomes_of = state_outcomes if record.dag is None else named_outcomes
         found = outcomes_of(
-            store.vertices(snapshot_id), before, prepared.meanings, prepared.dag, empties=empties
+            store.vertices(snapshot_id), before, prepared.signatures, prepared.dag, empties=empties
         )
         if record.dag is None:
             dropped = check_outcomes(record.name, found, may_drop=record.may_drop_state)
@@ -320,7 +320,7 @@ class NamedJobs:
                 "; ".join((text, *notes)),
             )
         run.coordinator.read_through(
-            AdaptedSnapshots(store, found, (before, prepared.meanings), prepared.dag)
+            AdaptedSnapshots(store, found, (before, prepared.signatures), prepared.dag)
         )
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from runnel.named_jobs.record.record import JobRecord
 from runnel.named_jobs.record.states import EXPORTING, SUSPENDED
 from runnel.runtime.light_job import JobStatus
 
-_STATE_FIELDS = ("meanings", "may_drop_state")
+_STATE_FIELDS = ("signatures", "may_drop_state")
 
 
 class ChangeableJob(Protocol):

@@ -37,8 +37,8 @@ class PreparedJob:
     event_time: type of the event time; None: none.
     linger: maximum time, in ns, that rows of a stream may wait in a source for larger batches.
     accumulation_limit: maximum number of rows that one processor may accumulate; 0: no limit.
-    `promise`: guarantee of the job from end to end.
-    `meanings`: state signatures by vertex (`state_evolution.compatibility`).
+    guarantee: the job's guarantee from end to end.
+    signatures: state signatures by vertex (`state_evolution.compatibility`).
     foreign: plan of the query for another engine, which then runs instead of the DAG.
     """
 
@@ -49,8 +49,8 @@ class PreparedJob:
     event_time: SqlType | None = None
     linger: int = 0
     accumulation_limit: int = 0
-    promise: str = ""
-    meanings: Mapping[str, str] = field(default_factory=dict)
+    guarantee: str = ""
+    signatures: Mapping[str, str] = field(default_factory=dict)
     foreign: RuntimePlan | None = None
 
 
@@ -107,7 +107,7 @@ class JobRun:
             store,
             is_aligned=record.options.guarantee is not Guarantee.AT_LEAST_ONCE,
             restore_from=self.restored_from,
-            more=encoded_signatures(prepared.meanings),
+            more=encoded_signatures(prepared.signatures),
         )
         self.coordinator.on_report = self._reported
         self.job: Job
@@ -162,8 +162,8 @@ class JobRun:
     def end_to_end(self) -> str:
         """The guarantee of the job from end to end."""
         if self._record.dag is None:
-            return self._prepared.promise
-        return weakest(self._prepared.dag, self.job.execution.tasklets, self._prepared.promise)
+            return self._prepared.guarantee
+        return weakest(self._prepared.dag, self.job.execution.tasklets, self._prepared.guarantee)
 
     @property
     def is_stopped(self) -> bool:
@@ -217,11 +217,11 @@ class JobRun:
             raise OperationalError(
                 f'job "{name}" ended before its snapshot was taken', code=ErrorCode.GENERIC
             )
-        patience = current()
-        with patience.telling(done.set):
+        deadline = current()
+        with deadline.on_cancel(done.set):
             is_done = done.wait(timeout)
         if not safe:
-            patience.check(GOES_ON)
+            deadline.check(GOES_ON)
         if not is_done:
             raise OperationalError(
                 f'the snapshot of job "{name}" is not done after {timeout:g} s',

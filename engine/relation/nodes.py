@@ -173,7 +173,7 @@ class Scan(Relation):
     predicate: BOOLEAN over all columns of the *table*, not over `columns`; the scan returns the
         rows for which it is true.
     limit: the number of rows that are needed at most; None: all.
-    divert: the output for malformed records; None: such a record is an error.
+    malformed: the output for malformed records; None: such a record is an error.
     """
 
     family = "sources"
@@ -182,7 +182,7 @@ class Scan(Relation):
     columns: tuple[int, ...]
     predicate: Expression | None = None
     limit: int | None = None
-    divert: MalformedOutput | None = None
+    malformed: MalformedOutput | None = None
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
@@ -483,7 +483,7 @@ class Limit(Single):
 class Union(Relation):
     """The rows of all branches, including duplicates (UNION ALL).
 
-    parts: the branches, whose fields have the same types.
+    `parts`: the branches, whose fields have the same types.
     """
 
     family = "set_operations"

@@ -62,7 +62,7 @@ class StateWindows:
     shape: the windows; the size of a session window is its gap.
     is_integer: whether the event time is an integer column, not a temporal one.
     keys: the other grouping keys, as texts.
-    `places`: for each key column of the state, the index of its key in `keys`, or −1, −2, −3 for
+    key_indexes: for each key column of the state, the index of its key in `keys`, or −1, −2, −3 for
         window_time, window_end and window_start.
     bound: the Arrow type of window_time, window_end and window_start.
     every: EMIT EVERY in microseconds of processing time; None without.
@@ -72,7 +72,7 @@ class StateWindows:
     shape: WindowShape
     is_integer: bool
     keys: tuple[str, ...] = ()
-    places: tuple[int, ...] = ()
+    key_indexes: tuple[int, ...] = ()
     bound: str = ""
     every: int | None = None
     lateness: int = 0
@@ -202,7 +202,7 @@ def _encode_windows(windows: StateWindows) -> dict[str, Any]:
         },
         "is_integer": windows.is_integer,
         "keys": windows.keys,
-        "places": windows.places,
+        "places": windows.key_indexes,
         "bound": windows.bound,
         "every": windows.every,
         "lateness": windows.lateness,
@@ -215,7 +215,7 @@ def _decode_windows(value: dict[str, Any]) -> StateWindows:
         shape=WindowShape(WindowKind(shape["kind"]), shape["size"], shape["step"], shape["offset"]),
         is_integer=value["is_integer"],
         keys=tuple(value["keys"]),
-        places=tuple(value["places"]),
+        key_indexes=tuple(value["places"]),
         bound=value["bound"],
         every=value["every"],
         lateness=value["lateness"],

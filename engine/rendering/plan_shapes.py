@@ -15,17 +15,17 @@ def repeated(relation: Relation) -> list[Relation]:
     occur only below another one of these."""
     if sum(node.is_computed_once for node in nodes.walk(relation)) < 2:
         return []
-    seen: set[Relation] = set()
+    visited: set[Relation] = set()
     found: list[Relation] = []
 
     def visit(node: Relation) -> None:
         if isinstance(node, Recursion):
             return
         if node.is_computed_once:
-            if node in seen:
+            if node in visited:
                 found.append(node)
                 return
-            seen.add(node)
+            visited.add(node)
         for item in node.inputs:
             visit(item)
 

@@ -48,20 +48,20 @@ USER_TOKEN = "RUNNEL_USER_TOKEN"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit status: 0 after a clean end, 1 after an error, 2 for wrong
     arguments."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of each call
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # at INFO it logs each call
     try:
-        serve(given)
+        serve(options)
     except Error as error:
         print(f"runnel: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def serve(given: argparse.Namespace) -> None:
+def serve(options: argparse.Namespace) -> None:
     """Opens the directory, serves it, and closes it at a signal."""
     signals: SimpleQueue[int] = SimpleQueue()
 
@@ -74,22 +74,24 @@ def serve(given: argparse.Namespace) -> None:
     }
     has_stopped = True
     try:
-        with _opened(given) as connection:
-            (token, place), (user_token, user_place) = _tokens(given)
-            address = Address(given.host, given.port, _read(given.certificate), _read(given.key))
+        with _opened(options) as connection:
+            (token, origin), (user_token, user_origin) = _tokens(options)
+            address = Address(
+                options.host, options.port, _read(options.certificate), _read(options.key)
+            )
             limits = ServerLimits(
-                given.message_limit << 20, given.table_limit << 20, given.client_timeout
+                options.message_limit << 20, options.table_limit << 20, options.client_timeout
             )
             server = Server(connection, token, address, user_token=user_token, limits=limits)
             try:
-                where = f"{given.directory} is served at {server.url}"
+                where = f"{options.directory} is served at {server.url}"
                 print(
-                    f"{where} (the owner's token: {place}; the users': {user_place}); "
+                    f"{where} (the owner's token: {origin}; the users': {user_origin}); "
                     "Ctrl-C ends it",
                     flush=True,
                 )
                 while _next(signals) == signal.SIGHUP:
-                    _change_tokens(server, given)
+                    _change_tokens(server, options)
                 print("ending", flush=True)
             finally:
                 has_stopped = server.stop()
@@ -103,23 +105,23 @@ def serve(given: argparse.Namespace) -> None:
             os._exit(1)
 
 
-def _opened(given: argparse.Namespace) -> Connection:
+def _opened(options: argparse.Namespace) -> Connection:
     """The connection to the directory, with the bounds of its users. The owner's statements have no
     bounds."""
     # Spark is started only if the owner has specified one, whatever a statement requests.
-    spark = spark_of(given.spark) or False
-    settings = _settings(given.set)
+    spark = spark_of(options.spark) or False
+    settings = _settings(options.set)
     spilled = [value for name, value in settings.items() if name.lower() == "temp_directory"]
     hidden = [
-        given.directory,
-        *filter(None, (given.token_file, given.user_token_file, given.key, *spilled)),
+        options.directory,
+        *filter(None, (options.token_file, options.user_token_file, options.key, *spilled)),
     ]
-    bounds = access_of(given.files, hidden)
-    if given.modules is not None:
-        check_apart(bounds, given.modules, "the folder of modules")
-        bounds = replace(bounds, modules=modules_in(given.modules))
+    bounds = access_of(options.files, hidden)
+    if options.modules is not None:
+        check_apart(bounds, options.modules, "the folder of modules")
+        bounds = replace(bounds, modules=modules_in(options.modules))
     return Connection(
-        Database(given.directory, settings, spark, bounds=bounds, prepare_job=prepare_job)
+        Database(options.directory, settings, spark, bounds=bounds, prepare_job=prepare_job)
     )
 
 
@@ -131,11 +133,11 @@ def _next(signals: SimpleQueue[int]) -> int:
             return signals.get(timeout=INTERRUPTIBLE)
 
 
-def _change_tokens(server: Server, given: argparse.Namespace) -> None:
+def _change_tokens(server: Server, options: argparse.Namespace) -> None:
     """Reads the tokens again; if one cannot be read, or is invalid, the old ones remain valid, and
     the log has the reason."""
     try:
-        (token, _), (user_token, _) = _tokens(given)
+        (token, _), (user_token, _) = _tokens(options)
         server.change_tokens(token, user_token)
     except Error as error:
         logger.error("the tokens stay as they were: %s", error)
@@ -143,10 +145,10 @@ def _change_tokens(server: Server, given: argparse.Namespace) -> None:
         logger.info("the tokens were read again")
 
 
-def _tokens(given: argparse.Namespace) -> tuple[tuple[str, str], tuple[str, str]]:
+def _tokens(options: argparse.Namespace) -> tuple[tuple[str, str], tuple[str, str]]:
     """The owner's token and the users' token, each with its origin."""
-    owner = _token(given.token_file, TOKEN, Path(given.directory, "token"))
-    return owner, _token(given.user_token_file, USER_TOKEN, Path(given.directory, "user-token"))
+    owner = _token(options.token_file, TOKEN, Path(options.directory, "token"))
+    return owner, _token(options.user_token_file, USER_TOKEN, Path(options.directory, "user-token"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -163,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
         default="127.0.0.1",
         help="the address to listen on; any but loopback needs a certificate",
     )
-    serving.add_argument("--port", type=_port, default=0, help="0, the default, takes a free one")
+    serving.add_argument("--port", type=_port, default=0, help="0, the default: any free port")
     _add_tokens(serving)
     _add_users_bounds(serving)
     serving.add_argument("--certificate", help="a PEM file, for TLS")
@@ -174,7 +176,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting, as SET takes it",
+        help="a setting, written as in SET",
     )
     serving.add_argument(
         "--spark",
@@ -214,8 +216,8 @@ def _add_users_bounds(serving: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FOLDER|URL",
         help=(
-            "what users' statements may read and write, such as /data or s3://bucket/folder (else: "
-            "no file and no URL)"
+            "folders and URLs that users' statements may read and write, such as /data or "
+            "s3://bucket/folder (else: no file and no URL)"
         ),
     )
     serving.add_argument(
@@ -246,17 +248,17 @@ def _add_limits(serving: argparse.ArgumentParser) -> None:
         )
 
 
-def spark_of(given: Sequence[str]) -> dict[str, str] | None:
+def spark_of(items: Sequence[str]) -> dict[str, str] | None:
     """The value of `connect(spark=…)` for an address and settings, all of them optional."""
     settings: dict[str, str] = {}
-    for item in given:
+    for item in items:
         name, equals, value = item.partition("=")
         if not (equals and name.startswith("spark.")):
             name, value = "spark.remote" if item.startswith("sc://") else "spark.master", item
         if name in settings:
             raise InterfaceError(
-                f'--spark says two things of "{name}"',
-                hint="give one address, and each setting once",
+                f'--spark sets "{name}" twice',
+                hint="pass one address, and each setting once",
             )
         settings[name] = value
     return settings or None
@@ -286,11 +288,11 @@ def _megabytes(text: str) -> int:
     return int(text)
 
 
-def _settings(given: Sequence[str]) -> dict[str, str]:
-    pairs = [item.partition("=") for item in given]
+def _settings(items: Sequence[str]) -> dict[str, str]:
+    pairs = [item.partition("=") for item in items]
     for name, equals, _ in pairs:
         if not equals:
-            raise InterfaceError(f'--set takes NAME=VALUE, not "{name}"')
+            raise InterfaceError(f'--set needs NAME=VALUE, not "{name}"')
     return {name: value for name, _, value in pairs}
 
 
@@ -301,8 +303,8 @@ def _token(file: str | None, variable: str, path: Path) -> tuple[str, str]:
         content = _read(file)
         assert content is not None
         return content.decode(errors="replace").strip(), file
-    if given := os.environ.get(variable):
-        return given, f"${variable}"
+    if token := os.environ.get(variable):
+        return token, f"${variable}"
     try:
         if not path.exists():
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

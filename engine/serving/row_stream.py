@@ -22,7 +22,7 @@ logger = logging.getLogger("runnel.serving")
 
 class RowStream(OpenCall):
     """An iterator over the batches of a result. `end` removes the statement and frees its
-    resources. If the client reads no batch for `patience` seconds, the statement is ended; after
+    resources. If the client reads no batch for `timeout` seconds, the statement is ended; after
     the same time again the connection is cut, if the operating system can do that, so that Flight's
     thread is freed."""
 
@@ -33,13 +33,13 @@ class RowStream(OpenCall):
         calls: OpenCalls,
         *,
         end: Callable[[], object],
-        patience: float,
+        timeout: float,
     ) -> None:
         super().__init__(context, result.cancel)
         self._batches = result.batches()
         self._calls = calls
         self._end = end
-        self._patience = patience
+        self._timeout = timeout
         self._lock = Lock()
         self._is_reading = False
         self._is_over = False
@@ -53,7 +53,7 @@ class RowStream(OpenCall):
         with self._lock:
             if self.is_given_up:
                 raise OperationalError(
-                    f"the rows were not read for {self._patience:g} s",
+                    f"the rows were not read for {self._timeout:g} s",
                     code=ErrorCode.TIMEOUT,
                     detail="the server has ended the statement",
                     hint=(
@@ -72,7 +72,7 @@ class RowStream(OpenCall):
                 self._waits_since = self._calls.clock()
 
     def is_stalled(self, now: float) -> bool:
-        return not self._is_reading and now - self._waits_since > self._patience
+        return not self._is_reading and now - self._waits_since > self._timeout
 
     def on_stalled(self) -> None:
         with self._lock:
@@ -82,7 +82,7 @@ class RowStream(OpenCall):
             self._waits_since = self._calls.clock()
         if is_first:
             logger.warning(
-                "a client has not read its rows for %g s: its statement is ended", self._patience
+                "a client has not read its rows for %g s: its statement is ended", self._timeout
             )
             self._end()
         else:

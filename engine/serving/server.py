@@ -140,16 +140,16 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
                 detail=str(error),
                 hint="are certificate and key PEM texts that belong together?"
                 if secure and address.port == 0
-                else "is the port taken? Port 0 takes a free one",
+                else "another process may use the port; port 0 selects a free one",
             ) from error
         self._origin = here()
         watch(self)
         self.url = f"runnel{'+tls' if secure else ''}://{_in_url(address.host)}:{self.port}"
 
     def leave(self) -> None:
-        """A forked child has none of Flight's threads: the server is the parent's. Flight's own
-        finalizer, which only the base class can access, would wait for them when the child
-        ends."""
+        """Abandons the server in a forked process, which has none of Flight's threads. Flight's
+        finalizer, which only the base class can access, would wait for these threads when the
+        process ends."""
         for item in gc.get_referents(self):
             if isinstance(item, finalize):
                 item.detach()
@@ -170,7 +170,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         ending.join(ENDING)
         if ending.is_alive():
             logger.error(
-                "%d statements of clients don't end: they are left behind", len(self._statements)
+                "%d statements of clients did not end: abandoning them", len(self._statements)
             )
         self._calls.close()
         return not ending.is_alive()
@@ -193,7 +193,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
                 context,
                 self._calls,
                 end=lambda: self._statements.end(name),
-                patience=self._limits.client_timeout,
+                timeout=self._limits.client_timeout,
             )
             _known(context).rows = rows
             return flight.GeneratorStream(result.schema, _as_flight(rows))
@@ -222,7 +222,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         try:
             head, _ = request(message)
             name = text_in(head, "register")
-            upload = TableUpload(context, self._calls, patience=self._limits.client_timeout)
+            upload = TableUpload(context, self._calls, timeout=self._limits.client_timeout)
             table = upload.receive(reader, count_in(head, "rows"), self._check_table)
             self._register(name, table, _known(context).caller)
         except Exception as error:

@@ -36,13 +36,13 @@ class OpenStatement:
         self.peer = ""
         self.is_read = False
         self._job: Job | None = None
-        self._patience: Deadline | None = None
+        self._deadline: Deadline | None = None
         self._is_cancelled = False
 
     def watch(self, running: Job | Deadline) -> None:
         """A job was started for the statement, or the statement begins to wait."""
         if isinstance(running, Deadline):
-            self._patience = running
+            self._deadline = running
         else:
             self._job = running
         if self._is_cancelled:
@@ -57,7 +57,7 @@ class OpenStatement:
     def cancel(self) -> None:
         """Cancels the statement."""
         self._is_cancelled = True
-        for running in (self._patience, self.result or self._job):
+        for running in (self._deadline, self.result or self._job):
             if running is not None:
                 running.cancel()
 
@@ -96,7 +96,7 @@ class OpenStatements:
                 raise OperationalError(
                     "the rows of the statement are gone",
                     code=ErrorCode.CANCELLED,
-                    detail=f"rows that nobody has begun to read are given up after {UNREAD:g} s",
+                    detail=f"rows that no client has begun to read are dropped after {UNREAD:g} s",
                     hint="run it again",
                 )
             statement.is_read = True

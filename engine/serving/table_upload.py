@@ -28,13 +28,13 @@ _ALIGNED = 8
 
 
 class TableUpload(OpenCall):
-    """The call that sends a table. If the client sends no batch for `patience` seconds, the
+    """The call that sends a table. If the client sends no batch for `timeout` seconds, the
     connection is cut, if the operating system can do that, so that Flight's thread is freed."""
 
-    def __init__(self, context: Context, calls: OpenCalls, *, patience: float) -> None:
+    def __init__(self, context: Context, calls: OpenCalls, *, timeout: float) -> None:
         super().__init__(context, lambda: None)  # the read ends by itself with the connection
         self._calls = calls
-        self._patience = patience
+        self._timeout = timeout
         self._waits_since = calls.clock()
 
     def receive(
@@ -74,14 +74,14 @@ class TableUpload(OpenCall):
         return table
 
     def is_stalled(self, now: float) -> bool:
-        return now - self._waits_since > self._patience
+        return now - self._waits_since > self._timeout
 
     def on_stalled(self) -> None:
         if not self.is_given_up:
             self.is_given_up = True
             logger.warning(
                 "a client has sent nothing of its table for %g s: its connection is cut",
-                self._patience,
+                self._timeout,
             )
         self._calls.cut(self)
 

@@ -94,7 +94,7 @@ class Disk:
         sync_file(file.fileno())
 
     def link(self, source: Path, target: Path) -> None:
-        """Gives a file a second name; copies it if the file system has no links."""
+        """Links `target` to a file; copies the file if the file system has no links."""
         try:
             target.hardlink_to(source)
         except OSError:

@@ -6,9 +6,9 @@
       state-5.arrows   the file of snapshot 5, of which some state has not changed since
     .8/                a snapshot that is being written, or the rest of one
 
-A snapshot gets its name when all of it is on the disk. The last two are retained, and older ones
-are removed when the next was completed: if one is damaged, the other one can be used. A copy of a
-snapshot outlives the job.
+A snapshot gets its name when all of it is on the disk. The last two snapshots are retained, so that
+the older one can be used if the newer one is damaged. Older snapshots are removed when the next
+snapshot is complete. A copy of a snapshot outlives the job.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def _other_dag(plan: QueryPlan | WritePlan) -> Callable[[int], DAG] | None:
     """The plan's DAG without fragments, if the query may be run again with it: not if it reads a
     stream, whose rows can't be read again, nor if it writes malformed records elsewhere."""
     is_repeatable = not any(
-        table.is_unbounded or getattr(table, "divert_to", None) for table in plan.tables
+        table.is_unbounded or getattr(table, "malformed_target", None) for table in plan.tables
     )
     return plan.own_dag if is_repeatable else None
 

@@ -1,5 +1,5 @@
-"""The bench on which `verify_processor` drives one processor: an inbox, an outbox with little room,
-saved state, a clock."""
+"""The bench on which `verify_processor` drives one processor: an inbox, an outbox that often
+refuses, saved state, a clock."""
 
 from __future__ import annotations
 
@@ -30,9 +30,13 @@ Maker = Callable[[JobContext], tuple[Processor, Callable[["BaseException | None"
 
 @dataclass(frozen=True, slots=True)
 class BenchLimits:
-    """`call_seconds`: the CPU time that one call may take (a blocking processor may wait as long as
-    it likes).
-    `idle_calls`: how many calls in a row may neither take, nor give, nor wait for room or time."""
+    """The limits of a verification.
+
+    call_seconds: maximum CPU time of one call in seconds; waiting of a blocking processor does not
+        count.
+    idle_calls: maximum number of successive calls without progress: the processor removes no batch
+        from its inbox, emits none, and waits neither for room nor for time.
+    """
 
     call_seconds: float = 2.0
     idle_calls: int = 100
@@ -40,18 +44,25 @@ class BenchLimits:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """One mode of a verification."""
+    """One mode of a verification.
+
+    slicing: the division of the input into calls; "all at once" passes all batches to one call.
+    tight: whether the outbox refuses every second offer.
+    snapshots: whether to snapshot and restore at every point.
+    """
 
     slicing: str
     tight: bool
     snapshots: bool
 
     def __str__(self) -> str:
-        room = "an outbox of one place" if self.tight else "room downstream"
+        room = "an outbox of one item" if self.tight else "room downstream"
         return f"{self.slicing}, {room}, {'with' if self.snapshots else 'without'} snapshots"
 
 
 class BenchInbox(deque[pa.RecordBatch]):
+    """The batches for the next call (`runnel.processor.Inbox`)."""
+
     def peek(self) -> pa.RecordBatch | None:
         return self[0] if self else None
 
@@ -60,8 +71,8 @@ class BenchInbox(deque[pa.RecordBatch]):
 
 
 class BenchOutbox:
-    """Collects what is offered. A tight one takes an item only at every second offer, and one item
-    per call at that; it checks that a refused item is offered again before any other."""
+    """Collects the items that the processor offers, and checks that a refused item is offered again
+    before any other. If `tight`, it accepts one item per call, and refuses every second offer."""
 
     def __init__(self, outputs: int, tight: bool) -> None:
         self.outputs: list[list[Item]] = [[] for _ in range(outputs)]
@@ -83,7 +94,7 @@ class BenchOutbox:
         assert -1 <= ordinal < len(self.outputs), f"there is no output {ordinal}"
         if isinstance(item, pa.RecordBatch) and item.num_rows == 0:
             return True
-        if not self._takes(item, ordinal):
+        if not self._accepts(item, ordinal):
             return False
         for output in self.outputs if ordinal == -1 else [self.outputs[ordinal]]:
             output.append(item)
@@ -91,16 +102,16 @@ class BenchOutbox:
 
     def offer_snapshot(self, batch: pa.RecordBatch) -> bool:
         assert self.saving, "offer_snapshot was called outside save_snapshot"
-        if not self._takes(batch, -2):
+        if not self._accepts(batch, -2):
             return False
         self.state.append(batch)
         return True
 
-    def _takes(self, item: Item, ordinal: int) -> bool:
+    def _accepts(self, item: Item, ordinal: int) -> bool:
         if self._owed is not None:
-            owed, place = self._owed
-            same = owed is item or owed == item  # one made anew will do
-            assert same and place == ordinal, (
+            owed, output = self._owed
+            same = owed is item or owed == item  # an equal item is accepted, too
+            assert same and output == ordinal, (
                 "after a refusal the same item must be offered again first"
             )
         if self._tight:
@@ -116,7 +127,7 @@ class BenchOutbox:
 
 
 class BenchResults:
-    """The job's results; its room follows the same rules as the outbox."""
+    """The job's results. If `tight`, every second offer is refused, as by the outbox."""
 
     def __init__(self, tight: bool) -> None:
         self.batches: list[pa.RecordBatch] = []
@@ -136,8 +147,8 @@ class BenchResults:
 
 
 class Bench:
-    """Drives one processor from `init` to `close` under the given conditions; `run` gives the items
-    of each output."""
+    """Drives one processor from `init` to `close` under some conditions; `run` returns the items of
+    each output."""
 
     def __init__(self, make: Maker, conditions: Conditions, limits: BenchLimits) -> None:
         self.clock = ManualClock()
@@ -203,8 +214,8 @@ class Bench:
             self._until_true(self._processor.flush, "flush")
 
     def _restore(self) -> None:
-        """Saves the state, gives the processor up and goes on with a new one that is given the
-        state."""
+        """Saves the state, closes the processor, and continues with a new processor that restores
+        the state."""
         self._save()
         state, self._outbox.state = self._outbox.state, []
         self._close(None)
@@ -216,7 +227,7 @@ class Bench:
             self._until_true(self._processor.finish_restore, "finish_restore")
 
     def _save(self) -> None:
-        """Calls the processor as at a barrier, and then as when the snapshot is durable."""
+        """Makes the calls of a barrier, and then the calls of a durable snapshot."""
         processor = self._processor
         if isinstance(processor, Stateful):
             self._outbox.saving = True
@@ -245,7 +256,7 @@ class Bench:
         idle = 0
         while True:
             done = self._call(method, name)
-            assert isinstance(done, bool), f"{name} gave {done!r} instead of True or False"
+            assert isinstance(done, bool), f"{name} returned {done!r} instead of True or False"
             if done:
                 return
             idle = 0 if self._moved() else self._count_idle(idle, name)
@@ -259,8 +270,8 @@ class Bench:
                 method = self._processor.complete
 
     def _moved(self) -> bool:
-        """Whether the last call led to something: an item, a refusal, or a time to wait for, which
-        then comes."""
+        """Whether the last call made progress: an item, a refusal, or an alarm. The clock advances
+        to the alarm."""
         if (
             self._outbox.accepted
             or self._outbox.refused
@@ -299,8 +310,8 @@ class Bench:
     def _wake(self) -> None:
         self._woken = True
 
-    def _wake_at(self, moment: int) -> None:
-        self._alarm = moment if self._alarm is None else min(self._alarm, moment)
+    def _wake_at(self, time: int) -> None:
+        self._alarm = time if self._alarm is None else min(self._alarm, time)
 
     def _close(self, error: BaseException | None) -> None:
         self._processor.close()

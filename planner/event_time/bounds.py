@@ -75,8 +75,9 @@ def union_watermarks(node: Union) -> tuple[Bounds, tuple[Mapping[int, int], ...]
 
 
 def _may_become(target: int, renamed: Mapping[int, int], number: int) -> bool:
-    """Whether a watermark can be mapped to `number`: it must not be mapped to another number, and
-    two watermarks of one branch can't share a number, because neither waits for the other."""
+    """Whether the watermark `target` can be mapped to `number`: it must not be mapped to another
+    number, and no second watermark of the branch may be mapped to `number`, because watermarks of
+    one branch advance independently."""
     return renamed.get(number, target) == target and all(
         of == number for of, to in renamed.items() if to == target
     )

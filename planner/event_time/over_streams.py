@@ -34,13 +34,13 @@ class WindowStage:
     """Calls that are computed together.
 
     calls: their positions in the window.
-    held: the bounded expressions by which their rows wait.
+    bounded: the bounded expressions by which their rows wait.
     reaches: one per call if `held` is the expression that the calls are ordered by; () if it is
         among the expressions by which they partition.
     """
 
     calls: tuple[int, ...]
-    held: BoundedExpressions
+    bounded: BoundedExpressions
     reaches: tuple[Reach, ...] = ()
 
     @property
@@ -50,7 +50,7 @@ class WindowStage:
 
     def after(self) -> BoundedExpressions:
         """The bounds of the expressions after this stage."""
-        return tuple((item, bound.moved(-self.lead)) for item, bound in self.held)
+        return tuple((item, bound.moved(-self.lead)) for item, bound in self.bounded)
 
 
 def stages_of(node: Window, bounds: Bounds) -> list[WindowStage] | None:
@@ -60,7 +60,9 @@ def stages_of(node: Window, bounds: Bounds) -> list[WindowStage] | None:
     for stage in _together(node, bounds) or ():
         # Rows that waited in earlier stages are later relative to the watermark.
         bounded = tuple(
-            (item, bound) for item, _ in stage.held if (bound := bound_of(item, bounds)) is not None
+            (item, bound)
+            for item, _ in stage.bounded
+            if (bound := bound_of(item, bounds)) is not None
         )
         if not bounded:
             return None
@@ -85,7 +87,7 @@ def _together(node: Window, bounds: Bounds) -> list[WindowStage] | None:
         earlier = ordered.get(key)
         if earlier is not None:
             stage = WindowStage(
-                (*earlier.calls, position), stage.held, (*earlier.reaches, *stage.reaches)
+                (*earlier.calls, position), stage.bounded, (*earlier.reaches, *stage.reaches)
             )
         ordered[key] = stage
     return [*ordered.values(), *whole]
@@ -100,7 +102,7 @@ def _join_stage(stages: list[WindowStage], position: int, bounded: BoundedExpres
     """Adds a call to the first stage with which it shares a bounded expression, or to a new
     stage."""
     for number, stage in enumerate(stages):
-        shared = tuple(item for item in stage.held if item in bounded)
+        shared = tuple(item for item in stage.bounded if item in bounded)
         if shared:
             stages[number] = WindowStage((*stage.calls, position), shared)
             return

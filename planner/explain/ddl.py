@@ -1,7 +1,4 @@
-"""The definitions of catalog objects as statements that would make them again: what GET_DDL gives.
-
-Names stand in quotes, so that any of them can be read back.
-"""
+"""The statements that create catalog objects again, which GET_DDL returns. All names are quoted."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from runnel.sqltypes import VARCHAR, Kind, SqlType
 
 KINDS = ("relation", "dataconnection")
 _BEFORE = {"relation": ("", "public.", "runnel.public."), "dataconnection": ("",)}
-"""What may stand before a name of that kind, in lower case."""
+"""The qualifiers that may precede a name, by kind of object, in lower case."""
 
 
 def mapping_ddl(mapping: Mapping) -> str:
@@ -71,8 +68,8 @@ def _lag(name: str, lag: int, is_interval: bool) -> str:
 
 
 def watermark_of(table: Table, column: int) -> str | None:
-    """What DESCRIBE says of the watermark that a column of a table gives: what it is, and when a
-    partition counts as idle. None for a column that gives none."""
+    """The text of DESCRIBE for the watermark of a column: its lag, and when a partition counts as
+    idle. None if the column has no watermark."""
     times = table.event_time
     if times is None or times.column != column:
         return None
@@ -111,12 +108,18 @@ def get_ddl(
     *,
     hides_secrets: bool = False,
 ) -> Expression:
-    """GET_DDL(kind, name [, schema]): text where the name is a literal, else a choice among all
-    names, NULL for others. The name of a relation may stand with the schema, and the catalog,
-    before it. `hides_secrets`: values of options that give access to other systems are left out."""
+    """The expression of GET_DDL(kind, name [, schema]).
+
+    It is a text if `name` is a literal. Otherwise it is a CASE over the names of all objects, NULL
+    for another name. Schema and catalog may precede the name of a relation.
+
+    arguments: the arguments of the call.
+    position: position of the call in the statement.
+    hides_secrets: whether to hide the values of options that grant access to other systems.
+    """
     if len(arguments) not in (2, 3):
         raise ProgrammingError(
-            f"GET_DDL takes 2 or 3 arguments, not {len(arguments)}",
+            f"GET_DDL expects 2 or 3 arguments, not {len(arguments)}",
             hint="GET_DDL('relation', name) or GET_DDL('dataconnection', name)",
             position=position,
         )
@@ -124,7 +127,7 @@ def get_ddl(
     for argument in arguments:
         if argument.type != VARCHAR:
             raise ProgrammingError(
-                f"GET_DDL takes VARCHAR, not {argument.type}",
+                f"GET_DDL expects VARCHAR, not {argument.type}",
                 position=argument.position or position,
             )
     if not isinstance(kind, Literal) or str(kind.value).lower() not in KINDS:
@@ -137,7 +140,8 @@ def get_ddl(
     if isinstance(name, Literal):
         return _one(texts, str(kind.value).lower(), str(name.value), name.position or position)
     lower = build.call("LOWER", [name], position)
-    kinds = reversed(_BEFORE[str(kind.value).lower()])  # a name that itself begins so wins
+    # The unqualified name is last, and wins: an object may be named "public.t".
+    kinds = reversed(_BEFORE[str(kind.value).lower()])
     known = {f"{before}{item.lower()}": text for before in kinds for item, text in texts.items()}
     if not known:
         return Literal(value=None, type=VARCHAR, position=position)

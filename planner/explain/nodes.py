@@ -17,7 +17,7 @@ from runnel.relation.nodes import Relation
 from runnel.relation.subqueries import CommonRows
 
 NOTHING = "nothing"
-FOR_EVER = "for ever"
+WITHOUT_BOUND = "without bound"
 
 
 @frozen
@@ -52,13 +52,13 @@ def _described(plan: Relation | Physical, written: set[int]) -> Node:
 
 
 def describe_state(plan: Physical) -> Node:
-    """The tree of a physical plan with the state of each operator instead of how it works."""
+    """The tree of a physical plan, with the state of each operator as its properties."""
     node = describe(plan)
     rule = STATE_TEXTS.find(plan)
     properties = {"keeps": NOTHING if rule is None else rule(plan)}
-    held = _buffered_in_memory(plan)
-    if held is not None:
-        properties["must fit in memory"] = held
+    in_memory = _buffered_in_memory(plan)
+    if in_memory is not None:
+        properties["must fit in memory"] = in_memory
     return replace(
         node,
         properties=properties,
@@ -68,14 +68,14 @@ def describe_state(plan: Physical) -> Node:
 
 
 def _buffered_in_memory(node: Physical) -> str | None:
-    """What of an operator on a stream stays in memory, where memory_limit has no room for it; all
-    else goes to files."""
+    """The state of an operator on a stream that is never spilled to files, and must fit in
+    memory_limit; None if all its state can be spilled."""
     if (
         isinstance(node, physical_streams.EventTimeAggregate)
         and node.lateness
         and any(call.distinct for call in node.aggregates)
     ):
-        return "all, since what was given may change"
+        return "all, because emitted results may change"
     if isinstance(node, physical_streams.EventTimeWindow) and node.reaches:
-        return "rows behind the watermark"
+        return "rows after the watermark"
     return None

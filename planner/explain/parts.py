@@ -1,5 +1,5 @@
-"""Texts of what the nodes of a plan are made of: expressions, keys, spans of event time; and what
-nodes of streams say as those of tables do."""
+"""Texts of EXPLAIN that several nodes share: expressions, keys, spans of event time, and the
+descriptions of nodes that exist both as logical and as physical nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Properties = dict[str, str]
 Description = tuple[str, Properties]
-"""The title of a node, and its properties by name; those without a text are left out."""
+"""The title of a node, and its properties by name; a property with an empty text is left out."""
 
 
 def listed(items: Iterable[object]) -> str:
@@ -33,9 +33,9 @@ def plain(item: object) -> str:
     if not (text.startswith("(") and text.endswith(")")):
         return text
     depth = 0
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         depth += (character == "(") - (character == ")")
-        if depth == 0 and place < len(text) - 1:
+        if depth == 0 and index < len(text) - 1:
             return text
     return text[1:-1]
 
@@ -45,7 +45,7 @@ def optional(item: Expression | None) -> str:
 
 
 def named(expressions: Sequence[Expression], names: Sequence[str]) -> str:
-    """Expressions with the names they are given, where these differ from their own."""
+    """Expressions with `AS` and their name, unless the expression is a column of that name."""
     texts = []
     for expression, name in zip(expressions, names, strict=True):
         keeps = isinstance(expression, Column) and expression.name == name
@@ -76,13 +76,13 @@ def join_title(kind: JoinKind, how: str = "") -> str:
 
 
 def time_span(units: int, time: SqlType) -> str:
-    """A distance in event time as people read it: of an integer column a number, else hours,
-    minutes and seconds."""
+    """A distance in event time: a number for an integer column, else days, hours, minutes and
+    seconds."""
     return str(units) if time.is_integer else str(timedelta(microseconds=units))
 
 
 def time_bounds(link: JoinTimeBounds, left: Sequence[Field], right: Sequence[Field]) -> str:
-    """How far apart the times of both sides may be."""
+    """The text of join time bounds: how far apart the event times of both sides may be."""
     first, second = left[link.left], right[link.right]
     low = "" if link.low is None else f"{_moved(link.low, first.type)} <= "
     high = "" if link.high is None else f" <= {_moved(link.high, first.type)}"

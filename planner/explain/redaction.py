@@ -1,8 +1,8 @@
-"""The OPTIONS of mappings and data connections as they are shown: without the values that give
-access to other systems.
+"""Redaction of the OPTIONS of mappings and data connections: values that grant access to other
+systems are hidden.
 
-information_schema shows them so to everyone, and GET_DDL to callers within bounds. To the owner
-GET_DDL shows them whole, since its text is to create the object again.
+information_schema redacts options for every caller. GET_DDL redacts them for callers within bounds,
+but not for the owner, because its text creates the object again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SECRET = re.compile(
     r"pass(word|wd|phrase)|secret|token|credential|(access|account|private|api|shared)[._-]?key|key[._-]pem|\bsas\b|jaas",
     re.IGNORECASE,
 )
-"""What names of options have in them whose values give access."""
+"""Matches the names of options whose values grant access."""
 
 _HARMLESS = frozenset(
     (
@@ -27,9 +27,9 @@ _HARMLESS = frozenset(
         "spark.app.name spark.master transaction.timeout.ms"
     ).split()
 )
-"""Options of other libraries whose values are shown. Names of these have dots (`storage.…`,
-`sasl.…`, `catalog.…`); Runnel's own have none. Any other may hold a secret under a name that this
-module doesn't know."""
+"""Options of other libraries whose values are shown. Names of such options have dots (`storage.…`,
+`sasl.…`, `catalog.…`), Runnel's options have none. Any other option with a dot is hidden, since it
+may be a secret under a name that this module does not know."""
 
 
 def is_public(name: str) -> bool:
@@ -38,7 +38,7 @@ def is_public(name: str) -> bool:
 
 
 def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    """The options with their values as they may be shown."""
+    """The options, with secret values and passwords hidden."""
     return {
         name: without_password(value) if is_public(name) else HIDDEN
         for name, value in options.items()
@@ -46,5 +46,5 @@ def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def redacted_options(options: Mapping[str, str]) -> str:
-    """The same in JSON."""
+    """`without_secrets` as a JSON object."""
     return json.dumps(without_secrets(options), ensure_ascii=False)

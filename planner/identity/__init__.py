@@ -3,6 +3,6 @@
 Imports `planner/physical`, `planner/lower`, `engine/relation`, `engine/expressions`,
 `engine/columns` and the contracts.
 
-Begin with `vertices.state_signatures`, the identity of each vertex of a plan. `nodes` and
-`expressions` spell it, version 1: their texts are stored with snapshots and never change.
+Begin with `vertices.state_signatures`, the state signature of each vertex of a plan. `nodes` and
+`expressions` write its texts, version 1, which are stored with snapshots and never change.
 """

@@ -1,9 +1,9 @@
-"""Expressions as they stand in the identity of state, version 1.
+"""The texts of expressions in state signatures, version 1.
 
-The texts are stored with snapshots and compared with the texts of a later plan. So a spelling here
-never changes when EXPLAIN changes, or when a class, a member or an attribute is renamed. A new
-expression gets a text that no other expression has; a new spelling of an old one needs a new
-version.
+The texts are stored with snapshots and compared with the texts of a later plan. A text therefore
+stays the same when EXPLAIN changes, or when a class, a member or an attribute is renamed. A new
+kind of expression has a text that no other expression has. To change the text of an existing kind
+needs a new version.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def text(item: Any) -> str:
 
 
 def texts(items: Iterable[Any]) -> str:
-    """Several of them, with a comma in between."""
+    """The texts of several expressions, separated by commas."""
     return ", ".join(map(text, items))
 
 
@@ -112,9 +112,9 @@ def outer_text(item: Any) -> str:
     if not (found.startswith("(") and found.endswith(")")):
         return found
     depth = 0
-    for place, character in enumerate(found):
+    for index, character in enumerate(found):
         depth += (character == "(") - (character == ")")
-        if depth == 0 and place < len(found) - 1:
+        if depth == 0 and index < len(found) - 1:
             return found
     return found[1:-1]
 
@@ -125,7 +125,8 @@ def outer_texts(items: Iterable[Any]) -> str:
 
 
 def named_texts(items: Sequence[Any], names: Sequence[str]) -> str:
-    """Expressions with the names of their columns, where these differ from their own."""
+    """Expressions with `AS` and the name of their column, unless the expression is a column of that
+    name."""
     return ", ".join(
         name if isinstance(item, Column) and item.name == name else f"{outer_text(item)} AS {name}"
         for item, name in zip(items, names, strict=True)

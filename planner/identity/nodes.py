@@ -1,9 +1,9 @@
-"""Nodes as they stand in the identity of state, version 1: a title and properties. The homes of the
-nodes register the rules (`planner/operators/passes.py::IDENTITY`).
+"""The texts of nodes in state signatures, version 1: a title and properties. The homes of the nodes
+register the rules (`planner/operators/passes.py::IDENTITY`).
 
-The texts are stored with snapshots and compared with the texts of a later plan. They began as
-copies of EXPLAIN's texts, and never change when EXPLAIN changes or a class is renamed;
-`identity_expressions` says the same of expressions.
+The texts are stored with snapshots and compared with the texts of a later plan. They were copied
+from EXPLAIN's texts once, and stay the same when EXPLAIN changes or a class is renamed, as the
+texts of expressions do (`planner/identity/expressions.py`).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 Properties = dict[str, str]
 Identity = tuple[str, Properties]
-"""A title, and properties by name; those without a text are left out."""
+"""A title, and properties by name; a property with an empty text is left out."""
 
 LATE = "late rows"
-"""The property that says where late rows go: no state depends on it."""
+"""The property that names the table of late rows. No state depends on it."""
 
 EMISSION = ("early results every", "allowed lateness", "until")
-"""Properties that say when results come. No state depends on them."""
+"""Properties that define when results are emitted. No state depends on them."""
 
 JOINS = {
     JoinKind.INNER: "Inner join",
@@ -61,12 +61,12 @@ WINDOWS = {
 
 
 def keeps(node: Physical) -> bool:
-    """Whether a step keeps rows, or results of rows."""
+    """Whether an operator has state: rows, or results of rows."""
     return STATE_TEXTS.find(node) is not None
 
 
 def node_text(node: Physical, without: Iterable[str] = (LATE,)) -> str:
-    """The text of a node, without some properties."""
+    """The text of a node, except the properties `without`."""
     rule = IDENTITY.find(node)
     if rule is None:
         raise internal(f"no identity of a node of class {type(node).__name__}")
@@ -96,7 +96,7 @@ def names_text(fields: Iterable[Field]) -> str:
 
 
 def chosen(node: Any) -> str:
-    """The columns of a node that may leave some out."""
+    """The names of the columns that a node selects; "" if it has all columns."""
     return "" if node.columns is None else names_text(node.fields) or "none"
 
 

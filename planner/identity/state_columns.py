@@ -1,8 +1,8 @@
-"""How the columns of a node's inputs are called where rows of them are kept as state.
+"""Names of the columns of state, for operators whose state consists of rows of their inputs.
 
-A name alone doesn't tell columns of the two sides of a join apart, and which of them is called `v`
-and which `v_2` changes with what is selected. So a column of a join below is called after its side,
-too.
+Two sides of a join may have a column of the same name. Which of the two is called `v` and which
+`v_2` depends on the selected columns, so another query may exchange them. The name of a column in
+state therefore includes the side of each join below that it comes from, such as `left.v`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from runnel.planner.physical.nodes import Physical, unique_names
 
 
 def state_columns(node: Physical) -> tuple[tuple[str, ...], ...]:
-    """For each input its columns, each a name that no other one of that input has, and the type."""
+    """For each input its columns, each as a name that is unique in the input, and its type."""
     return tuple(_columns(item) for item in node.inputs)
 
 
 def _columns(node: Physical) -> tuple[str, ...]:
     names = unique_names(
-        f"{_side(node, place)}{field.name}" for place, field in enumerate(node.fields)
+        f"{_side(node, index)}{field.name}" for index, field in enumerate(node.fields)
     )
     return tuple(
         f"{name} {type_spelling(field.type)}"
@@ -28,29 +28,29 @@ def _columns(node: Physical) -> tuple[str, ...]:
     )
 
 
-def _side(node: Physical, place: int) -> str:
-    """The sides of joins that a column comes from, outermost first, each followed by a dot. The
-    stream's side of a join with a table, which may come and go, isn't named."""
-    found = _below(node, place)
+def _side(node: Physical, index: int) -> str:
+    """The sides of joins that column `index` comes from, outermost first, each followed by a dot.
+    The stream's side of a join with a table has no name, because a query may add or remove such a
+    join."""
+    found = _below(node, index)
     if found is None:
         return ""
-    name, below, index = found
-    return name + _side(below, index)
+    name, below, column = found
+    return name + _side(below, column)
 
 
-def _below(node: Physical, place: int) -> tuple[str, Physical, int] | None:
-    """Where a column of a node comes from: the name of the side, the input and the column there;
-    None where it is made here."""
+def _below(node: Physical, index: int) -> Side | None:
+    """The origin of column `index` of a node; None if the node computes the column."""
     rule = STATE_COLUMNS.find(node)
-    return None if rule is None else rule(node, place)
+    return None if rule is None else rule(node, index)
 
 
 Side = tuple[str, Physical, int]
-"""The name of the side of a join, the input, and the index of the column there."""
+"""The origin of a column: the name of the side of a join, the input, and the index in the input."""
 
 
 def of_input(node: physical.SingleInput, index: int) -> Side:
-    """For a node with the columns of its input."""
+    """The rule for a node with the columns of its input."""
     return "", node.input, index
 
 
@@ -58,10 +58,12 @@ def of_join(
     left: tuple[str, Physical],
     right: tuple[str, Physical],
     columns: tuple[int, ...] | None,
-    place: int,
-) -> tuple[str, Physical, int] | None:
-    index = place if columns is None else columns[place]
+    index: int,
+) -> Side | None:
+    """The rule for a join. `left` and `right`: name and input of each side; `columns`: the columns
+    of both sides, one after the other, that the join returns; None: all."""
+    column = index if columns is None else columns[index]
     width = len(left[1].fields)
-    if index < width:
-        return (*left, index)
-    return (*right, index - width) if index - width < len(right[1].fields) else None
+    if column < width:
+        return (*left, column)
+    return (*right, column - width) if column - width < len(right[1].fields) else None

@@ -1,5 +1,8 @@
-"""What each vertex of a plan is for: two of one name and one meaning may have each other's state,
-and some others too."""
+"""The state signatures of the vertices of a plan.
+
+A vertex can use the state of another vertex with the same name and an equal signature. Of unequal
+signatures, `engine/named_jobs/state_evolution` decides.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from runnel.sqltypes import SqlType
 
 
 def state_signatures(plan: Physical, parallelism: int) -> dict[str, StateSignature]:
-    """The meanings of the vertices of a plan, by name."""
+    """The state signatures of the vertices of a plan, by the name of the vertex."""
     lowering = Lowering(parallelism)
     lowering.lower(plan)
     return {
@@ -32,14 +35,15 @@ def state_signatures(plan: Physical, parallelism: int) -> dict[str, StateSignatu
 
 
 def _of_late_rows(vertex: str, table: WritableTable) -> StateSignature:
-    """The vertices for late rows of a node have no state of that node."""
+    """The signature of a vertex for late rows, which has no state of its node."""
     if vertex.startswith(WRITE):
         return _written(table)
     return StateSignature(text="late rows", same={"": "late rows"})
 
 
 def _signature(node: Physical) -> StateSignature:
-    """Of a scan only its table counts, and of a sink: their state are places in these."""
+    """The signature of a node. The state of a scan or a sink consists of positions in its table, so
+    its signature has only the table."""
     if isinstance(node, physical.SourceScan):
         text = f"read {node.table.name} of connector {node.table.connector}"
         return StateSignature(
@@ -74,7 +78,8 @@ def _written(table: WritableTable, watermarks: Mapping[int, str] | None = None) 
 
 
 def _whole_text(node: Physical) -> str:
-    """The text of a node, and of the windows below, whose bounds are plain columns to it."""
+    """The text of a node, and of the window functions below it: the node refers to window bounds
+    only as columns."""
     over = "".join(
         f" over {node_text(item)}"
         for item in _below(node)
@@ -84,10 +89,11 @@ def _whole_text(node: Physical) -> str:
 
 
 StateForm = tuple[Form, StateWindows | None, dict[str, str]]
+"""The form of state, its windows, and the properties that must not change (`same`), by name."""
 
 
 def _state_of(node: Physical) -> StateForm:
-    """The form of a node's state, its windows, and what may not change, part by part."""
+    """The form of a node's state, by the rule of the node."""
     rule = STATE_FORMS.find(node)
     if rule is not None:
         return rule(node)
@@ -96,37 +102,38 @@ def _state_of(node: Physical) -> StateForm:
 
 
 def buffered_rows(node: Physical, *without: str) -> StateForm:
-    """For an operator that buffers rows of its inputs as they are. The columns that it returns may
-    change, and so may the properties `without`."""
+    """The form of state for an operator that buffers unchanged rows of its inputs. The selected
+    columns and the properties `without` may change."""
     return Form.ROWS, None, {"": node_text(node, (LATE, *EMISSION, "columns", *without))}
 
 
 def _retained_input(node: Physical) -> Physical:
-    """What an operator keeps rows of, or groups of: of a join with a table only that."""
+    """The node whose rows or groups an operator retains: for a join with a table, the table."""
     return node.build if isinstance(node, physical.HashJoin) else node
 
 
 def _endless(node: Physical) -> tuple[str, ...]:
-    """The tables without end that a node's rows are from."""
+    """The names of the unbounded tables that the rows of a node come from."""
     if isinstance(node, physical.SourceScan):
         return (node.table.name,) if node.table.is_unbounded else ()
     return tuple(dict.fromkeys(name for item in _inputs(node) for name in _endless(item)))
 
 
 def sessions(gap: int, time: SqlType, every: int | None = None, lateness: int = 0) -> StateWindows:
+    """The windows of state for session windows."""
     shape = WindowShape(WindowKind.SESSION, gap)
     return StateWindows(shape=shape, is_integer=time.is_integer, every=every, lateness=lateness)
 
 
 def _reads(node: Physical) -> tuple[str, ...]:
-    """The tables that a node's rows are from."""
+    """The names of the tables that the rows of a node come from."""
     if isinstance(node, physical.SourceScan):
         return (node.table.name,)
     return tuple(name for item in _inputs(node) for name in _reads(item))
 
 
 def _watermarks(node: Physical) -> dict[int, str]:
-    """The watermarks that come to a node, by their numbers there, and the tables whose they are."""
+    """The watermarks that a node receives: their number at the node, and the name of the table."""
     found = {number: name for item in _inputs(node) for number, name in _watermarks(item).items()}
     if isinstance(node, physical.SourceScan) and node.time is not None:
         found[node.time.watermark] = node.table.name
@@ -138,7 +145,7 @@ def _watermarks(node: Physical) -> dict[int, str]:
 
 
 def _inputs(node: Physical) -> tuple[Physical, ...]:
-    """Also of what runs elsewhere in the plan."""
+    """The inputs of a node; of a `Shared`, the shared subplan, also if another use runs it."""
     return (node.shared,) if isinstance(node, physical.Shared) else node.inputs
 
 

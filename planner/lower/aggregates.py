@@ -1,4 +1,4 @@
-"""Vertices of aggregations over inputs without end."""
+"""Vertices of aggregations over streams."""
 
 from __future__ import annotations
 
@@ -29,8 +29,14 @@ StreamAggregate = (
 
 @frozen
 class _Stages:
-    """The processors of an aggregation. In one stage its rows are divided by `divided_by`, in two
-    its states by the columns `state_keys`; `state_names` are all key columns of the states."""
+    """The processors of an aggregation.
+
+    make: returns the supplier of the processors of a stage.
+    divided_by: with one stage, the keys by which rows are partitioned.
+    two_stage: whether to accumulate states in each processor of the input, and combine them.
+    state_names: with two stages, the names of all key columns of the states.
+    state_keys: with two stages, the key columns by which the states are partitioned.
+    """
 
     make: Callable[[AggregationStage], Supplier]
     divided_by: tuple[Expression, ...]
@@ -40,8 +46,8 @@ class _Stages:
 
 
 def lower_stream_aggregate(to: Lowering, node: StreamAggregate, rows: VertexOutput) -> VertexOutput:
-    """The vertices of the stages; beside them the way of late rows, where they are to be
-    written."""
+    """Adds the vertices of the stages, and with one stage the sink of late rows, if the plan has
+    one."""
     names = column_names(node.fields)
     stages = _STAGES[type(node)](node, names)
     if rows.is_parallel and stages.two_stage:
@@ -64,8 +70,8 @@ def lower_stream_aggregate(to: Lowering, node: StreamAggregate, rows: VertexOutp
 def _event_time_aggregate(
     node: physical_streams.EventTimeAggregate, names: tuple[str, ...]
 ) -> _Stages:
-    """Groups that differ by their times alone meet in one processor, so that they come out in the
-    order of these."""
+    """Groups that differ only in bounded keys are aggregated in the same processor, which emits
+    them in the order of these keys."""
     from runnel.processors.time_windows.timed_aggregate import Timing, timed_aggregate
 
     timing = Timing(node.bounds, node.late is not None, node.every, node.lateness, node.counted)
@@ -86,7 +92,8 @@ def _event_time_aggregate(
 
 
 def _framed(node: physical_streams.FramedAggregate, names: tuple[str, ...]) -> _Stages:
-    """A group's frames meet in one processor: the frame, which is the first key, doesn't divide."""
+    """All panes of a group are aggregated in the same processor: states are partitioned by all keys
+    but the first, which is the pane."""
     from runnel.processors.time_windows.framed_aggregate import FramedKeys, framed_aggregate
 
     framed = FramedKeys(

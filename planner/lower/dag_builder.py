@@ -1,20 +1,24 @@
-"""From physical operators to a DAG, for a given number of processors per vertex.
+"""Lowers physical operators to a DAG, for a given number of processors per vertex.
 
-The homes of the nodes register the rules (`planner/operators/passes.py::LOWERING`). A rule connects
-the inputs, makes the vertex and returns its output. With a parallelism of 1 every operator is one
-vertex of one processor. With more, scans run as many processors as they have partitions,
-row-by-row operators follow them on isolated edges, aggregations accumulate there and combine by
-key, joins send the build side to every processor or partition both sides by key, and operators that
-need an order run in one processor.
+The homes of the nodes register the rules (`planner/operators/passes.py::LOWERING`). A rule lowers
+the inputs, adds the vertex and its edges, and returns the output of the vertex.
 
-The DAG of a query is a tree: a scan that occurs twice is two vertices. So no two inputs of a vertex
-hang on one producer, and reading one input to its end before another (the build side of a join)
-can't block on a full queue of its own making. Only what the planner shares is one vertex with
-several readers: of streams outside of build sides, of tables with a spool for each reader that may
-have to wait.
+With a parallelism of 1 every operator is one vertex of one processor. With more:
 
-Each rule imports the processor that its vertex runs, so that a process loads only the operators of
-its queries.
+- a scan runs as many processors as it has partitions;
+- operators that process rows one by one follow a scan on isolated edges;
+- aggregations accumulate in the same processors, and combine by key;
+- joins broadcast the build side, or partition both sides by key;
+- operators that need an order run in one processor.
+
+The DAG of a query is a tree: a scan that occurs twice becomes two vertices. No two inputs of a
+vertex then depend on the same producer, so a join that reads its build side to the end cannot block
+on the full queue of its probe side. Only a subplan that the planner shares is one vertex with
+several readers (`planner/physical/sharing`): subplans of streams outside of build sides, and
+subplans of tables, with a spool in front of each reader that may have to wait.
+
+Each rule imports the processor of its vertex when it runs, so that a process loads only the
+operators of its queries.
 """
 
 from __future__ import annotations
@@ -53,13 +57,13 @@ LATE_ROWS = "late rows"
 LATE_FILTER = "late filter"
 AS_OF_JOIN = "as-of join"
 REFRESHED_JOIN = "refreshed join"
-PIECES = "pieces"
+CHUNKS = "pieces"
 SCAN = "scan "
 WRITE = "write "
 FRAGMENT = "fragment on "
 LOOK_UP = "look-up "
-"""The names of vertices. Snapshots find their state by them, so a name never changes. The last four
-are prefixes."""
+"""The names of vertices. A snapshot stores state by the name of the vertex, so a name never
+changes. The last four are prefixes."""
 
 _NAMED_BY_TABLE = (SCAN, WRITE)
 
@@ -70,8 +74,12 @@ PROBE_PRIORITY = 1
 
 @frozen
 class VertexOutput:
-    """What comes out of a vertex: whether more than one processor gives it, and how its columns are
-    called."""
+    """The output of a vertex.
+
+    vertex: the vertex.
+    is_parallel: whether more than one processor emits the rows.
+    names: the names of the columns.
+    """
 
     vertex: Vertex
     is_parallel: bool
@@ -79,32 +87,39 @@ class VertexOutput:
 
 
 class SharedOutputs(Protocol):
-    """The vertices that several others read."""
+    """The vertices that several other vertices read."""
 
     def use(self, to: Lowering, node: Shared) -> VertexOutput:
-        """The rows of what `node` shares, for one more reader."""
+        """The output of the subplan of `node`, for one more reader."""
 
     def connect(self, dag: DAG) -> None:
-        """Gives the edges of the complete DAG their vertices."""
+        """Connects the edges of the complete DAG to the shared vertices."""
 
 
 class Lowering:
-    """The DAG under construction."""
+    """The DAG under construction.
+
+    dag: the vertices and edges so far.
+    parallelism: number of processors of a parallel vertex.
+    shared: the shared vertices; None until a rule meets a `Shared` node.
+    """
 
     def __init__(self, parallelism: int) -> None:
         self.dag = DAG()
         self.parallelism = parallelism
         self.shared: SharedOutputs | None = None
         self.late_filters: list[tuple[VertexOutput, LateOutput]] = []
-        """Filters whose late rows the operator above writes together with its own."""
+        """Filters below the current node whose late rows its operator writes with its own late
+        rows: the filter's output, and the side output."""
         self.nodes: dict[str, Physical] = {}
         """The node that each vertex is made for, by the name of the vertex."""
         self.late: dict[str, WritableTable] = {}
-        """The table of late rows of each vertex that only late rows have, by its name."""
+        """The table of late rows, by the name of each vertex that only processes late rows."""
         self._used: dict[str, int] = {}
         self._nodes: list[Physical] = []
 
     def lower(self, node: Physical) -> VertexOutput:
+        """Makes the vertices of a node and its inputs, by the rule in the home of the node."""
         rule = LOWERING.rule(node)
         self._nodes.append(node)
         try:
@@ -114,13 +129,14 @@ class Lowering:
             self._nodes.pop()
 
     def next_name(self, name: str) -> str:
-        """What `vertex` will call the next vertex of that name."""
+        """The name that `vertex` assigns to the next vertex: `name`, or `name` and a number if it
+        exists already."""
         number = self._used.get(name, 0) + 1
         return name if number == 1 else f"{name} {number}"
 
     def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
-        """A vertex of that name, and the name of the state of the node that is lowered, with a
-        number behind it if there is one already."""
+        """Adds a vertex. Its full name is `name`, the state name of the node that is being lowered,
+        and a number if the name exists already."""
         node = self._nodes[-1] if self._nodes else None
         if node is not None and node.state_name and not name.startswith(_NAMED_BY_TABLE):
             name = f"{name} {node.state_name}"
@@ -146,8 +162,8 @@ class Lowering:
         parallelism: int,
         names: tuple[str, ...] | None = None,
     ) -> VertexOutput:
-        """A vertex behind `rows`: processor by processor if it is parallel too, else all into
-        one."""
+        """Adds a vertex that reads `rows`. If both are parallel, each processor reads one processor
+        of `rows`; otherwise one processor reads them all."""
         vertex = self.vertex(name, supplier, parallelism)
         self.connect(rows, vertex, parallelism)
         return VertexOutput(vertex, parallelism > 1, rows.names if names is None else names)
@@ -160,8 +176,8 @@ class Lowering:
         keys: tuple[str, ...],
         names: tuple[str, ...] | None = None,
     ) -> VertexOutput:
-        """A vertex behind `rows` in which those of equal keys meet in one processor: several where
-        `rows` are parallel and have keys, else one."""
+        """Adds a vertex that reads `rows`, with all rows of a key in the same processor. It is
+        parallel if `rows` are parallel and `keys` is not empty."""
         if not rows.is_parallel or not keys:
             return self.follow(rows, name, supplier, 1, names)
         vertex = self.vertex(name, supplier, self.parallelism)
@@ -176,8 +192,12 @@ class Lowering:
         ordinal: int = 0,
         watermarks: Mapping[int, int] | None = None,
     ) -> Edge:
-        """`watermarks`: those that the edge brings, by their numbers, and the numbers they get;
-        None: all as they are."""
+        """Adds an edge from `rows` to input `ordinal` of `target`.
+
+        parallelism: number of processors of `target`.
+        watermarks: the number of each watermark that the edge passes on, mapped to its number in
+            `target`; None: all, with the same numbers.
+        """
         edge = between(rows.vertex, target).to_input(ordinal)
         if watermarks is not None:
             edge = edge.with_watermarks(watermarks)
@@ -187,8 +207,8 @@ class Lowering:
         return edge
 
     def with_late(self, rows: VertexOutput, *sides: LateOutput | None) -> VertexOutput:
-        """`rows`, beside which the late rows of its vertex go where they are to, those of each side
-        by an output of its own, and those of a late filter below."""
+        """Adds the vertices that write the late rows of the operator that emits `rows`, and the
+        late rows of the filters below it; returns `rows`. Each of `sides` has an output."""
         own = [side for side in sides if side is not None]
         if own:
             filters, self.late_filters = self.late_filters, []
@@ -197,17 +217,17 @@ class Lowering:
             self.late.update(dict.fromkeys(list(self.nodes)[count:], own[0].table))
         return rows
 
-    def in_pieces(self, rows: VertexOutput, expressions: Iterable[Expression]) -> VertexOutput:
-        """The rows, in batches small enough for an operator that works out `expressions` over
-        each."""
+    def in_chunks(self, rows: VertexOutput, expressions: Iterable[Expression]) -> VertexOutput:
+        """The rows in smaller batches, if one of the `expressions` that an operator computes over
+        them is slow."""
         if not any(map(is_slow, expressions)):
             return rows
         from runnel.processors.calc import chunking
 
-        return self.follow(rows, PIECES, chunking(), self.beside(rows))
+        return self.follow(rows, CHUNKS, chunking(), self.parallelism_of(rows))
 
-    def beside(self, rows: VertexOutput) -> int:
-        """The parallelism of a vertex that works on each row by itself."""
+    def parallelism_of(self, rows: VertexOutput) -> int:
+        """The number of processors of a vertex that processes the `rows` one by one."""
         return self.parallelism if rows.is_parallel else 1
 
 
@@ -217,9 +237,11 @@ def _write_late_rows(
     rows: VertexOutput,
     filters: Sequence[tuple[VertexOutput, LateOutput]],
 ) -> None:
-    """Makes the vertices of the late rows of an operator, which its outputs from 1 on emit: one
-    output for each of the sides `own`, whose late rows go to one mapping. Output 1 of each late
-    filter below goes there too."""
+    """Adds one sink for late rows, and a vertex in front of it for each output with late rows.
+
+    Output 0 of an operator has its result, output 1 the late rows of its first side, and so on. A
+    late filter has its late rows at output 1. All sides write to the same mapping.
+    """
     from runnel.processors.sinks.write import late_write
 
     found = [(rows, 1 + number, side) for number, side in enumerate(own)] + [
@@ -234,7 +256,7 @@ def _write_late_rows(
 
 
 def _assigned(to: Lowering, rows: VertexOutput, output: int, side: LateOutput) -> Vertex:
-    """The vertex that makes rows of the mapping of those that come by an output."""
+    """Adds the vertex that converts late rows of output `output` into rows of the mapping."""
     from runnel.processors.calc import calc
 
     names = tuple(side.table.columns[i].name for i in side.request.columns)
@@ -246,24 +268,25 @@ def _assigned(to: Lowering, rows: VertexOutput, output: int, side: LateOutput) -
 
 
 def key_names(keys: tuple[Expression, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of key columns; () where a key isn't a plain column, or there is none."""
+    """The names of the key columns; () if a key is not a plain column, or if there is no key."""
     found = tuple(names[key.index] for key in keys if isinstance(key, Column))
     return found if len(found) == len(keys) else ()
 
 
-def source_of(node: SourceScan, place: str = "") -> Source:
-    """What a scan reads. `place` is the vertex that goes on, after a restart, where it was."""
+def source_of(node: SourceScan, vertex: str = "") -> Source:
+    """The source of a scan, which also writes malformed records if the scan has an output for them.
+    `vertex` is the name under which this sink stores its state; "": a scan without state."""
     source = node.table.scan(node.request)
-    if node.divert is None:
+    if node.malformed is None:
         return source
     from runnel.processors.sources.malformed_records import MalformedRecordSource
 
-    return MalformedRecordSource(source, node.divert, place)
+    return MalformedRecordSource(source, node.malformed, vertex)
 
 
 def lower(plan: Physical, parallelism: int) -> DAG:
-    """The DAG that runs a physical plan on `parallelism` worker threads and hands its rows to the
-    job's results."""
+    """The DAG of a physical plan for `parallelism` worker threads. Its last vertex puts the rows
+    into the result queue of the job."""
     lowering = Lowering(parallelism)
     rows = lowering.lower(plan)
     lowering.follow(rows, "result", result_sink(), 1)

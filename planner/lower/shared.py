@@ -1,8 +1,12 @@
-"""Vertices that several others read.
+"""Vertices that several other vertices read.
 
-The edges of a query are made by those who read: from output 0, as if they were alone. So each use
-of a shared vertex gets a stand-in of another name, and when all edges are there those from
-stand-ins become edges from the vertex, from an output each.
+A rule of lowering connects a reader to output 0 of its input, as if it were the only reader. Each
+reader of a shared vertex therefore receives a stand-in vertex with a name of its own. When the DAG
+is complete, `connect` replaces the edges from stand-ins by edges from the shared vertex, each from
+another output:
+
+    scan, use 0 ──▶ join          scan, output 0 ──▶ join
+    scan, use 1 ──▶ sort    ⇒     scan, output 1 ──▶ sort
 """
 
 from __future__ import annotations
@@ -18,7 +22,12 @@ from runnel.planner.physical.nodes import Shared
 
 @frozen
 class _Use:
-    """Which vertex a stand-in stands for, and the numbers that its watermarks get."""
+    """A use of a shared vertex.
+
+    vertex: name of the shared vertex.
+    watermarks: pairs of the number of a watermark in the shared vertex, and its number in the
+        reader.
+    """
 
     vertex: str
     watermarks: tuple[tuple[int, int], ...]
@@ -32,7 +41,7 @@ class SharedVertices:
         self._uses: dict[str, _Use] = {}
 
     def use(self, to: Lowering, node: Shared) -> VertexOutput:
-        """One more reader of what `node` shares."""
+        """A stand-in for the output of the subplan of `node`, which is lowered at its first use."""
         rows = self._outputs.get(node.number)
         if rows is None:
             rows = self._outputs[node.number] = to.lower(node.shared)
@@ -45,7 +54,7 @@ class SharedVertices:
         return replace(rows, vertex=stand_in)
 
     def connect(self, dag: DAG) -> None:
-        """Gives the edges their vertices."""
+        """Replaces the edges from stand-ins by edges from the shared vertices."""
         if self._uses:
             outputs: Counter[str] = Counter()
             dag.edges[:] = [self._from_vertex(edge, outputs) for edge in dag.edges]
@@ -58,6 +67,6 @@ class SharedVertices:
         outputs[use.vertex] += 1
         numbers = dict(use.watermarks)
         if edge.watermarks is not None:
-            given = dict(edge.watermarks)
-            numbers = {own: given[number] for own, number in numbers.items() if number in given}
+            renamed = dict(edge.watermarks)
+            numbers = {own: renamed[number] for own, number in numbers.items() if number in renamed}
         return replace(edge, source=use.vertex, source_ordinal=ordinal).with_watermarks(numbers)

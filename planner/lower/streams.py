@@ -29,8 +29,8 @@ LEFT, RIGHT = 0, 1
 
 
 def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> VertexOutput:
-    """The vertex of a join of two streams. Several processors run it where there are keys that are
-    columns of both sides, by which the rows are divided."""
+    """Adds the vertex of an interval join. It is parallel if a join key is a column of both sides;
+    the rows are partitioned by such keys."""
     from runnel.processors.joins.build_side import JoinShape
     from runnel.processors.stream_joins.interval_join import interval_join
 
@@ -52,7 +52,7 @@ def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Ve
             .with_watermarks({number: number for number in side.numbers})
         )
         to.dag.edge(
-            edge.partitioned(*(rows.names[place] for place in keys[ordinal]))
+            edge.partitioned(*(rows.names[index] for index in keys[ordinal]))
             if is_parallel
             else edge
         )
@@ -60,8 +60,8 @@ def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Ve
 
 
 def lower_window_join(to: Lowering, node: physical_streams.WindowJoin) -> VertexOutput:
-    """The vertex of a join by a time that both sides share, as with `lower_interval_join`; rows are
-    divided by that time."""
+    """Adds the vertex of a window join. It is parallel if the event times of both sides have the
+    same type; the rows are partitioned by the event time."""
     from runnel.processors.joins.build_side import JoinShape
     from runnel.processors.stream_joins.window_join import window_join
 
@@ -87,8 +87,9 @@ def lower_window_join(to: Lowering, node: physical_streams.WindowJoin) -> Vertex
 
 
 def lower_as_of_join(to: Lowering, node: physical_streams.PhysicalAsOfJoin) -> VertexOutput:
-    """The vertex of an as-of join, as with `lower_interval_join`; without such keys several
-    processors are given the whole right side each, if it ends."""
+    """Adds the vertex of an as-of join. The rows are partitioned as in `lower_interval_join`.
+    Without keys to partition by, the vertex is parallel only if the right side ends: then each
+    processor reads the whole right side."""
     from runnel.processors.stream_joins.as_of_join import as_of_join
 
     left, right = to.lower(node.left), to.lower(node.right)
@@ -112,7 +113,7 @@ def lower_as_of_join(to: Lowering, node: physical_streams.PhysicalAsOfJoin) -> V
     vertex = to.vertex(AS_OF_JOIN, supplier, to.parallelism if is_parallel else 1)
     edges = [between(left.vertex, vertex), between(right.vertex, vertex).to_input(RIGHT)]
     if version is None:
-        # What ends is read first.
+        # The right side ends, so it is read to its end before the left side.
         edges[LEFT] = edges[LEFT].with_priority(1)
     numbers = {bound.watermark: bound.watermark for _, bound in node.shape.bounds}
     edges[LEFT] = edges[LEFT].with_watermarks(numbers)
@@ -122,7 +123,7 @@ def lower_as_of_join(to: Lowering, node: physical_streams.PhysicalAsOfJoin) -> V
     for ordinal, rows in enumerate((left, right)):
         if is_divided:
             edges[ordinal] = edges[ordinal].partitioned(
-                *(rows.names[place] for place in keys[ordinal])
+                *(rows.names[index] for index in keys[ordinal])
             )
         elif is_parallel:
             edges[ordinal] = (
@@ -133,16 +134,18 @@ def lower_as_of_join(to: Lowering, node: physical_streams.PhysicalAsOfJoin) -> V
 
 
 def lower_late_filter(to: Lowering, node: physical_streams.LateFilter) -> VertexOutput:
-    """The vertex of a late filter, whose late rows the operator above writes. Several processors
-    that aren't beside those of the input have the same watermark, which is that of all the
-    input."""
+    """Adds the vertex of a late filter; the operator above writes its late rows.
+
+    If each of its processors reads one processor of the input (`is_aligned`), it compares rows with
+    the watermark of that processor; otherwise all of them have the watermark of the whole input.
+    """
     from runnel.processors.stateful.late_filter import late_filter
     from runnel.processors.stateful.row_buffer import Buffering
 
     rows = to.lower(node.input)
     supplier = late_filter(Buffering(node.bounded), node.lateness)
-    if node.is_beside or not rows.is_parallel:
-        made = to.follow(rows, LATE_FILTER, supplier, to.beside(rows))
+    if node.is_aligned or not rows.is_parallel:
+        made = to.follow(rows, LATE_FILTER, supplier, to.parallelism_of(rows))
     else:
         vertex = to.vertex(LATE_FILTER, supplier, to.parallelism)
         to.dag.edge(between(rows.vertex, vertex))
@@ -154,32 +157,32 @@ def lower_late_filter(to: Lowering, node: physical_streams.LateFilter) -> Vertex
 def event_time_window_of(
     node: physical_streams.EventTimeWindow, names: tuple[str, ...]
 ) -> Supplier:
-    """The processors of OVER on a stream."""
+    """The supplier of OVER on a stream."""
     from runnel.processors.stateful.row_buffer import Buffering
 
-    diverts = node.late is not None
+    writes_late = node.late is not None
     if node.reaches:
         from runnel.processors.over.streamed import ordered_window
 
         first = node.calls[0]
         waits_for_end = all(reach.is_bounded_in_time for reach in node.reaches)
         lead = max(reach.lead for reach in node.reaches)
-        holding = Buffering(node.held, lead, first.order[0].nulls_first and not waits_for_end)
-        places = tuple((first.partition.index(key), key.index) for key in node.keys)
+        buffering = Buffering(node.bounded, lead, first.order[0].nulls_first and not waits_for_end)
+        keys = tuple((first.partition.index(key), key.index) for key in node.keys)
         return ordered_window(
-            node.calls, node.reaches, (node.width, names), holding, places, diverts
+            node.calls, node.reaches, (node.width, names), buffering, keys, writes_late
         )
     from runnel.processors.over.by_watermark import event_time_window
 
     most = None if node.most is None else (node.most.call, node.most.number)
-    keys = tuple(dict.fromkeys(key.index for key in node.keys))
+    partition = tuple(dict.fromkeys(key.index for key in node.keys))
     return event_time_window(
-        node.calls, (node.width, names), Buffering(node.held), most, keys, diverts
+        node.calls, (node.width, names), Buffering(node.bounded), most, partition, writes_late
     )
 
 
 def event_time_sort_of(node: physical_streams.EventTimeSort) -> Supplier:
-    """The processors of ORDER BY on a stream."""
+    """The supplier of ORDER BY on a stream."""
     from runnel.processors.sorting.event_time_sort import event_time_sort
     from runnel.processors.stateful.row_buffer import Buffering
 
@@ -190,7 +193,7 @@ def event_time_sort_of(node: physical_streams.EventTimeSort) -> Supplier:
 
 
 def lower_refreshed_join(to: Lowering, node: physical.HashJoin) -> VertexOutput:
-    """A vertex that reads the table itself, and stays with the rows of the stream."""
+    """Adds a vertex that reads the table itself, and runs in the processors of the stream."""
     from runnel.processors.joins.build_side import JoinShape
     from runnel.processors.joins.refreshed import RefreshedTable, refreshed_join
 
@@ -198,7 +201,7 @@ def lower_refreshed_join(to: Lowering, node: physical.HashJoin) -> VertexOutput:
     source, calculations = _reading(node.build)
     table = RefreshedTable(source, calculations, node.refresh * 1_000_000)
     expressions = (*node.probe_keys, *(() if node.condition is None else (node.condition,)))
-    rows = to.in_pieces(to.lower(node.probe), expressions)
+    rows = to.in_chunks(to.lower(node.probe), expressions)
     names = column_names(node.fields)
     supplier = refreshed_join(
         table,
@@ -207,11 +210,11 @@ def lower_refreshed_join(to: Lowering, node: physical.HashJoin) -> VertexOutput:
         (node.probe.fields, node.build.fields),
         names,
     )
-    return to.follow(rows, REFRESHED_JOIN, supplier, to.beside(rows), names)
+    return to.follow(rows, REFRESHED_JOIN, supplier, to.parallelism_of(rows), names)
 
 
 def _reading(node: Physical) -> tuple[Source, tuple[Calculation, ...]]:
-    """The source of a build side, and what is computed from its rows."""
+    """The source of a build side, and the filters and projections to apply to its rows."""
     from runnel.processors.joins.refreshed import Calculation
 
     names = column_names(node.fields)

@@ -293,7 +293,7 @@ def _lower_aggregate(to: Lowering, node: HashAggregate) -> VertexOutput:
     from runnel.processors.grouping.aggregation import AggregationStage
 
     expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
-    rows = to.in_pieces(to.lower(node.input), expressions)
+    rows = to.in_chunks(to.lower(node.input), expressions)
     names = column_names(node.fields)
     if not rows.is_parallel:
         supplier = aggregate(node.keys, node.aggregates, names, AggregationStage.SINGLE)

@@ -78,8 +78,8 @@ def _state_of_hash_join(node: HashJoin) -> str:
 
     if node.refresh is not None:
         return (
-            f"all rows of the second input{_refreshed_every(node)}, and those of its next version "
-            "while that is read"
+            f"all rows of the second input{_refreshed_every(node)}, and the rows of its next "
+            "version while that is read"
         )
     return "all rows of the second input, which is read once, first"
 
@@ -93,7 +93,7 @@ def _lower_join(to: Lowering, node: HashJoin) -> VertexOutput:
     from runnel.processors.joins.join import JoinShape, join
 
     build = to.lower(node.build)
-    probe = to.in_pieces(
+    probe = to.in_chunks(
         to.lower(node.probe),
         (*node.probe_keys, *(() if node.condition is None else (node.condition,))),
     )
@@ -137,7 +137,9 @@ def _lower_lookup_join(to: Lowering, node: LookupJoin) -> VertexOutput:
     names = column_names(node.fields)
     shape = JoinShape(node.kind, node.condition, node.columns)
     supplier = lookup_join(node.lookup, shape, node.keys, (node.input.fields, node.right), names)
-    return to.follow(rows, f"{LOOK_UP}{node.lookup.table.name}", supplier, to.beside(rows), names)
+    return to.follow(
+        rows, f"{LOOK_UP}{node.lookup.table.name}", supplier, to.parallelism_of(rows), names
+    )
 
 
 @passes.STAGES.of(HashJoin)

@@ -107,8 +107,8 @@ def _push_join(node: Join, parts: Conjuncts) -> Relation:
 def _inner_join(node: Join, parts: Conjuncts) -> Relation:
     """Moves conjuncts of the condition and from above.
 
-    A conjunct over one side moves there; the others become the join's condition. A volatile
-    conjunct, and a fallible one after it, stays above.
+    A conjunct over one side moves into that side. All other conjuncts become the join's condition,
+    except a volatile conjunct and fallible conjuncts after it, which stay above the join.
     """
     width = len(node.left.fields)
     everything = conjuncts(node.condition) + parts

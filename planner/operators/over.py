@@ -186,8 +186,8 @@ def _describe_event_time_window(node: EventTimeWindow) -> Description:
 
     title, properties = window(node)
     lead = max((reach.lead for reach in node.reaches), default=0)
-    order = {"in order of" if node.reaches else "until": listed(item for item, _ in node.held)}
-    behind = {"behind": time_span(lead, node.held[0][0].type)} if lead else {}
+    order = {"in order of" if node.reaches else "until": listed(item for item, _ in node.bounded)}
+    behind = {"behind": time_span(lead, node.bounded[0][0].type)} if lead else {}
     return title, properties | order | behind | late_property(node.late)
 
 
@@ -198,13 +198,13 @@ passes.STATE_TEXTS.add(
 
 @passes.STATE_TEXTS.of(EventTimeWindow)
 def _state_of_event_time_window(node: EventTimeWindow) -> str:
-    from runnel.planner.explain.nodes import FOR_EVER
+    from runnel.planner.explain.nodes import WITHOUT_BOUND
     from runnel.planner.explain.parts import time_span
     from runnel.relation.window_reach import furthest
 
     if not node.reaches:
         return "the rows of each partition, until the watermark completes it"
-    reach, time = furthest(node.reaches), node.held[0][0].type
+    reach, time = furthest(node.reaches), node.bounded[0][0].type
     kept = [
         f"rows until the watermark is {time_span(reach.lead, time)} past them"
         if reach.lead
@@ -212,7 +212,7 @@ def _state_of_event_time_window(node: EventTimeWindow) -> str:
     ]
     if reach.span > 0:
         kept.append(f"rows of the last {time_span(reach.span, time)}")
-    ever = f" of each partition, {FOR_EVER}" if node.calls[0].partition else ""
+    ever = f" of each partition, {WITHOUT_BOUND}" if node.calls[0].partition else ""
     if reach.rows or reach.groups:
         kept.append(
             f"the last {max(reach.rows, reach.groups)} "
@@ -294,8 +294,10 @@ def _identify_event_time_window(node: EventTimeWindow) -> Identity:
 
     title, properties = _identify_window(node)
     lead = max((reach.lead for reach in node.reaches), default=0)
-    order = {"in order of" if node.reaches else "until": outer_texts(item for item, _ in node.held)}
-    behind = {"behind": span_text(lead, node.held[0][0].type) if lead else ""}
+    order = {
+        "in order of" if node.reaches else "until": outer_texts(item for item, _ in node.bounded)
+    }
+    behind = {"behind": span_text(lead, node.bounded[0][0].type) if lead else ""}
     return title, properties | order | behind | late_property(node.late)
 
 

@@ -137,7 +137,7 @@ def _lower_spool(to: Lowering, node: Spool) -> VertexOutput:
     from runnel.processors.spool import spool
 
     rows = to.lower(node.input)
-    return to.follow(rows, HOLD, spool(), to.beside(rows))
+    return to.follow(rows, HOLD, spool(), to.parallelism_of(rows))
 
 
 @passes.LOWERING.of(PhysicalRecursion)

@@ -32,7 +32,7 @@ def row_by_row(
 
         rows = to.lower(node.input)
         names = column_names(node.fields)
-        return to.follow(rows, vertex, processor(node), to.beside(rows), names)
+        return to.follow(rows, vertex, processor(node), to.parallelism_of(rows), names)
 
     def stage(node: SingleInput) -> StageDefinition:
         from runnel.processors.recursion import StageDefinition

@@ -207,7 +207,7 @@ def _bounds_of_scan(node: Scan) -> Bounds:
 
 @passes.REPLAY.of(Scan)
 def _replay_scan(node: Scan, replay: Replay) -> Relation:
-    return replace(node, table=replay.table_of(node), divert=None)
+    return replace(node, table=replay.table_of(node), malformed=None)
 
 
 @passes.REPLAY.of(Generate)
@@ -400,7 +400,7 @@ def _narrow_scan(node: SourceScan, keys: Keys, feed: SmallSide) -> Physical | No
     engine = engine_of(node.table)
     if engine is None or not engine.is_apart:
         return None
-    if node.time is not None or node.divert is not None or node.request.limit is not None:
+    if node.time is not None or node.malformed is not None or node.request.limit is not None:
         return None
     if node.projections is not None:
         keys = tuple(substitute(key, node.projections) for key in keys)

@@ -113,7 +113,7 @@ def source(node: logical.Scan, lookup: IndexLookup | None) -> physical.SourceSca
         "projections": projections,
     }
     if lookup is None:
-        return physical.SourceScan(**values, divert=node.divert)
+        return physical.SourceScan(**values, malformed=node.malformed)
     return physical.IndexScan(lookup=lookup, **values)
 
 

@@ -75,7 +75,7 @@ def _filter(
         bounded=bounded,
         lateness=lateness,
         late=late,
-        is_beside=_is_of_sessions(rows),
+        is_aligned=_is_of_sessions(rows),
     )
 
 

@@ -94,7 +94,7 @@ class SourceScan(Physical):
     condition: the condition that decides, over the columns of `request`.
     projections: over the same columns; None: the columns as they are.
     time: how watermarks are generated, over the same columns; None: there are none.
-    divert: the output for malformed records, or None.
+    malformed: the output for malformed records, or None.
     """
 
     family = "sources"
@@ -104,7 +104,7 @@ class SourceScan(Physical):
     condition: Expression | None = None
     projections: tuple[Expression, ...] | None = None
     time: TimeRule | None = None
-    divert: MalformedOutput | None = None
+    malformed: MalformedOutput | None = None
 
 
 @frozen(kw_only=True)

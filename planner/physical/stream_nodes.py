@@ -48,7 +48,7 @@ class LateFilter(SingleInput):
 
     bounded: expressions over the input, each with its bound.
     lateness: in event time.
-    is_beside: whether each processor filters the rows of one processor of the input; otherwise the
+    is_aligned: whether each processor filters the rows of one processor of the input; otherwise the
         watermarks of all processors count.
     """
 
@@ -57,7 +57,7 @@ class LateFilter(SingleInput):
     bounded: tuple[tuple[Expression, TimeBound], ...]
     lateness: int
     late: LateOutput
-    is_beside: bool
+    is_aligned: bool
 
 
 @frozen(kw_only=True)
@@ -236,14 +236,14 @@ class EventTimeWindow(PhysicalWindow):
     """A Window over an unbounded input, whose rows wait until the watermark passes a bounded
     expression.
 
-    held: the bounded expressions, by which all calls partition; with `reaches`, the expression that
-        all calls order by first.
+    bounded: the bounded expressions, by which all calls partition; with `reaches`, the expression
+        that all calls order by first.
     reaches: one per call; all calls then have one arrangement.
     """
 
     family = "over"
 
-    held: tuple[tuple[Expression, TimeBound], ...]
+    bounded: tuple[tuple[Expression, TimeBound], ...]
     reaches: tuple[Reach, ...] = ()
     late: LateOutput | None = None
 

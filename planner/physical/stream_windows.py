@@ -68,7 +68,7 @@ def _stage(
         calls=window.calls,
         width=window.width,
         keys=window.keys,
-        held=stage.held,
+        bounded=stage.bounded,
         reaches=stage.reaches,
     )
 
@@ -93,5 +93,5 @@ def _taking_late(node: _Waiting, late: physical.LateOutput | None) -> _Waiting:
         # Rows without a time may also be late: only the window finds them.
         return replace(node, late=late, input=passing_late(node.input))
     else:
-        bounded = node.held
+        bounded = node.bounded
     return replace(node, late=late, input=with_late_filter(node.input, bounded, late))

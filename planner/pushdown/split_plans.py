@@ -80,7 +80,7 @@ def is_free(part: Expression) -> bool:
 def unpredicated(node: Scan) -> tuple[Scan, Expression] | None:
     """A scan without its predicate, and the predicate over the scan's columns: the columns of
     `node`, then further columns that only the predicate reads."""
-    if node.predicate is None or node.limit is not None or node.divert is not None:
+    if node.predicate is None or node.limit is not None or node.malformed is not None:
         return None
     columns = (*node.columns, *sorted(columns_of(node.predicate) - set(node.columns)))
     indexes = {column: index for index, column in reversed(list(enumerate(columns)))}

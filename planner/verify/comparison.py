@@ -98,8 +98,8 @@ def comparison_sql(compared: Compared) -> str:
 def _as_bags(compared: Compared) -> str:
     """Compares the number of occurrences of each row on both sides.
 
-    With loose columns, the surplus rows of both sides are sorted, and the nth of one side is paired
-    with the nth of the other.
+    With loose columns, the surplus rows of both sides are sorted, and the nth row of one side is
+    paired with the nth row of the other side.
     """
     columns = ", ".join(f"c{i}" for i in range(compared.count))
     counted = f"""

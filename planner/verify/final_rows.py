@@ -1,5 +1,5 @@
-"""Which rows a job over streams has given for good when its sink has seen a watermark: those that
-VERIFY JOB can compare."""
+"""The final rows of a job over streams: rows that will not change after its sink has received a
+watermark. VERIFY JOB compares these rows."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class BoundedRows:
 
     relation: the rows.
     bound: the bound of the added column.
-    place: the index of the query's column that is equal to the added one; None if there is none.
+    index: the index of the query's column that is equal to the added one; None if there is none.
     completes: whether a row is emitted only when the watermark has passed its bound.
     """
 
     relation: Relation
     bound: TimeBound
-    place: int | None
+    index: int | None
     completes: bool
 
 
@@ -91,9 +91,9 @@ def _with_time(relation: Relation) -> tuple[Relation, TimeBound, int | None] | N
     bounds = time_bounds(relation)
     width = len(relation.fields)
     if bounds:
-        place = max(bounds)
-        column = Column(index=place, name=TIME, type=relation.fields[place].type)
-        return _with_column(relation, references(relation.fields), column), bounds[place], place
+        index = max(bounds)
+        column = Column(index=index, name=TIME, type=relation.fields[index].type)
+        return _with_column(relation, references(relation.fields), column), bounds[index], index
     if not isinstance(relation, Project | Filter):
         return None
     below = _with_time(relation.input)

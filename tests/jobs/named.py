@@ -176,7 +176,7 @@ class Bench:
             evaluation=EvaluationContext(),
             is_unbounded=record.query != "bounded",
             written=frozenset(("keep",)),
-            meanings={"count": "counts", "keep": "keeps"},
+            signatures={"count": "counts", "keep": "keeps"},
         )
 
     def create(self, name: str = "j", query: str = "endless", **options: Any) -> NamedJob:

@@ -725,7 +725,11 @@ def test_what_a_blocking_processor_waits_with_is_woken_when_its_job_is_cancelled
         cooperative = False
 
         def complete(self) -> bool:
-            with current().telling(outer.set), Deadline(None) as nested, nested.telling(inner.set):
+            with (
+                current().on_cancel(outer.set),
+                Deadline(None) as nested,
+                nested.on_cancel(inner.set),
+            ):
                 entered.set()
                 woken.extend(event.wait(3) for event in (outer, inner))
             return True

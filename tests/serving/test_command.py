@@ -124,12 +124,12 @@ def _is_let_in(url: str, token: str) -> bool:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--set", "time_zone"], "--set takes NAME=VALUE"),
+        (["--set", "time_zone"], "--set needs NAME=VALUE"),
         (["--set", "nope=1"], 'setting "nope"'),
         (["--host", "0.0.0.0"], "needs a certificate"),
         (["--token-file", "/nowhere/at/all"], "can't be read"),
         (["--certificate", "/nowhere/at/all"], "can't be read"),
-        (["--spark", "local[2]", "--spark", "local[4]"], 'says two things of "spark.master"'),
+        (["--spark", "local[2]", "--spark", "local[4]"], 'sets "spark.master" twice'),
         (["--spark", "laptop"], "laptop"),
     ],
 )

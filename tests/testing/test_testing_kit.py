@@ -143,7 +143,7 @@ class Vague(Pass):
     [
         (
             DropsWhenFull,
-            "all at once, an outbox of one place, without snapshots: after a refusal the same item",
+            "all at once, an outbox of one item, without snapshots: after a refusal the same item",
         ),
         (Forgetful, "with snapshots: "),
         (
@@ -153,7 +153,7 @@ class Vague(Pass):
         (Stuck, "complete made no progress in 100 calls and waits for nothing"),
         (Busy, "a call of process took"),
         (Hasty, "init may not offer anything"),
-        (Vague, "complete gave None instead of True or False"),
+        (Vague, "complete returned None instead of True or False"),
     ],
 )
 def test_faults_are_found(kind: Callable[[], Processor], message: str) -> None:

@@ -101,7 +101,7 @@ class DeltaTarget(LakeTarget):
         missing = [name for name in self._partitions if name not in by_name]
         if missing:
             raise NotSupportedError(
-                f"rows can't be written to {schema.what}: the mapping has no column for its "
+                f"rows can't be written to {schema.title}: the mapping has no column for its "
                 f'partition column "{missing[0]}"',
                 hint="declare it, too",
             )
@@ -114,7 +114,7 @@ class DeltaTarget(LakeTarget):
         self.in_files = tuple(i for i in range(len(columns)) if i not in self._positions)
         if not self.in_files:
             raise NotSupportedError(
-                f"rows can't be written to {schema.what}: "
+                f"rows can't be written to {schema.title}: "
                 "all its mapped columns are partition columns"
             )
         self.required = self._required(table)
@@ -124,8 +124,8 @@ class DeltaTarget(LakeTarget):
         table = load(self.folder)
         now = schema_of(table)
         self._schema.check_unchanged(now, self.columns)
-        LakeSchema(now, self._schema.what).check_writable(self.columns)
-        _check_writer(self._schema.what, table)
+        LakeSchema(now, self._schema.title).check_writable(self.columns)
+        _check_writer(self._schema.title, table)
         return table
 
     def _required(self, table: Any) -> tuple[int, ...]:
@@ -134,7 +134,7 @@ class DeltaTarget(LakeTarget):
         for name in needed:
             if name not in by_name:
                 raise NotSupportedError(
-                    f"rows can't be written to {self._schema.what}: "
+                    f"rows can't be written to {self._schema.title}: "
                     f'its column "{name}" can\'t be NULL',
                     detail="the mapping does not have that column",
                     hint="declare it, too",
@@ -207,7 +207,7 @@ class DeltaTarget(LakeTarget):
         return int(load(self.folder).version())
 
     def committed(self, application: str) -> int:
-        with calling(f"the log of {self._schema.what} can't be read"):
+        with calling(f"the log of {self._schema.title} can't be read"):
             return load(self.folder).transaction_version(application) or 0
 
     def has_commit(self, identity: str, since: int | None) -> bool:
@@ -225,7 +225,7 @@ class DeltaTarget(LakeTarget):
         table = self._load()
         if list(table.metadata().partition_columns) != self._partitions:
             raise OperationalError(
-                f"{self._schema.what} has other partition columns now",
+                f"{self._schema.title} has other partition columns now",
                 hint="run the statement again",
             )
         now = time.time_ns() // 1_000_000
@@ -247,7 +247,7 @@ class DeltaTarget(LakeTarget):
             if application
             else None,
         )
-        with calling(f"{self._schema.what} can't be written to"):
+        with calling(f"{self._schema.title} can't be written to"):
             table.create_write_transaction(
                 actions, "append", table.schema(), self._partitions, commit_properties=properties
             )

@@ -36,7 +36,11 @@ TRAVELLING = NUMBERS | {
 
 def can_take(table: Table) -> bool:
     """Whether the table is known to be small, and is bounded."""
-    if not isinstance(table, ReadableTable) or table.is_unbounded or table.divert_to is not None:
+    if (
+        not isinstance(table, ReadableTable)
+        or table.is_unbounded
+        or table.malformed_target is not None
+    ):
         return False
     rows = table.row_count()
     return rows is not None and rows <= MOST_ROWS

@@ -77,7 +77,7 @@ def taken_over(relation: Relation, owner: SessionOwner) -> Relation:
     def change(node: Relation) -> Relation:
         if (
             not isinstance(node, Scan)
-            or node.divert is not None
+            or node.malformed is not None
             or can_take(node.table)
             or not can_read(node.table)
         ):

@@ -238,7 +238,7 @@ class _FirstBatch:
             )
             self._query = spark.start_stream(writer, self._take)
         deadline = current()
-        with deadline.telling(self._is_there.set):
+        with deadline.on_cancel(self._is_there.set):
             while not self._is_there.wait(0.1) and self._query.isActive:
                 deadline.check_time()
         deadline.check()

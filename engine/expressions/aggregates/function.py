@@ -21,12 +21,12 @@ Finish = Callable[[list[pa.Array], AggregateCall, EvaluationContext], pa.Array]
 
 
 class AggregateSyntax(NamedTuple):
-    """A call as the SQL text has it.
+    """A call of an aggregate as it is written in SQL.
 
     name: the name as written.
     arguments: the arguments.
     order: the items of ORDER BY.
-    within_group: whether the order is that of WITHIN GROUP, and not in the brackets.
+    within_group: whether ORDER BY is in WITHIN GROUP (…), not in the brackets of the arguments.
     position: the position of the call.
     """
 
@@ -38,7 +38,12 @@ class AggregateSyntax(NamedTuple):
 
 
 class BoundAggregate(NamedTuple):
-    """A bound call: its converted arguments, the order that matters, and the type of the value."""
+    """A bound call.
+
+    arguments: the arguments, converted to the types of the parameters.
+    order: the ORDER BY that affects the value; () if the value is the same in any order.
+    type: the type of the value.
+    """
 
     arguments: tuple[Expression, ...]
     order: tuple[SortKey, ...]
@@ -138,8 +143,8 @@ def check_arguments(syntax: AggregateSyntax, least: int, most: int | None = None
     if not least <= count <= most:
         number = str(least) if least == most else f"{least} to {most}"
         raise ProgrammingError(
-            f"aggregate function {syntax.name.upper()} takes {number} argument{'s' * (most != 1)}, "
-            f"not {count}",
+            f"aggregate function {syntax.name.upper()} expects {number} "
+            f"argument{'s' * (most != 1)}, not {count}",
             position=syntax.position,
         )
 

@@ -65,8 +65,8 @@ class RowListState(AggregateState):
 class Best(AggregateState):
     """The value of the first row (or the last one) by the order of some keys.
 
-    Among equal rows, the one that arrived first (or last) is used. Without keys, the order is that
-    of arrival. An argument after the keys is a flag that says which rows count.
+    Among equal rows, the one that arrived first (or last) is used. Without keys, rows are in the
+    order of arrival. An argument after the keys is a flag that says which rows count.
 
     value: the type of the value.
     keys: the types of the keys.

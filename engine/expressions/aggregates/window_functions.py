@@ -114,7 +114,7 @@ def window_function_call(
             else f"{function.least} to {function.most}"
         )
         raise ProgrammingError(
-            f"{name.upper()} takes {expected} argument{'s' * (expected != '1')}, "
+            f"{name.upper()} expects {expected} argument{'s' * (expected != '1')}, "
             f"not {len(arguments)}",
             position=position,
         )

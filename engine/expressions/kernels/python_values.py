@@ -96,7 +96,7 @@ RANGES = {
 }
 """The years 1 to 9999: the first and the last value, in days (DATE) or µs from the epoch."""
 
-OUTSIDE_YEARS = "leave such values out with a WHERE, or put NULL in their place with CASE"
+OUTSIDE_YEARS = "filter such values out with WHERE, or replace them by NULL with CASE"
 
 
 def _instants(array: pa.Array, sql_type: SqlType) -> list[Any]:

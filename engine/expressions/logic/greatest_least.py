@@ -21,7 +21,7 @@ _BY_KERNEL = {Kind.REAL, Kind.DOUBLE, Kind.BOOLEAN, Kind.INTERVAL, Kind.TIMESTAM
 def _bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     if not arguments:
         raise ProgrammingError(
-            f"{name.upper()} takes at least 1 argument, not 0", position=position
+            f"{name.upper()} expects at least 1 argument, not 0", position=position
         )
     items = coerce(arguments, name.upper(), position)
     if items[0].type.is_nested:

@@ -192,7 +192,7 @@ def _bind_join(name: str, arguments: Sequence[Expression], position: Position | 
 def _bind_row(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """ROW(a, b): its fields are called f1, f2, …, as in PostgreSQL."""
     if not arguments:
-        raise ProgrammingError("ROW takes at least 1 argument, not 0", position=position)
+        raise ProgrammingError("ROW expects at least 1 argument, not 0", position=position)
     return tuple(arguments), row(
         *((f"f{number}", item.type) for number, item in enumerate(arguments, 1))
     )

@@ -189,7 +189,7 @@ def bind_many(name: str, arguments: Sequence[Expression], position: Position | N
     """Binds any number of arrays, in their common type."""
     if not arguments:
         raise ProgrammingError(
-            f"{name.upper()} takes at least 1 argument, not 0", position=position
+            f"{name.upper()} expects at least 1 argument, not 0", position=position
         )
     arrays = [as_array(item, name, index, position) for index, item in enumerate(arguments, 1)]
     bound = tuple(coerce(arrays, name.upper(), position))

@@ -194,7 +194,7 @@ def _map_argument(
 ) -> Expression:
     if len(arguments) < 1:
         raise ProgrammingError(
-            f"{name.upper()} takes at least 1 argument, not 0", position=position
+            f"{name.upper()} expects at least 1 argument, not 0", position=position
         )
     argument = arguments[0]
     if argument.type.kind is Kind.NULL:
@@ -212,7 +212,7 @@ def _bind_part(name: str, arguments: Sequence[Expression], position: Position | 
     argument = _map_argument(name, arguments, position)
     if len(arguments) != 1:
         raise ProgrammingError(
-            f"{name.upper()} takes 1 argument, not {len(arguments)}", position=position
+            f"{name.upper()} expects 1 argument, not {len(arguments)}", position=position
         )
     key, value = argument.type.key, argument.type.element
     assert key is not None and value is not None
@@ -246,7 +246,7 @@ def _bind_contains(name: str, arguments: Sequence[Expression], position: Positio
     argument = _map_argument(name, arguments, position)
     if len(arguments) != 2:
         raise ProgrammingError(
-            f"{name.upper()} takes 2 arguments, not {len(arguments)}", position=position
+            f"{name.upper()} expects 2 arguments, not {len(arguments)}", position=position
         )
     assert argument.type.key is not None and argument.type.element is not None
     key = common_type(argument.type.key, arguments[1].type)
@@ -277,7 +277,7 @@ def _contains(call: Call) -> Kernel:
 def _bind_concat(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     bound = [_map_argument(name, [item], position) for item in arguments]
     if not bound:
-        raise ProgrammingError("MAP_CONCAT takes at least 1 argument, not 0", position=position)
+        raise ProgrammingError("MAP_CONCAT expects at least 1 argument, not 0", position=position)
     items = tuple(coerce(bound, "MAP_CONCAT", position))
     return items, items[0].type
 

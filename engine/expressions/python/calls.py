@@ -174,11 +174,11 @@ def _checked(call: PythonCall, result: Any, rows: int) -> pa.Array:
         ) from error
     if len(array) != rows:
         raise DataError(
-            f"function {function.name} gave {len(array)} values for {rows} rows",
+            f"function {function.name} returned {len(array)} values for {rows} rows",
             position=call.position,
         )
     try:
-        check_received(array, f"what function {function.name} gave")
+        check_received(array, f"the result of function {function.name}")
     except DataError as error:
         error.position = call.position
         raise

@@ -119,7 +119,7 @@ def _bind_octets(name: str, arguments: Sequence[Expression], position: Position 
             position=argument.position or position,
         )
     raise ProgrammingError(
-        f"{name.upper()} takes 1 argument, not {len(arguments)}", position=position
+        f"{name.upper()} expects 1 argument, not {len(arguments)}", position=position
     )
 
 

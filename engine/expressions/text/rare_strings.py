@@ -178,7 +178,7 @@ def _spaces(count: int) -> str:
 
 def _bind_format(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     if not arguments:
-        raise ProgrammingError("FORMAT takes at least 1 argument, not 0", position=position)
+        raise ProgrammingError("FORMAT expects at least 1 argument, not 0", position=position)
     for item in arguments:
         if not can_cast(item.type, VARCHAR) or item.type.kind is Kind.VARBINARY:
             raise ProgrammingError(

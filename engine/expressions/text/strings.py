@@ -164,7 +164,7 @@ def _bind_position(name: str, arguments: Sequence[Expression], position: Positio
     needle, *rest = arguments or (None,)
     if needle is None or not rest:
         raise ProgrammingError(
-            f"POSITION takes 2 to 3 arguments, not {len(arguments)}", position=position
+            f"POSITION expects 2 to 3 arguments, not {len(arguments)}", position=position
         )
     return _STRPOS(name, (rest[0], needle, *rest[1:]), position)
 
@@ -206,8 +206,8 @@ _WORD = re.compile(r"[^\W_]+")
 def _initcap(texts: pa.Array) -> pa.Array:
     """INITCAP: each run of letters and digits is a word.
 
-    Arrow's utf8_title would begin a new word after a digit or an apostrophe. Upper and lower case
-    are those of UPPER and LOWER, which preserve the number of characters.
+    Arrow's utf8_title would begin a new word after a digit or an apostrophe. Characters are
+    converted as by UPPER and LOWER, which preserve the number of characters.
     """
     encoded = texts.dictionary_encode()
     distinct = encoded.dictionary

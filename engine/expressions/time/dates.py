@@ -53,7 +53,7 @@ _INT64 = pa.int64()
 def _bind_bin(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     if len(arguments) not in (2, 3):
         raise ProgrammingError(
-            f"DATE_BIN takes 2 to 3 arguments, not {len(arguments)}", position=position
+            f"DATE_BIN expects 2 to 3 arguments, not {len(arguments)}", position=position
         )
     stride = (
         convert(arguments[0], INTERVAL)
@@ -185,7 +185,7 @@ def _bind_age(name: str, arguments: Sequence[Expression], position: Position | N
     """AGE(x, y) is x − y; AGE(x) is today's midnight − x."""
     if len(arguments) not in (1, 2):
         raise ProgrammingError(
-            f"AGE takes 1 to 2 arguments, not {len(arguments)}", position=position
+            f"AGE expects 1 to 2 arguments, not {len(arguments)}", position=position
         )
     instants = coerce([*arguments, Expression(type=TIMESTAMP)], "AGE", position)[:-1]
     if not all(item.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ) for item in instants):

@@ -124,7 +124,7 @@ def _bind_interval(name: str, arguments: Sequence[Expression], position: Positio
     """
     if not 1 <= len(arguments) <= 7:
         raise ProgrammingError(
-            f"MAKE_INTERVAL takes 1 to 7 arguments, not {len(arguments)}", position=position
+            f"MAKE_INTERVAL expects 1 to 7 arguments, not {len(arguments)}", position=position
         )
     if len(arguments) <= 2:
         return signature(BIGINT, BIGINT, result=INTERVAL_MONTH, optional=1)(

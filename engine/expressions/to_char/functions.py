@@ -29,7 +29,7 @@ _INT64 = pa.int64()
 def _bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     if len(arguments) not in (2, 3):
         raise ProgrammingError(
-            f"TO_CHAR takes 2 to 3 arguments, not {len(arguments)}", position=position
+            f"TO_CHAR expects 2 to 3 arguments, not {len(arguments)}", position=position
         )
     value, pattern, *locale = arguments
     if value.type.kind in (Kind.DATE, Kind.NULL):

@@ -52,7 +52,7 @@ _READABLE = (
 )
 """The fields that can be parsed."""
 _SEPARATOR, _SIGN_TOO = r"[^\pL\pN_\s+-]", r"[^\pL\pN_\s]"
-"""What a separator in a pattern matches; if it is + or −, it may be a sign too."""
+"""The characters that a separator in a pattern matches; a + or − also matches a sign."""
 _FIRST_DAY, _LAST_DAY = FIRST_US // DAY_US, LAST_US // DAY_US
 _EPOCH_JULIAN = 2_440_588
 

@@ -41,8 +41,8 @@ def prepared_dag(
         written=frozenset(name for name in dag.vertices if not dag.outputs(name)),
         linger=linger if is_unbounded else 0,
         accumulation_limit=accumulation_limit,
-        promise=guarantees_of(dag, record.options.guarantee)[0],
-        meanings={
+        guarantee=guarantees_of(dag, record.options.guarantee)[0],
+        signatures={
             vertex: StateSignature(text=text).encode()
             for vertex, text in state_texts(record.dag).items()
         },

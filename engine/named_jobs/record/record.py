@@ -94,8 +94,8 @@ class JobRecord:
         a processing guarantee.
     resumes: it is suspended for a change, and resumes even if the change fails.
     may_drop_state: the state that it starts with may belong to another query.
-    `promise`: guarantee of the job from end to end.
-    `meanings`: state signatures by vertex of its plan.
+    guarantee: the job's guarantee from end to end.
+    signatures: state signatures by vertex of its plan.
     modules: sources of Python modules, by name.
     beginnings: first position that was read of sources that may begin anywhere, by vertex and
         partition.
@@ -128,8 +128,8 @@ class JobRecord:
     is_resumable: bool = False
     resumes: bool = False
     may_drop_state: bool = False
-    promise: str = ""
-    meanings: Mapping[str, str] = field(default_factory=dict)
+    guarantee: str = ""
+    signatures: Mapping[str, str] = field(default_factory=dict)
     modules: Mapping[str, str] = field(default_factory=dict)
     beginnings: Mapping[str, Mapping[str, Token]] = field(default_factory=dict)
     runtime: str = TASKLETS
@@ -152,7 +152,7 @@ class JobRecord:
             "format": FORMAT if self.dag is None else DAG_FORMAT,
             **value,
             "options": self.options.to_json(),
-            "meanings": dict(self.meanings),
+            "meanings": dict(self.signatures),
             "modules": dict(self.modules),
             "beginnings": {vertex: dict(items) for vertex, items in self.beginnings.items()},
             "arguments": [encode(item) for item in self.arguments],
@@ -203,8 +203,8 @@ _ATTRIBUTES = {
     "is_resumable": "is_resumable",
     "resumes": "resumes",
     "may_drop_state": "may_drop_state",
-    "promise": "promise",
-    "meanings": "meanings",
+    "promise": "guarantee",
+    "meanings": "signatures",
     "modules": "modules",
     "beginnings": "beginnings",
     "runtime": "runtime",

@@ -444,8 +444,8 @@ def _has_own_watermarks(signature: StateSignature) -> bool:
     """Whether the windows are assigned directly below the vertex."""
     return (
         signature.windows is None
-        or not signature.windows.places
-        or min(signature.windows.places) < 0
+        or not signature.windows.key_indexes
+        or min(signature.windows.key_indexes) < 0
     )
 
 

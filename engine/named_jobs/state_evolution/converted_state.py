@@ -103,8 +103,10 @@ class _WindowStates:
         self._change, self._old, self._new = change, old, new
         self._from, self._to = change.forms
         self._after = _times(new.shape)
-        self._width = 1 + len(old.keys) if self._from is Form.FRAMES else len(old.places)
-        self._is_plain = change.is_same and old.keys == new.keys and old.places == new.places
+        self._width = 1 + len(old.keys) if self._from is Form.FRAMES else len(old.key_indexes)
+        self._is_plain = (
+            change.is_same and old.keys == new.keys and old.key_indexes == new.key_indexes
+        )
         self._drops_due = not change.is_same or (old.lateness > 0 and not new.lateness)
 
     def watermarks(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -165,7 +167,7 @@ class _WindowStates:
     def _ends(self, batch: pa.RecordBatch) -> tuple[Indexes | None, pa.Array]:
         """The ends of the new panes or windows of rows, and the row of each end (None: one end for
         each row, in order)."""
-        if min(self._old.places, default=-1) >= 0:
+        if min(self._old.key_indexes, default=-1) >= 0:
             return None, batch.column(0)  # there are no bounds among the keys
         old = self._old_ends(batch)
         if self._change.is_same:
@@ -199,8 +201,8 @@ class _WindowStates:
         if self._from is Form.FRAMES:
             return batch.column(0)
         # Windows of CUMULATE that begin together have different ends.
-        key = max(self._old.places, key=lambda item: (item < 0, item != _START))
-        times = event_times(batch.column(self._old.places.index(key)))
+        key = max(self._old.key_indexes, key=lambda item: (item < 0, item != _START))
+        times = event_times(batch.column(self._old.key_indexes.index(key)))
         by = 0 if key == _END else self._old.shape.size if key == _START else 1
         return (
             from_numbers(numbers(times, np.int64) + by, pa.int64(), validity(times))
@@ -212,14 +214,14 @@ class _WindowStates:
         old, new = self._old, self._new
         positions = [1 + i for i in range(len(old.keys))]
         if self._from is not Form.FRAMES:
-            positions = [old.places.index(i) for i in range(len(old.keys))]
+            positions = [old.key_indexes.index(i) for i in range(len(old.keys))]
         of_text = dict(zip(old.keys, (batch.column(i) for i in positions), strict=True))
         others = [of_text[text] for text in new.keys]
         if rows is not None:
             others = [column.take(indexes(rows)) for column in others]
         if self._to is Form.FRAMES:
             return [ends, *others]
-        return [self._bound(ends, key) if key < 0 else others[key] for key in new.places]
+        return [self._bound(ends, key) if key < 0 else others[key] for key in new.key_indexes]
 
     def _bound(self, ends: pa.Array, position: int) -> pa.Array:
         values, valid = numbers(ends, np.int64), validity(ends)

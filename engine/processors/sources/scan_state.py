@@ -113,7 +113,7 @@ def skip_expired(
         where, rows = "without it", None
     else:
         skipped = partition.skip_to(context.expired_position)
-        where, rows = f"at {skipped.place}", skipped.rows
+        where, rows = f"at {skipped.position}", skipped.rows
     if context.tell is not None:
         report = error.message if error.detail is None else f"{error.message} ({error.detail})"
         count = "an unknown number of rows is" if rows is None else f"{rows} rows are"

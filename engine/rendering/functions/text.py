@@ -87,7 +87,7 @@ def _repeat(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     if count is None:
         return null(rendering, call)
     if count is UNKNOWN or count > LONGEST:
-        raise refused(call, "REPEAT with a parameter, or so often")
+        raise refused(call, "REPEAT with a parameter, or with such a count")
     made = f"repeat({arguments[0]}, {max(count, 0)})"
     if count <= 1:
         return made
@@ -223,7 +223,7 @@ def _spark_escape(rendering: Rendering, call: Call, pattern: Any, character: Any
         character = next(item for item in _ESCAPES if pattern is UNKNOWN or item not in pattern)
     text = rendering.text(character)
     if not text.startswith("'"):
-        raise refused(call, "LIKE with such an ESCAPE, or so many characters")
+        raise refused(call, "LIKE with such an ESCAPE, or a pattern with all ASCII characters")
     return f" ESCAPE {text}"
 
 

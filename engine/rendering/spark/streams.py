@@ -1,16 +1,19 @@
 """A query over streams in Spark's SQL, as Structured Streaming runs it in append mode.
 
-Spark knows the event time of a stream by a mark on a column, which a mere conversion of the column
-takes away; and it has no event time but of its type TIMESTAMP, where ours has no zone. So the
-marked column, and what Spark knows a window by, travel beside the columns that stand for them in
-expressions: `_times` and `_windows` know them by those columns' texts. Groups, joins and windows
-use the marked ones.
+Spark marks the column with the event time of a stream. The mark is lost when the column is
+converted, and a marked column has Spark's type TIMESTAMP, while Runnel's TIMESTAMP has no zone. An
+event time therefore exists twice: a converted column for expressions, and the marked column, which
+subqueries return in addition to the columns of the relation. Groups, joins and windows use the
+marked column. `_times` maps the text of the converted column to the text of the marked column.
 
-Spark makes a struct of a window, and finds a group by it at twice the cost of a number. So windows
-are known by Spark's `window_time`, the last microsecond in them, which has the mark too. It is
-behind the watermark when the window's end is, but where the end isn't a whole millisecond, as the
-watermark is: then a window would be closed by a watermark one microsecond before its end. Such
-windows, and sessions, of which it doesn't tell the start, are known by the struct.
+In the same way `_windows` maps the three bounds of a window to the column that identifies the
+window in Spark. Spark's window is a struct, and grouping by a struct costs twice as much as
+grouping by a number. The identifying column is therefore Spark's `window_time`, the last
+microsecond of the window, which has the mark as well. The struct is used in two cases:
+
+- The end of the window is not a whole millisecond, as watermarks are. By its `window_time`, the
+  window would be closed by a watermark one microsecond before its end.
+- The window is a session, whose start does not follow from its `window_time`.
 """
 
 from __future__ import annotations
@@ -33,8 +36,8 @@ from runnel.rendering.spark.time_bounds import time_bound
 from runnel.sqltypes import Kind, SqlType
 
 OrderText = Callable[[ImposeOrder, str], str]
-"""The FROM item for a SELECT's rows with the watermark: columns c0, c1, …, that of the event time a
-marked TIMESTAMP."""
+"""Returns the FROM item for the rows of a SELECT with a watermark. Its columns are c0, c1, …; the
+column of the event time is a marked TIMESTAMP."""
 
 _REFUSED = {
     "sort": "ORDER BY of a stream",
@@ -53,11 +56,16 @@ _STREAM_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
 
 @frozen
 class WindowBoundColumn:
-    """One of the three columns of a window: `window` is what Spark knows it by, `place` that in
-    WINDOW_COLUMNS; no `size`: a session."""
+    """One of the three bounds of a window.
+
+    window: the text of the column that identifies the window in Spark.
+    index: the index of the bound in WINDOW_COLUMNS.
+    size: the size of the window in microseconds; None: a session.
+    is_struct: whether `window` is a struct, not a `window_time`.
+    """
 
     window: str
-    place: int
+    index: int
     size: int | None
     is_struct: bool
 
@@ -65,11 +73,13 @@ class WindowBoundColumn:
 def render_stream(
     relation: Relation, rendering: Rendering, scan: ScanText, order: OrderText
 ) -> str:
-    """The SELECT that gives the rows of an unbounded relation. Raises Unrenderable."""
+    """The SELECT of an unbounded relation. Raises Unrenderable."""
     return _Streams(rendering, scan, order).whole(relation)
 
 
 class _Streams(SparkRelations):
+    """Renders relations, with a marked column for each event time and window."""
+
     rules: ClassVar[Mapping[type[Relation], str]] = {
         **SparkRelations.rules,
         ImposeOrder: "order",
@@ -80,11 +90,13 @@ class _Streams(SparkRelations):
         super().__init__(rendering, scan)
         self._order = order
         self._times: dict[str, str] = {}
+        """Texts of marked columns, by the text of the converted column."""
         self._windows: dict[str, WindowBoundColumn] = {}
+        """Window bounds, by the text of their column."""
         self._sessions: dict[str, str] = {}
-        """By a column's text the call that makes its window, which only GROUP BY may hold."""
+        """Calls of `session_window`, which only GROUP BY may contain, by the text of a bound."""
         self._partitions: dict[str, frozenset[str]] = {}
-        """By that call what its sessions are of."""
+        """The keys of PARTITION BY of a session, by the text of its call."""
 
     def select(self, relation: Relation) -> str:
         return block_text(self._without_sessions(self.block(relation)))
@@ -105,7 +117,8 @@ class _Streams(SparkRelations):
         return super().block(relation)
 
     def around(self, block: Block) -> Block:
-        """As ever; the marked columns come along."""
+        """A block that selects from `block` as a subquery, which also returns the marked columns of
+        its event times and windows."""
         self._without_sessions(block)
         times = {
             i: self._times[text] for i, text in enumerate(block.columns) if text in self._times
@@ -195,8 +208,8 @@ class _Streams(SparkRelations):
             )
         shown = tuple(_shown(text, kind) for text in texts)
         self._windows.update(
-            (text, WindowBoundColumn(window, place, size, is_struct))
-            for place, text in enumerate(shown)
+            (text, WindowBoundColumn(window, index, size, is_struct))
+            for index, text in enumerate(shown)
         )
         return shown
 
@@ -229,7 +242,7 @@ class _Streams(SparkRelations):
         if len(windows) > 1:
             raise Unrenderable("GROUP BY of two kinds of windows", node.position)
         if any(bound.size is None for bound in bounds):
-            # Spark would put sessions together once more, or refuse.
+            # Spark would merge the sessions again, or refuse the query.
             raise Unrenderable("GROUP BY of sessions that are groups already", node.position)
         self._check_session(node, texts, groups)
         inner = list(dict.fromkeys(groups))
@@ -240,7 +253,7 @@ class _Streams(SparkRelations):
         )
         columns = []
         for key, text, group in zip(node.keys, texts, groups, strict=True):
-            columns.append(self._given(made.columns[inner.index(group)], text, key))
+            columns.append(self._key_column(made.columns[inner.index(group)], text, key))
         return replace(made, columns=(*columns, *made.columns[len(inner) :]))
 
     def _group(self, key: Expression, text: str, block: Block) -> str:
@@ -249,8 +262,9 @@ class _Streams(SparkRelations):
         marked = self._sessions.get(text) or self._times.get(text)
         return self.rendering.key(key, block.columns) if marked is None else marked
 
-    def _given(self, column: str, text: str, key: Expression) -> str:
-        """What stands for a key above the groups."""
+    def _key_column(self, column: str, text: str, key: Expression) -> str:
+        """The text of a key above GROUP BY. `column` is the result of the grouping, `text` the key
+        below it."""
         if text in self._times:
             shown = _shown(column, key.type)
             self._times[shown] = column
@@ -258,11 +272,11 @@ class _Streams(SparkRelations):
         if text in self._windows:
             known = self._windows[text]
             return self._bounds(column, key.type, known.size, is_struct=known.is_struct)[
-                known.place
+                known.index
             ]
         if text in self._sessions:
-            place = next(i for i, name in enumerate(WINDOW_COLUMNS) if text.endswith(name))
-            return self._bounds(column, key.type, None, is_struct=True)[place]
+            index = next(i for i, name in enumerate(WINDOW_COLUMNS) if text.endswith(name))
+            return self._bounds(column, key.type, None, is_struct=True)[index]
         return column
 
     def _check_aggregate(self, node: nodes.Aggregate) -> None:
@@ -274,8 +288,8 @@ class _Streams(SparkRelations):
     def _check_session(
         self, node: nodes.Aggregate, texts: Sequence[str], groups: Sequence[str]
     ) -> None:
-        """Sessions are of a key in Spark's groups too, and all else would take them apart or put
-        them together."""
+        """Checks that GROUP BY has exactly the keys of PARTITION BY next to the session. Spark
+        builds sessions per group, so with other keys it would split or merge them."""
         sessions = [text for text in texts if text in self._sessions]
         if not sessions:
             return
@@ -289,8 +303,8 @@ class _Streams(SparkRelations):
             )
 
     def filter(self, node: nodes.Filter) -> Block:
-        """The watermark is of all rows, so Spark must not apply the condition before it: one that
-        speaks of the event time stays above."""
+        """Adds a condition. All rows advance the watermark, so Spark must not push the condition
+        below it: a reference to the marked column prevents that."""
         if not node.is_unbounded:
             return super().filter(node)
         block = self.plain(node.input)
@@ -302,7 +316,7 @@ class _Streams(SparkRelations):
             return self._decided_here(block, node)
         condition = self.rendering.condition(node.condition, block.columns)
         if can_fail(node.condition) and block.where:
-            # The engine may decide the parts of a WHERE in any order.
+            # Spark may evaluate the conjuncts of a WHERE in any order.
             condition = f"CASE WHEN {' AND '.join(block.where)} THEN {condition} ELSE FALSE END"
         marked = next((self._times[text] for text in block.columns if text in self._times), None)
         if marked is not None:
@@ -318,9 +332,9 @@ class _Streams(SparkRelations):
         allowed = _BOTH if both else _STREAM_LEFT if node.left.is_unbounded else _STREAM_RIGHT
         if node.kind not in allowed:
             raise Unrenderable(
-                f"a {node.kind.value.upper()} join of a stream in that place", node.position
+                f"a {node.kind.value.upper()} join with the stream on that side", node.position
             )
-        # Spark would make the sessions of what comes out of the join.
+        # Spark would build the sessions from the output of the join.
         return self._without_sessions(self._join_streams(node) if both else super().join(node))
 
     def _join_streams(self, node: nodes.Join) -> Block:
@@ -372,7 +386,8 @@ class _Streams(SparkRelations):
     def _check_same_windows(
         self, node: nodes.Join, bounds: Sequence[WindowBoundColumn | None]
     ) -> None:
-        """Whole windows are compared: they must be the same where the two bounds are."""
+        """Checks that the windows of both sides are of one kind, so that they are equal if the
+        compared bounds are equal."""
         left, right = bounds
         if (
             left is None
@@ -384,7 +399,7 @@ class _Streams(SparkRelations):
 
 
 def _shown(marked: str, kind: SqlType) -> str:
-    """An event time of Spark's as a value of our type."""
+    """A marked column, converted to the type `kind`."""
     return f"CAST({marked} AS TIMESTAMP_NTZ)" if kind.kind is Kind.TIMESTAMP else marked
 
 

@@ -85,7 +85,7 @@ class Workers:
             self.timers.forget(tasklets, function)
 
     def rouse(self) -> None:
-        """Has a waiting worker watch the other ones, if none watches."""
+        """Wakes a waiting worker to watch the lists of the busy workers, unless one does."""
         if not self.is_watched():
             for worker in self.workers:
                 if worker.is_waiting:

@@ -99,8 +99,8 @@ def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
         dag = dag.narrowed()
     return PreparedJob(
         dag=dag,
-        promise=guarantees_of(dag, record.options.guarantee)[0],
-        meanings=_signatures(plan),
+        guarantee=guarantees_of(dag, record.options.guarantee)[0],
+        signatures=_signatures(plan),
         evaluation=evaluation,
         is_unbounded=plan.is_unbounded,
         written=frozenset(
@@ -133,7 +133,7 @@ def _prepare_foreign(
         is_unbounded=plan.is_unbounded,
         written=frozenset(),
         event_time=event_time_type(plan.logical) if plan.is_unbounded else None,
-        promise=weaker(record.options.guarantee, foreign.guarantee).value,
+        guarantee=weaker(record.options.guarantee, foreign.guarantee).value,
         foreign=foreign,
     )
 
@@ -350,8 +350,8 @@ def explain_job(
                 [*lines, *why, *_explained_start(session, options, plan.write), ""],
                 False,
             )
-        promise = weaker(options.guarantee, choice.plan.guarantee)
-        lines = [f"Job {plan.name}: {promise}, on {choice.runtime}, as {choice.reason}"]
+        guarantee = weaker(options.guarantee, choice.plan.guarantee)
+        lines = [f"Job {plan.name}: {guarantee}, on {choice.runtime}, as {choice.reason}"]
         return (
             plan.write,
             [*lines, *(f"  {note}" for note in choice.plan.notes), f"  SQL: {choice.plan.text}"],
@@ -373,7 +373,7 @@ def _explained_start(session: Session, options: NamedJobOptions, write: WritePla
     snapshot = session.named_jobs.snapshots.get(options.initial_snapshot)
     snapshot_id = snapshot.store.completed
     assert snapshot_id is not None
-    before = signatures_in(snapshot.store, snapshot_id) or snapshot.meanings
+    before = signatures_in(snapshot.store, snapshot_id) or snapshot.signatures
     found = state_outcomes(
         snapshot.store.vertices(snapshot_id),
         before,
@@ -387,7 +387,7 @@ def _explained_start(session: Session, options: NamedJobOptions, write: WritePla
 def _outcomes(job: NamedJob, write: WritePlan, options: NamedJobOptions) -> list[VertexOutcome]:
     """The outcome of each state of the job: of the state in its last snapshot or, if that snapshot
     is of an earlier query, of the state that the job will have when it is suspended."""
-    snapshot_id, now = job.store.completed, job.record.meanings
+    snapshot_id, now = job.store.completed, job.record.signatures
     before = now if snapshot_id is None else signatures_in(job.store, snapshot_id) or now
     if snapshot_id is None or (before != now and job.status is not SUSPENDED):
         return state_outcomes(
@@ -403,7 +403,7 @@ def _outcomes(job: NamedJob, write: WritePlan, options: NamedJobOptions) -> list
 
 
 def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[str]:
-    promise, ends = guarantees_of(write.dag(2), options.guarantee)
+    guarantee, ends = guarantees_of(write.dag(2), options.guarantee)
     every = f"a snapshot every {options.snapshot_interval} ms"
     lines = [
         (
@@ -412,8 +412,8 @@ def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[st
         )
     ]
     lines += [f"  {item.vertex}: {item.text}" for item in ends]
-    if promise != str(options.guarantee):
-        lines.append(f"  from end to end: {promise}")
+    if guarantee != str(options.guarantee):
+        lines.append(f"  from end to end: {guarantee}")
     return lines
 
 

@@ -89,7 +89,7 @@ def _named_row(session: Session, job: NamedJob) -> Row:
         job.late_rows,
         None if execution is None else execution.malformed_records,
         *((None,) * 5 if execution is None else (*_state(execution), *_latency(execution))),
-        *(record.runtime, record.promise or str(record.options.guarantee), record.restarts),
+        *(record.runtime, record.guarantee or str(record.options.guarantee), record.restarts),
         *_snapshot(session, job),
         job.last_trouble,
     )

@@ -105,7 +105,7 @@ def verify_job(session: Session, statement: VerifyJob, call: StatementCall) -> R
 def _guarantee(job: NamedJob) -> str:
     """The guarantee of the rows that a job writes."""
     record = job.record
-    return str(record.options.guarantee) if record.runtime == TASKLETS else record.promise
+    return str(record.options.guarantee) if record.runtime == TASKLETS else record.guarantee
 
 
 def _keys(write: WritePlan) -> tuple[int, ...]:
@@ -239,15 +239,15 @@ class _Comparison:
         assert timed is not None
         if self.keys and timed.completes:
             return Filter(input=rows, condition=self._is_before(happened)), actual
-        if timed.place is None:
+        if timed.index is None:
             if not timed.completes:
                 raise self._unknown()
             return Filter(input=rows, condition=self._is_before(happened)), actual
         if self.keys and not _gives_early(self.write.logical):
             return rows, actual  # a column says which rows must exist
-        if self.keys and timed.place not in self.keys:
+        if self.keys and timed.index not in self.keys:
             raise self._unknown()
-        there = references(actual.fields)[timed.place]
+        there = references(actual.fields)[timed.index]
         return (
             Filter(input=rows, condition=self._is_before(happened)),
             Filter(input=actual, condition=self._is_before(there)),

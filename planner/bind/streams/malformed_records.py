@@ -23,8 +23,8 @@ def malformed_output_of(
 ) -> MalformedOutput:
     """The output of a table's malformed records. Columns match by name; other columns of the
     mapping become NULL."""
-    assert table.divert_to is not None
-    name = Name(table.divert_to, position or START)
+    assert table.malformed_target is not None
+    name = Name(table.malformed_target, position or START)
     found = binder.lookup(name.text, name.position)
     target = getattr(found, "table", None)
     modes = (

@@ -214,13 +214,16 @@ class FromBinder:
         self, table: Table, qualifier: str, names: tuple[str, ...], position: Position | None
     ) -> BoundRelation:
         """All columns of a table; `names` are new names for the columns that are not hidden."""
-        divert = None
-        if isinstance(table, ReadableTable) and table.divert_to is not None:
+        malformed = None
+        if isinstance(table, ReadableTable) and table.malformed_target is not None:
             from runnel.planner.bind.streams.malformed_records import malformed_output_of
 
-            divert = malformed_output_of(self.binder, table, position)
+            malformed = malformed_output_of(self.binder, table, position)
         scan: Relation = Scan(
-            table=table, columns=tuple(range(len(table.columns))), divert=divert, position=position
+            table=table,
+            columns=tuple(range(len(table.columns))),
+            malformed=malformed,
+            position=position,
         )
         if table.event_time is not None and table.is_unbounded:
             scan = in_order(scan, table.event_time, next(self.binder.watermarks))

@@ -120,7 +120,7 @@ def _lower_stream_aggregate(
     from runnel.planner.lower.aggregates import lower_stream_aggregate
 
     expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
-    rows = to.in_pieces(to.lower(node.input), expressions)
+    rows = to.in_chunks(to.lower(node.input), expressions)
     return lower_stream_aggregate(to, node, rows)
 
 
@@ -239,7 +239,8 @@ def _form_of_event_time_aggregate(node: EventTimeAggregate) -> StateForm:
 def _grouped(
     keys: tuple[Expression, ...], aggregates: tuple[AggregateCall, ...], time: Expression
 ) -> dict[str, str]:
-    """What groups are made of. Whether a result is final is no part of a state."""
+    """The properties that must not change for groups of aggregate states. `WINDOW_FINAL` is not
+    among them, because it is computed when a result is emitted."""
     from runnel.columns.type_records import type_spelling
     from runnel.planner.identity.expressions import outer_texts
 
@@ -271,7 +272,7 @@ def _windows(
         shape=_plain_shape(found.shape),
         is_integer=time.is_integer,
         keys=tuple(_typed(key) for key in found.keys),
-        places=columns,
+        key_indexes=columns,
         bound=str(to_arrow(TIMESTAMP if time.kind is Kind.DATE else time)),
         every=every,
         lateness=lateness,
@@ -287,7 +288,7 @@ def _without_windows(node: EventTimeAggregate) -> StateWindows:
         shape=WindowShape(WindowKind.TUMBLE, 1),
         is_integer=node.keys[node.bounds[0][0]].type.is_integer,
         keys=keys,
-        places=tuple(range(len(keys))),
+        key_indexes=tuple(range(len(keys))),
         every=node.every,
         lateness=node.lateness,
     )

@@ -159,21 +159,21 @@ def _state_of_window_join(node: WindowJoin) -> str:
 
 @passes.STATE_TEXTS.of(PhysicalAsOfJoin)
 def _state_of_as_of_join(node: PhysicalAsOfJoin) -> str:
-    from runnel.planner.explain.nodes import FOR_EVER
+    from runnel.planner.explain.nodes import WITHOUT_BOUND
 
     if node.shape.version is None:
         return "all rows of the right side"
     versions = "the versions of each key from the last one before the left watermark on"
     if node.shape.due is None:
-        versions = f"all versions, {FOR_EVER}"
+        versions = f"all versions, {WITHOUT_BOUND}"
     return f"left rows until the versions' watermark is past {node.left_time}; {versions}"
 
 
 def _waiting(name: str, side: BufferedSide, own: Sequence[Field], other: Sequence[Field]) -> str:
-    from runnel.planner.explain.nodes import FOR_EVER
+    from runnel.planner.explain.nodes import WITHOUT_BOUND
 
     if side.watermark is None:
-        return f"{name} rows {FOR_EVER}"
+        return f"{name} rows {WITHOUT_BOUND}"
     ends = [
         f"{own[column].name}{_moved(offset, own[column].type)}" for column, offset in side.expiry
     ]

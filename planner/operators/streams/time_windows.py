@@ -325,7 +325,7 @@ def _lower_impose_order(to: Lowering, node: PhysicalImposeOrder) -> VertexOutput
     from runnel.processors.sources.impose_order import impose_order
 
     rows = to.lower(node.input)
-    return to.follow(rows, IMPOSE_ORDER, impose_order(node.time), to.beside(rows))
+    return to.follow(rows, IMPOSE_ORDER, impose_order(node.time), to.parallelism_of(rows))
 
 
 @passes.LOWERING.of(PhysicalAssignWindows)
@@ -335,7 +335,7 @@ def _lower_assign_windows(to: Lowering, node: PhysicalAssignWindows) -> VertexOu
     rows = to.lower(node.input)
     names = column_names(node.fields)
     supplier = assign_windows(node.shape, node.time, names, node.columns)
-    return to.follow(rows, node.shape.kind.value, supplier, to.beside(rows), names)
+    return to.follow(rows, node.shape.kind.value, supplier, to.parallelism_of(rows), names)
 
 
 @passes.LOWERING.of(SessionRows)

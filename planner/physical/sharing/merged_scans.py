@@ -19,32 +19,34 @@ from runnel.planner.rewriting import renumber
 from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation.nodes import Field
 
-UNWANTED = -1
-"""The number of a watermark that a scan doesn't ask for itself."""
+UNUSED = -1
+"""The number of a watermark in a scan that does not request it."""
 
 
 def merged_scans(scans: Iterable[SourceScan]) -> dict[int, Physical]:
-    """What takes the place of the scans that can be one, by their `id`: over scans that are equal
-    but for the number of their watermark."""
+    """The replacements of the scans that can be merged, by the `id` of the scan. A replacement
+    computes the rows of its scan from a merged scan; the merged scans of a group are equal except
+    for the number of their watermark."""
     groups: dict[tuple[int, int], list[SourceScan]] = {}
     for scan in scans:
-        groups.setdefault((id(scan.table), id(scan.divert)), []).append(scan)
+        groups.setdefault((id(scan.table), id(scan.malformed)), []).append(scan)
     merged: dict[int, Physical] = {}
     for group in groups.values():
-        for part in _by_time(group):
-            if len(part) > 1:
-                merged |= _merged(part)
+        for same_time in _by_time(group):
+            if len(same_time) > 1:
+                merged |= _merged(same_time)
     return merged
 
 
 def _by_time(scans: list[SourceScan]) -> list[list[SourceScan]]:
-    """The scans in groups of one event time."""
+    """The scans grouped by event time; a scan without an event time is in the first group. Omits
+    scans whose event time is volatile."""
     groups: dict[Any, list[SourceScan]] = {}
     untimed = [scan for scan in scans if scan.time is None]
     for scan in scans:
         if scan.time is not None and not any(map(is_volatile, _conjuncts(scan.time))):
             rule = _moved(scan.time, dict(enumerate(scan.request.columns)))
-            groups.setdefault(replace(rule, watermark=UNWANTED), []).append(scan)
+            groups.setdefault(replace(rule, watermark=UNUSED), []).append(scan)
     if not groups:
         return [untimed]
     first = next(iter(groups.values()))
@@ -53,10 +55,15 @@ def _by_time(scans: list[SourceScan]) -> list[list[SourceScan]]:
 
 
 def _merged(scans: list[SourceScan]) -> dict[int, Physical]:
+    """The replacements of scans of one table and event time.
+
+    Scans of the columns (a, c) and (c, d) are merged into a scan of (a, c, d). The `move` of the
+    second scan is {0: 1, 1: 2}: its column 0, which is c, has index 1 in the merged scan.
+    """
     columns = tuple(dict.fromkeys(column for scan in scans for column in scan.request.columns))
-    places = {column: place for place, column in enumerate(columns)}
+    indexes = {column: index for index, column in enumerate(columns)}
     moves = [
-        {own: places[column] for own, column in enumerate(scan.request.columns)} for scan in scans
+        {own: indexes[column] for own, column in enumerate(scan.request.columns)} for scan in scans
     ]
     conditions = [
         _renumbered(scan.condition, move) for scan, move in zip(scans, moves, strict=True)
@@ -79,7 +86,7 @@ def _merged(scans: list[SourceScan]) -> dict[int, Physical]:
     rule = None if timed[0].time is None else _moved(timed[0].time, timed[1])
     merged: dict[int, Physical] = {}
     for scan, move, condition in zip(scans, moves, conditions, strict=True):
-        number = UNWANTED if scan.time is None else scan.time.watermark
+        number = UNUSED if scan.time is None else scan.time.watermark
         below = SourceScan(
             fields=fields,
             rows=scan.rows,
@@ -87,7 +94,7 @@ def _merged(scans: list[SourceScan]) -> dict[int, Physical]:
             request=ScanRequest(columns, predicate),
             condition=condition if is_common else None,
             time=None if rule is None else replace(rule, watermark=number),
-            divert=scan.divert,
+            malformed=scan.malformed,
         )
         merged[id(scan)] = _above(scan, below, None if is_common else condition, move)
     return merged
@@ -97,27 +104,26 @@ def _above(
     scan: SourceScan, below: SourceScan, condition: Expression | None, move: Mapping[int, int]
 ) -> Physical:
     """The rows of `scan`, computed from `below`, which has its columns at other positions."""
-    kept: tuple[Expression, ...]
+    columns: tuple[Expression, ...]
     if scan.projections is None:
-        kinds = [below.fields[place].type for place in move.values()]
-        kept = tuple(
-            Column(index=place, name=item.name, type=kind)
-            for place, item, kind in zip(move.values(), scan.fields, kinds, strict=True)
+        kinds = [below.fields[index].type for index in move.values()]
+        columns = tuple(
+            Column(index=index, name=item.name, type=kind)
+            for index, item, kind in zip(move.values(), scan.fields, kinds, strict=True)
         )
     else:
-        kept = tuple(renumber(item, move) for item in scan.projections)
-    is_identity = len(kept) == len(below.fields) and all(
-        isinstance(item, Column) and item.index == place for place, item in enumerate(kept)
+        columns = tuple(renumber(item, move) for item in scan.projections)
+    is_identity = len(columns) == len(below.fields) and all(
+        isinstance(item, Column) and item.index == index for index, item in enumerate(columns)
     )
     if is_identity and condition is None:
         return below
-    projections = None if is_identity else kept
     return Calc(
         fields=scan.fields,
         rows=scan.rows,
         input=below,
         condition=condition,
-        projections=projections,
+        projections=None if is_identity else columns,
     )
 
 

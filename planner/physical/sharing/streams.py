@@ -1,13 +1,13 @@
-"""What a query on streams would do twice is done once: the scan of a stream that occurs several
-times, and what is the same above it.
+"""Shares equal subplans of a query on streams: scans of the same stream, and equal operators above
+them.
 
-Two references to a stream see the same rows and the same watermark then, and a common table that is
-used twice is worked out once. Parts are the same where they differ in the numbers of their
-watermarks only, which the edges to those who use them rename; nothing in them may be volatile.
+Several references to a stream then read the same rows with the same watermark, and a common table
+that is used twice is computed once. Two subplans are equal if they differ only in the numbers of
+their watermarks; the edges to the readers rename these. A volatile subplan is never shared.
 
-Not shared is what stands on a side of a join that is read to its end before the other side is
-touched: if both came from one scan it would be stopped by the queue of the other side, and the
-first side would never end. Such a scan is one of its own.
+A subplan is not shared if it is on a side of a join that is read to its end before the other side:
+a common scan would block on the full queue of the other side, and the first side would never end.
+Such a side has a scan of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runnel.planner.operators.passes import STREAM_SHARING
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, Shared, SourceScan
-from runnel.planner.physical.sharing.merged_scans import UNWANTED, merged_scans
+from runnel.planner.physical.sharing.merged_scans import UNUSED, merged_scans
 from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation.streams import TimeBound
 
@@ -53,10 +53,10 @@ def _is_shareable_scan(node: Physical) -> bool:
 
 
 def _free_inputs(node: Physical) -> dict[str, Physical]:
-    """The inputs, by the names of their fields, that nothing has to wait for; those of a Union by
-    their numbers."""
+    """The inputs that no other input has to wait for, by the name of their field; for a UNION, by
+    their number."""
     if isinstance(node, physical.PhysicalUnion):
-        return {str(number): part for number, part in enumerate(node.parts)}
+        return {str(number): branch for number, branch in enumerate(node.parts)}
     if isinstance(node, physical.PhysicalRecursion):
         return {}
     names: tuple[str, ...] = ("input", "left", "right", "probe")
@@ -83,7 +83,13 @@ def _replaced(node: Physical, by_id: Mapping[int, Physical]) -> Physical:
 
 
 class _Subplan:
-    """Something that occurs in a plan, once or more often; `uses` counts those who read it."""
+    """A subplan that occurs once or several times in the plan.
+
+    uses: number of its readers.
+    number: its number among the shared subplans, from 1; 0: not shared yet.
+    numbers: the numbers of its watermarks in `built`.
+    built: the shared plan; None until it is built.
+    """
 
     def __init__(self) -> None:
         self.uses = 0
@@ -94,39 +100,47 @@ class _Subplan:
 
 @frozen
 class _Occurrence:
-    """A place of the plan where a part stands; its watermarks have `numbers` there."""
+    """An occurrence of a subplan in the plan.
 
-    part: _Subplan
+    subplan: the subplan.
+    numbers: the numbers of its watermarks in this occurrence.
+    """
+
+    subplan: _Subplan
     numbers: tuple[int, ...]
 
 
 class VolatileError(Exception):
-    """What was looked at gives something else each time."""
+    """The subplan is volatile: each run may return other rows."""
 
 
 class _StreamSharing:
-    """The parts of one plan."""
+    """The subplans of one plan, and where they occur."""
 
     def __init__(self) -> None:
-        self._parts: dict[Any, _Subplan] = {}
-        self._places: dict[int, _Occurrence] = {}
+        self._subplans: dict[Any, _Subplan] = {}
+        """Subplans by key: equal subplans have the same key."""
+        self._occurrences: dict[int, _Occurrence] = {}
+        """Occurrences by the `id` of the node."""
         self._shared = 0
 
     def count_root(self, node: Physical) -> None:
+        """Finds all occurrences of subplans, and counts their readers."""
         found = self._count(node)
         if found is not None:
-            found.part.uses += 1
+            found.subplan.uses += 1
 
     def _count(self, node: Physical) -> _Occurrence | None:
-        """Finds what occurs where; the part that `node` is, None if it is none."""
+        """Finds the occurrences in `node` and below; returns the one at `node`, None if `node`
+        cannot be shared."""
         below = {name: self._count(item) for name, item in _free_inputs(node).items()}
         found = self._occurrence(node, next(iter(below.values()), None))
         if found is None:
             for item in below.values():
                 if item is not None:
-                    item.part.uses += 1
+                    item.subplan.uses += 1
         else:
-            self._places[id(node)] = found
+            self._occurrences[id(node)] = found
         return found
 
     def _occurrence(self, node: Physical, below: _Occurrence | None) -> _Occurrence | None:
@@ -138,37 +152,38 @@ class _StreamSharing:
             return None
         numbers = [] if below is None else list(below.numbers)
         try:
-            key = (None if below is None else id(below.part), _key_of_node(node, numbers))
+            key = (None if below is None else id(below.subplan), _key_of_node(node, numbers))
         except VolatileError:
             return None
-        part = self._parts.get(key)
-        if part is None:
-            self._parts[key] = part = _Subplan()
+        subplan = self._subplans.get(key)
+        if subplan is None:
+            self._subplans[key] = subplan = _Subplan()
             if below is not None:
-                below.part.uses += 1
-        return _Occurrence(part, tuple(numbers))
+                below.subplan.uses += 1
+        return _Occurrence(subplan, tuple(numbers))
 
     def built(self, node: Physical) -> Physical:
-        found = self._places.get(id(node))
-        if found is None or found.part.uses < 2:
+        """The plan of `node`, in which each use of a subplan with several readers is a `Shared`."""
+        found = self._occurrences.get(id(node))
+        if found is None or found.subplan.uses < 2:
             return self._with_built_inputs(node)
-        part = found.part
-        is_first = part.built is None
-        if part.built is None:
-            part.built = self._with_built_inputs(node)
-            part.numbers = found.numbers
+        subplan = found.subplan
+        is_first = subplan.built is None
+        if subplan.built is None:
+            subplan.built = self._with_built_inputs(node)
+            subplan.numbers = found.numbers
             self._shared += 1
-            part.number = self._shared
+            subplan.number = self._shared
         renamed = {
             own: number
-            for own, number in zip(part.numbers, found.numbers, strict=True)
-            if number != UNWANTED
+            for own, number in zip(subplan.numbers, found.numbers, strict=True)
+            if number != UNUSED
         }
         return Shared(
-            fields=part.built.fields,
+            fields=subplan.built.fields,
             rows=node.rows,
-            shared=part.built,
-            number=part.number,
+            shared=subplan.built,
+            number=subplan.number,
             is_first=is_first,
             watermarks=tuple(renamed.items()),
         )
@@ -180,20 +195,21 @@ class _StreamSharing:
 
 
 def _key_of_node(node: Physical, numbers: list[int]) -> Any:
-    """What two nodes have in common that do the same with the same input, whatever they call its
-    result. `numbers` are those of the watermarks so far."""
+    """A key that is equal for nodes that compute the same rows from equal inputs, whatever the
+    names of the result. `numbers` are the watermarks that occurred so far; new ones are added."""
     left_out = ("input", "rows", "fields")
-    parts = [
+    keys = [
         key_of(getattr(node, item.name), numbers)
         for item in fields(node)
         if item.name not in left_out
     ]
-    return (type(node), *(item.type for item in node.fields), *parts)
+    return (type(node), *(item.type for item in node.fields), *keys)
 
 
 def key_of(value: Any, numbers: list[int]) -> Any:
-    """What equal parts of two nodes have in common, whatever they are: numbers of watermarks by
-    where they occur first. Raises VolatileError for what gives something else each time."""
+    """A key that is equal for equal attributes of two nodes. The number of a watermark is replaced
+    by its index in `numbers`, the order of first occurrence. VolatileError if the value is
+    volatile."""
     if isinstance(value, PythonFunction) and not value.is_deterministic:
         raise VolatileError
     if isinstance(value, TimeBound):
@@ -218,7 +234,7 @@ def _plain_key(value: Any, numbers: list[int]) -> Any:
         )
     if value is None or isinstance(value, str | int | bytes):
         return type(value), value
-    # Tables, connectors' and users' functions, members of an Enum: the same where they are one.
+    # Tables, functions of connectors and users, members of an Enum are equal only if identical.
     return id(value)
 
 

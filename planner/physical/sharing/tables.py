@@ -1,10 +1,10 @@
-"""What a query on tables would do twice is done once: a common table that is used twice, a file
-whose text would be parsed twice. (Of queries on streams see `sharing`.)
+"""Shares equal subplans of a query on tables: a common table that is used twice, a text file that
+would be parsed twice. (For queries on streams see `planner/physical/sharing/streams.py`.)
 
-A join reads one of its inputs to its end before the other one. If both came from one producer, that
-would be stopped by the full queue of the input that waits. So where a use may have to wait, a
-`Spool` stands between, which takes all rows at once and keeps them, in a file if they are many. To
-keep rows costs something too: what is as quick to read again isn't shared.
+A join reads one of its inputs to the end before the other input. If both came from one producer,
+the full queue of the waiting input would block the producer. A reader that may have to wait
+therefore reads through a `Spool`, which accepts all rows at once and stores them, in a file if they
+are many. Because a spool has a cost as well, a subplan that is as quick to run twice is not shared.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from runnel.planner.physical.sharing.streams import VolatileError, key_of
 
 
 def share_tables(plan: Physical, commons: Mapping[int, Physical] | None = None) -> Physical:
-    """The plan of a query on tables, in which what occurs several times, and is worth it, is a
-    `Shared` each. `commons`: the plans of its common tables that run once, by number."""
+    """The plan of a query on tables, in which each use of a repeated subplan is a `Shared`, if
+    sharing it saves work. `commons`: the plans of the common tables that run once, by number."""
     commons = commons or {}
     plan, *common_plans = _with_merged_scans([plan, *commons.values()])
     sharing = _TableSharing(dict(zip(commons, common_plans, strict=True)))
@@ -41,7 +41,7 @@ def _scans(node: Physical) -> Iterator[SourceScan]:
 
 
 def _with_merged_scans(plans: list[Physical]) -> list[Physical]:
-    """The plans, in which scans of one file read the same columns."""
+    """The plans, with scans of the same file merged: they read the same columns."""
     groups: dict[tuple[int, Expression | None], list[SourceScan]] = {}
     for scan in (scan for plan in plans for scan in _scans(plan)):
         if type(scan) is SourceScan and scan.table.reads_slowly and scan.request.limit is None:
@@ -67,8 +67,8 @@ def with_inputs(node: Physical, inputs: list[Physical]) -> Physical:
         return node
     if isinstance(node, physical.PhysicalUnion):
         return replace(node, parts=tuple(inputs))
-    places = {id(old): number for number, old in enumerate(node.inputs)}
-    changed = {name: inputs[places[id(old)]] for name, old in _inputs_by_name(node).items()}
+    indexes = {id(old): index for index, old in enumerate(node.inputs)}
+    changed = {name: inputs[indexes[id(old)]] for name, old in _inputs_by_name(node).items()}
     return replace(node, **changed)  # type: ignore[arg-type]
 
 
@@ -78,8 +78,13 @@ def _inputs_by_name(node: Physical) -> dict[str, Physical]:
 
 
 class _TableSubplan:
-    """Something that occurs in a plan; `uses` counts those who read it. `is_worth`: whether sharing
-    it is worth it."""
+    """A subplan that occurs once or several times in the plan.
+
+    uses: number of its readers.
+    is_worth: whether sharing it saves work.
+    number: its number among the shared subplans, from 1; 0: not shared yet.
+    made: the shared plan; None until it is built.
+    """
 
     def __init__(self, is_worth: bool) -> None:
         self.uses = 0
@@ -93,17 +98,21 @@ class _TableSubplan:
 
 
 class _TableSharing:
-    """The parts of one plan."""
+    """The subplans of one plan, and where they occur."""
 
     def __init__(self, commons: Mapping[int, Physical]) -> None:
         self._commons = commons
-        self._parts: dict[Any, _TableSubplan] = {}
-        self._places: dict[int, _TableSubplan] = {}
+        self._subplans: dict[Any, _TableSubplan] = {}
+        """Subplans by key: equal subplans have the same key."""
+        self._occurrences: dict[int, _TableSubplan] = {}
+        """Subplans by the `id` of the node at which they occur."""
         self._reaches: dict[int, bool] = {}
+        """Results of `_reaches_shared` by the `id` of the node."""
         self._shared = 0
 
     def note(self, node: Physical) -> _TableSubplan | None:
-        """Finds what occurs where; the part that `node` is, None if it is none."""
+        """Finds the subplans in `node` and below, and counts their readers; returns the subplan of
+        `node`, None if `node` cannot be shared."""
         check_time()
         if isinstance(node, physical.PhysicalRecursion):
             return None
@@ -111,10 +120,10 @@ class _TableSharing:
             return self._note_common(self._commons[node.number])
         below = [self.note(item) for item in node.inputs]
         key = self._key(node, below)
-        part = None if key is None else self._parts.get(key)
-        if part is not None:
-            self._places[id(node)] = part
-            return part
+        subplan = None if key is None else self._subplans.get(key)
+        if subplan is not None:
+            self._occurrences[id(node)] = subplan
+            return subplan
         for item in below:
             if item is not None:
                 item.uses += 1
@@ -122,22 +131,24 @@ class _TableSharing:
             is_worth = node in WORTH_SHARING or (
                 isinstance(node, SourceScan) and node.table.reads_slowly
             )
-            part = _TableSubplan(
+            subplan = _TableSubplan(
                 is_worth or any(item is not None and item.is_worth for item in below)
             )
-            self._parts[key] = self._places[id(node)] = part
-        return part
+            self._subplans[key] = self._occurrences[id(node)] = subplan
+        return subplan
 
     def _note_common(self, plan: Physical) -> _TableSubplan:
-        """The part that the plan of a common table is: sharing it is what it is one for."""
-        part = self._places.get(id(plan)) or self.note(plan)
-        if part is None:
-            part = self._parts[id(plan)] = self._places[id(plan)] = _TableSubplan(True)
-        part.is_worth = True
-        return part
+        """The subplan of a common table, which is always worth sharing."""
+        subplan = self._occurrences.get(id(plan)) or self.note(plan)
+        if subplan is None:
+            subplan = _TableSubplan(True)
+            self._subplans[id(plan)] = self._occurrences[id(plan)] = subplan
+        subplan.is_worth = True
+        return subplan
 
     def _key(self, node: Physical, below: list[_TableSubplan | None]) -> Any:
-        """What two nodes have in common that give the same rows; None for what is never shared."""
+        """A key that is equal for nodes that emit the same rows; None if `node` cannot be
+        shared."""
         if node not in TABLE_SHARING or any(item is None for item in below):
             return None
         left_out = {"rows", "fields", "parts", *_inputs_by_name(node)}
@@ -152,39 +163,40 @@ class _TableSharing:
         return (type(node), *(item.type for item in node.fields), *own, *map(id, below))
 
     def finds_any(self) -> bool:
-        return bool(self._commons) or any(part.is_shared for part in self._parts.values())
+        """Whether the plan has a shared subplan."""
+        return bool(self._commons) or any(item.is_shared for item in self._subplans.values())
 
     def _reaches_shared(self, node: Physical) -> bool:
-        """Whether something that is shared is at or below a node."""
+        """Whether a shared subplan is at `node` or below."""
         if isinstance(node, physical.PhysicalCommonRows):
             return self._reaches_shared(self._commons[node.number])
         found = self._reaches.get(id(node))
         if found is None:
-            part = self._places.get(id(node))
-            found = (part is not None and part.is_shared) or any(
+            subplan = self._occurrences.get(id(node))
+            found = (subplan is not None and subplan.is_shared) or any(
                 map(self._reaches_shared, node.inputs)
             )
             self._reaches[id(node)] = found
         return found
 
     def built(self, node: Physical, waits: bool) -> Physical:
-        """The node over what is shared; `waits`: whether it may be left standing while others read
-        what is shared."""
+        """The plan of `node`, in which each use of a shared subplan is a `Shared`. `waits`: whether
+        `node` may have to wait while other readers of a shared subplan read."""
         if isinstance(node, physical.PhysicalCommonRows):
             return self.built(self._commons[node.number], waits)
-        part = self._places.get(id(node))
-        if part is None or not part.is_shared:
+        subplan = self._occurrences.get(id(node))
+        if subplan is None or not subplan.is_shared:
             return self._over_built(node, waits)
-        is_first = part.made is None
-        if part.made is None:
-            part.made = self._over_built(node, False)
+        is_first = subplan.made is None
+        if subplan.made is None:
+            subplan.made = self._over_built(node, False)
             self._shared += 1
-            part.number = self._shared
+            subplan.number = self._shared
         shared = Shared(
             fields=node.fields,
             rows=node.rows,
-            shared=part.made,
-            number=part.number,
+            shared=subplan.made,
+            number=subplan.number,
             is_first=is_first,
             watermarks=(),
         )
@@ -197,14 +209,14 @@ class _TableSharing:
             node, [self.built(item, self._waits(node, item, waits)) for item in node.inputs]
         )
         if isinstance(made, physical.Calc) and isinstance(made.input, Spool):
-            # What it leaves out needn't be kept.
+            # Spool the result of the Calc: it has fewer rows and columns than its input.
             return Spool(
                 fields=made.fields, rows=made.rows, input=replace(made, input=made.input.input)
             )
         return made
 
     def _waits(self, node: Physical, item: Physical, waits: bool) -> bool:
-        """Whether an input of a node may be left standing."""
+        """Whether the input `item` of `node` may have to wait."""
         if node in READS_ALL:
             return False
         if isinstance(node, physical.HashJoin):

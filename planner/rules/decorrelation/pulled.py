@@ -34,7 +34,7 @@ class Pulled:
 
     relation: the rows of all outer rows.
     columns: the values of a row, over the relation's columns and the outer row's columns.
-    parts: the conditions under which a row of `relation` belongs to an outer row, over the same
+    `parts`: the conjuncts under which a row of `relation` belongs to an outer row, over the same
         columns.
     defaults: the values, over outer columns, of the single row that an outer row without any rows
         has; None if it has no row.

@@ -107,7 +107,7 @@ def test_a_job_may_go_on_behind_a_gap(path: Path, choice: ExpiredPosition, rows:
     with pytest.raises(OperationalError, match="no longer has version 1") as caught:
         other.read()
     assert caught.value.code is ErrorCode.POSITION_EXPIRED
-    assert "version 3" in other.skip_to(choice).place
+    assert "version 3" in other.skip_to(choice).position
     assert read(other) == rows
     write(path, [7])
     later = partition(path)

@@ -86,7 +86,7 @@ def test_what_arrays_may_be_made_of(con: runnel.Connection, give: Any, result: l
 @pytest.mark.parametrize(
     ("give", "message"),
     [
-        (lambda a: a.slice(1), "function f gave 3 values for 4 rows"),
+        (lambda a: a.slice(1), "function f returned 3 values for 4 rows"),
         (lambda a: a.cast(pa.string()), "function f gave string, not BIGINT"),
         (lambda a: 5, "function f must give an Arrow array, not int"),
         (lambda a: a.cast(pa.float64()), "function f gave double, not BIGINT"),
@@ -121,7 +121,7 @@ def test_names_and_types_are_checked(con: runnel.Connection) -> None:
     for name in ("length", "SUM", "coalesce", "rank", "generate_series"):
         with pytest.raises(runnel.ProgrammingError, match="is a built-in function"):
             con.create_function(name, pc.negate, ["BIGINT"], "BIGINT")
-    with pytest.raises(runnel.ProgrammingError, match="f takes 1 argument, not 2"):
+    with pytest.raises(runnel.ProgrammingError, match="f expects 1 argument, not 2"):
         con.execute("SELECT f(1, 2)")
     with pytest.raises(
         runnel.ProgrammingError, match="argument 1 of f must be BIGINT, not VARCHAR"

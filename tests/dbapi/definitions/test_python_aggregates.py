@@ -130,7 +130,7 @@ def test_what_goes_wrong(con: runnel.Connection) -> None:
         ("SELECT boom(x) FROM t", "function boom failed"),
         ("SELECT text(x) FROM t", "function text gave a value that isn't BIGINT"),
         ("SELECT spread(y) FROM t", "argument 1 of spread must be BIGINT, not DOUBLE"),
-        ("SELECT spread(x, x) FROM t", "spread takes 1 argument, not 2"),
+        ("SELECT spread(x, x) FROM t", "spread expects 1 argument, not 2"),
         (
             "SELECT 1 FROM t WHERE spread(x) = 1",
             "aggregate function SPREAD is not allowed in WHERE",

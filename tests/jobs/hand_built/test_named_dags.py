@@ -65,7 +65,7 @@ def test_a_suspended_dag_resumes_with_its_state(
     world.give(12, ends=True)
     job.join(PATIENCE)
     assert world.rows == running_sums(12)
-    assert job.record.promise == "exactlyOnce"
+    assert job.record.guarantee == "exactlyOnce"
 
 
 def test_a_failed_dag_restarts_from_its_snapshot(

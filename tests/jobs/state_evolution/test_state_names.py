@@ -252,7 +252,7 @@ def test_meanings_come_back_as_they_were() -> None:
         shape=WindowShape(WindowKind.HOP, 20, 5, 1),
         is_integer=True,
         keys=("k BIGINT",),
-        places=(-2, 0),
+        key_indexes=(-2, 0),
         bound="int64",
         lateness=3,
     )

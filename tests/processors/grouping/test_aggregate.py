@@ -341,7 +341,7 @@ def test_the_binder_refuses_what_does_not_fit() -> None:
     assert is_aggregate("Sum") and not is_aggregate("lower")
     with pytest.raises(ProgrammingError, match="cannot apply aggregate function SUM to VARCHAR"):
         aggregate_call("SUM", [text])
-    with pytest.raises(ProgrammingError, match="takes 1 argument, not 2"):
+    with pytest.raises(ProgrammingError, match="expects 1 argument, not 2"):
         aggregate_call("max", [text, text])
     with pytest.raises(
         ProgrammingError, match='aggregate function "summ" does not exist'

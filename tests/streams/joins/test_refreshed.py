@@ -246,7 +246,7 @@ def test_what_it_says_of_its_state(bench: Bench, tmp_path: Path) -> None:
     text = str(
         bench.connection.execute("EXPLAIN (STATE) SELECT * FROM s JOIN t ON s.k = t.k").fetchall()
     )
-    assert "refreshed every 5 s, and those of its next version" in text
+    assert "refreshed every 5 s, and the rows of its next version" in text
 
 
 def test_it_lasts(tmp_path: Path) -> None:

@@ -386,7 +386,7 @@ def test_what_is_kept(con: Connection) -> None:
         assert f"(keeps: {kept})" in found[0][0]
     query = f"SELECT window_end, k, COUNT(DISTINCT n) FROM {tumble} ALLOWED LATENESS 7"
     found = con.execute(f"EXPLAIN (STATE) {query}").fetchall()
-    assert "; must fit in memory: all, since what was given may change)" in found[0][0]
+    assert "; must fit in memory: all, because emitted results may change)" in found[0][0]
 
 
 def test_describe_tells_the_watermark(con: Connection, tmp_path: Path) -> None:

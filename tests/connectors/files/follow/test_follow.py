@@ -295,7 +295,7 @@ def test_a_position_in_what_is_gone_tells_the_gap(tmp_path: Path, change: Any, s
             other.seek(token or {})
         assert caught.value.code is ErrorCode.POSITION_EXPIRED
         assert "byte 16, line 4" in (caught.value.detail or "")
-        assert str(file) in other.skip_to(choice).place
+        assert str(file) in other.skip_to(choice).position
         there = (
             [int(line.split(",")[0]) for line in file.read_text().split()[1:]]
             if file.exists()

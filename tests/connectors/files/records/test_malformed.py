@@ -84,7 +84,7 @@ def test_malformed_records_are_left_out_with_their_place(
 ) -> None:
     file = written(tmp_path / name, text)
     table = mapping(file, COLUMNS, onError="divert:bad")
-    assert table.divert_to == "bad"
+    assert table.malformed_target == "bad"
     batches, records, count = read_all(table)
     assert [value for batch in batches for value in batch.column(0).to_pylist()] == ids
     expected = [
