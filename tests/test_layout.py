@@ -17,7 +17,7 @@ import pytest
 
 import runnel
 from runnel.connectors.files.connector import _FORMATS
-from runnel.expressions.lazy_families import LATER
+from runnel.expressions.lazy_families import LAZY_FAMILIES
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runnel.connectors"}
@@ -138,7 +138,7 @@ TABLES = {
         for path in (ROOT / "planner" / "operators").rglob("*.py")
         if path.stem not in ("__init__", "passes")
     ],
-    "engine/expressions/functions.py": [f"runnel.expressions.{name}" for name in LATER],
+    "engine/expressions/functions.py": [f"runnel.expressions.{name}" for name in LAZY_FAMILIES],
 }
 """The modules that a file imports by names that it has in a table."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from runnel.expressions.casts.cast import cast_can_fail, depends_on_session
 from runnel.expressions.functions import FUNCTIONS
-from runnel.expressions.lazy_families import SLOW
 from runnel.expressions.nodes import (
     Call,
     Case,
@@ -51,8 +50,7 @@ def is_slow(expression: Expression) -> bool:
     cooperative thread.
     """
     return any(
-        isinstance(node, Call) and (node.function in SLOW or FUNCTIONS[node.function].is_slow)
-        for node in walk(expression)
+        isinstance(node, Call) and FUNCTIONS[node.function].is_slow for node in walk(expression)
     )
 
 

@@ -1,14 +1,12 @@
-"""The families that are imported on first use: the list of what is where, and comparisons with
+"""The families that are imported on first use: how their functions are found, and comparisons with
 DuckDB and with Python."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-import textwrap
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -24,12 +22,20 @@ from hypothesis import strategies as st
 
 import runnel
 from runnel.errors import DataError, ProgrammingError
-from runnel.expressions.function import Function
-from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
+from runnel.expressions import lazy_families
+from runnel.expressions.functions import (
+    _FAMILIES,
+    FUNCTIONS,
+    SQL_NAMES,
+    FunctionRegistry,
+    _key_of,
+    _spelled_key,
+    _spelled_sql_name,
+)
 from runnel.expressions.json import text as json_text
 from runnel.expressions.json.path import compile_path
 from runnel.expressions.kernels.values import array_of
-from runnel.expressions.lazy_families import LATER
+from runnel.expressions.lazy_families import LAZY_FAMILIES, SLOW_FAMILIES, families_with
 from runnel.expressions.text.uuids import from_storage, to_storage
 from runnel.expressions.to_char import format_numbers as char_numbers
 from runnel.sqltypes import BIGINT, TIMESTAMP, VARCHAR, array
@@ -40,67 +46,106 @@ from tests.expressions.edge_values import Rows, assert_like_duckdb, call, litera
 SLT = Path(__file__).parent.parent / "slt"
 
 
-def word_of(function: Function) -> str:
-    """The entry of a function in the list."""
-    names = ",".join(function.sql_names)
-    return function.name if names == function.name.upper() else f"{function.name}={names}"
+def module_of(family: str) -> Any:
+    return import_module(f"runnel.expressions.{family}")
 
 
-def written_list(text: str) -> str:
-    """The source of the list with the functions that the modules define."""
-    for module in LATER:
-        functions = import_module(f"runnel.expressions.{module}").FUNCTIONS
-        words = " ".join(word_of(item) for item in functions)
-        lines = textwrap.wrap(words, 92, break_long_words=False, break_on_hyphens=False)
-        indented = "".join(f"        {line}\n" for line in lines)
-        entry = re.compile(rf'''    "{re.escape(module)}": (?:"""[^"]*"""|"[^"]*"),\n''')
-        (found,) = entry.findall(text)
-        new = f'    "{module}": """\n{indented}    """,\n'
-        text = text.replace(found, new)
-    return text
+FAMILIES = {family: module_of(family).FUNCTIONS for family in LAZY_FAMILIES}
 
 
-def test_the_list_says_what_the_modules_define() -> None:
-    path = Path(__file__).parents[2] / "engine" / "expressions" / "lazy_families.py"
-    text = path.read_text("utf-8")
-    if os.environ.get("RUNNEL_REFRESH"):
-        path.write_text(text := written_list(text), "utf-8")
-    assert written_list(text) == text, (
-        "engine/expressions/lazy_families.py is generated: RUNNEL_REFRESH=1 "
-        ".venv/bin/python -m pytest -q tests/expressions/test_lazy_families.py -k the_list"
+def test_every_family_of_functions_is_loaded_with_the_registry_or_is_lazy() -> None:
+    folder = Path(__file__).parents[2] / "engine" / "expressions"
+    defining = {
+        ".".join(path.relative_to(folder).with_suffix("").parts)
+        for path in folder.rglob("*.py")
+        if "aggregates" not in path.parts
+        and re.search(r"^FUNCTIONS\b.* = ", path.read_text("utf-8"), re.MULTILINE)
+    }
+    eager = {family.__name__.removeprefix("runnel.expressions.") for family in _FAMILIES}
+    assert defining - {"functions"} == eager | set(LAZY_FAMILIES), (
+        "name the module in _FAMILIES of engine/expressions/functions.py, or among LAZY_FAMILIES "
+        "of engine/expressions/lazy_families.py"
     )
 
 
-@pytest.mark.parametrize("module", LATER)
+@pytest.mark.parametrize("module", LAZY_FAMILIES)
+def test_a_name_leads_to_its_family_before_any_other(module: str) -> None:
+    for function in FAMILIES[module]:
+        assert next(families_with(_spelled_key(function.name)), None) == module, (
+            f'write "{function.name}" in quotes in {module}, not as parts of a text: a look-up '
+            "searches the source for it"
+        )
+        for name in function.sql_names:
+            assert next(families_with(_spelled_sql_name(name)), None) == module, (
+                f'write "{name}" in quotes in {module}: a look-up searches the source for it'
+            )
+
+
+@pytest.mark.parametrize("module", LAZY_FAMILIES)
 def test_functions_are_found_by_key_and_name(module: str) -> None:
-    family = import_module(f"runnel.expressions.{module}")
-    assert {item.name: item.sql_names for item in family.FUNCTIONS} == dict(LATER[module])
-    for key, names in LATER[module].items():
-        assert FUNCTIONS[key].name == key
-        assert all(SQL_NAMES[name].name == key for name in names)
+    for function in FAMILIES[module]:
+        assert FUNCTIONS[function.name].name == function.name
+        assert all(SQL_NAMES[name].name == function.name for name in function.sql_names)
+        assert FUNCTIONS[function.name].is_slow is (function.is_slow or module in SLOW_FAMILIES)
+
+
+def test_no_two_functions_have_one_name() -> None:
+    functions = [
+        item for family in (*_FAMILIES, *map(module_of, LAZY_FAMILIES)) for item in family.FUNCTIONS
+    ]
+    keys = [item.name for item in functions]
+    names = [name for item in functions for name in item.sql_names]
+    assert sorted(keys) == sorted(set(FUNCTIONS))
+    assert sorted(names) == sorted(set(SQL_NAMES))
+    assert len(FUNCTIONS) == len(keys)
+    assert len(SQL_NAMES) == len(names)
+
+
+def test_what_is_no_name_is_not_found() -> None:
+    for name in ("", '"', "nothing", "NOTHING", "Levenshtein", "LEVENSHTEIN", "FUNCTIONS"):
+        assert name not in FUNCTIONS
+        assert SQL_NAMES.get(name) is None or name == "LEVENSHTEIN"
+    assert "levenshtein" not in SQL_NAMES
+
+
+def test_without_sources_all_families_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy_families, "_source", lambda module: None)
+    registry = FunctionRegistry(_key_of, _spelled_key)
+    assert registry["levenshtein"].sql_names == ("LEVENSHTEIN", "EDITDIST3")
+    assert "nothing" not in registry
 
 
 def test_every_name_is_called_in_an_slt_file() -> None:
     text = "\n".join(path.read_text("utf-8") for path in SLT.glob("*/*.slt")).upper()
     words = set(re.findall(r"[A-Z][A-Z0-9_]*(?=\s*\()", text))
-    assert (
-        sorted(
-            {name for names in LATER.values() for functions in names.values() for name in functions}
-            - words
-        )
-        == []
-    )
+    lazy = {name for family in FAMILIES.values() for item in family for name in item.sql_names}
+    assert sorted(lazy - words) == []
 
 
-def test_a_plain_query_imports_none_of_them() -> None:
+def loaded_after(sql: str) -> set[str]:
+    """The lazy families that a new process has loaded after a statement."""
     code = (
-        "import sys, runnel\nrunnel.connect().cursor().execute('SELECT 1 + 1').fetchall()\n"
+        f"import sys, runnel\nrunnel.connect().cursor().execute({sql!r}).fetchall()\n"
         "print(*sys.modules)"
     )
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert not {f"runnel.expressions.{module}" for module in LATER} & set(loaded)
+    return set(LAZY_FAMILIES) & {name.removeprefix("runnel.expressions.") for name in loaded}
+
+
+@pytest.mark.parametrize(
+    ("sql", "families"),
+    [
+        ("SELECT 1 + 1", set()),
+        ("SELECT UPPER('a'), COUNT(*), ROUND(1.5)", set()),
+        ("SELECT LEVENSHTEIN('a', 'b'), editdist3('a', 'c')", {"text.rare_strings"}),
+        ("SELECT TO_DAYS(2)", {"time.make_dates"}),
+        ("SELECT DAY(DATE '2024-02-03')", {"time.dates", "time.make_dates"}),
+    ],
+)
+def test_a_statement_imports_the_families_that_it_calls(sql: str, families: set[str]) -> None:
+    assert loaded_after(sql) == families
 
 
 LISTS = Rows(

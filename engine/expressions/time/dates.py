@@ -291,30 +291,30 @@ def _framed(
 
 
 _PARTS = {
-    "year": ("YEAR",),
-    "quarter": ("QUARTER",),
-    "month": ("MONTH",),
-    "week": ("WEEK", "WEEKOFYEAR"),
-    "day": ("DAY", "DAYOFMONTH"),
-    "dow": ("DAYOFWEEK", "WEEKDAY"),
-    "isodow": ("ISODOW",),
-    "doy": ("DAYOFYEAR",),
-    "hour": ("HOUR",),
-    "minute": ("MINUTE",),
-    "second": ("SECOND",),
-    "isoyear": ("ISOYEAR",),
-    "century": ("CENTURY",),
-    "decade": ("DECADE",),
-    "millennium": ("MILLENNIUM",),
+    "year_of": ("YEAR",),
+    "quarter_of": ("QUARTER",),
+    "month_of": ("MONTH",),
+    "week_of": ("WEEK", "WEEKOFYEAR"),
+    "day_of": ("DAY", "DAYOFMONTH"),
+    "dow_of": ("DAYOFWEEK", "WEEKDAY"),
+    "isodow_of": ("ISODOW",),
+    "doy_of": ("DAYOFYEAR",),
+    "hour_of": ("HOUR",),
+    "minute_of": ("MINUTE",),
+    "second_of": ("SECOND",),
+    "isoyear_of": ("ISOYEAR",),
+    "century_of": ("CENTURY",),
+    "decade_of": ("DECADE",),
+    "millennium_of": ("MILLENNIUM",),
 }
 
 
-def _part(field: str, names: tuple[str, ...]) -> Function:
+def _part(key: str, names: tuple[str, ...]) -> Function:
     """YEAR(x) and similar: EXTRACT's number as an integer, without fractions of a second."""
     source = extract.FUNCTIONS[0]
-    name = Literal(value=field, type=VARCHAR)
+    name = Literal(value=key.removesuffix("_of"), type=VARCHAR)
 
-    def bind(key: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    def bind(called: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         check_count(names[0], arguments, 1, position)
         bound, _ = source.bind(names[0], (name, arguments[0]), position)
         return bound[1:], BIGINT
@@ -326,7 +326,7 @@ def _part(field: str, names: tuple[str, ...]) -> Function:
         return lambda frame, value: pc.cast(pc.trunc(kernel(frame, None, value)), _INT64)
 
     return _framed(
-        f"{field}_of",
+        key,
         "x date, time, timestamp or INTERVAL",
         "BIGINT",
         bind,
@@ -406,7 +406,7 @@ FUNCTIONS = (
         _named_part(MONTHS, lambda value: pc.subtract(pc.month(value), pack_scalar(1, BIGINT))),
         names=("MONTHNAME", "MONTH_NAME"),
     ),
-    *(_part(field, names) for field, names in _PARTS.items()),
+    *(_part(key, names) for key, names in _PARTS.items()),
     *(
         named(
             name,

@@ -164,15 +164,15 @@ def _compile_interval(call: Call) -> Kernel:
 
 
 _UNITS = {
-    "microseconds": 1,
-    "milliseconds": 1000,
-    "seconds": SECOND_US,
-    "minutes": MINUTE_US,
-    "hours": HOUR_US,
-    "days": DAY_US,
+    "to_microseconds": 1,
+    "to_milliseconds": 1000,
+    "to_seconds": SECOND_US,
+    "to_minutes": MINUTE_US,
+    "to_hours": HOUR_US,
+    "to_days": DAY_US,
 }
-_UNITS |= {"weeks": 7 * DAY_US}
-_MONTHS = {"months": 1, "quarters": 3, "years": 12, "decades": 120}
+_UNITS |= {"to_weeks": 7 * DAY_US}
+_MONTHS = {"to_months": 1, "to_quarters": 3, "to_years": 12, "to_decades": 120}
 
 
 def _of_count(name: str, unit: int, result: SqlType) -> Function:
@@ -201,7 +201,7 @@ def _of_count(name: str, unit: int, result: SqlType) -> Function:
         return of_floats if call.arguments[0].type.kind is Kind.DOUBLE else of_integers
 
     return named(
-        f"to_{name}",
+        name,
         "count BIGINT",
         str(result),
         bind,
