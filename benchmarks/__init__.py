@@ -1,2 +1,2 @@
-"""Benchmarks: every figure stands beside its peers', measured in the same run on the same
+"""Benchmarks: each compares Runnel with other engines, measured in the same run on the same
 machine."""

@@ -4,9 +4,9 @@ checked against DuckDB.
     python -m benchmarks.bids [rounds]
 
 The queries are of ClickBench's kinds (counts, filters, distinct counts, small and large groups,
-text patterns, top lists, times cut to the minute) over the columns that a bid has. Every answer is
-compared with DuckDB's before anything is timed: DOUBLEs to 1e-9 relative, all else exactly, and in
-order where the query gives one.
+text patterns, top lists, times truncated to the minute) over the columns of a bid. Every answer is
+compared with DuckDB's answer before the measurement: DOUBLEs to 1e-9 relative, other values
+exactly, and in order if the query has ORDER BY.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ QUERIES = (
 
 
 def results(rounds: int) -> Iterator[Result]:
-    """One result: all queries one after the other."""
+    """One result: all queries in sequence."""
     with runnel.connect(cooperative_threads=2) as connection:
         duck = duckdb.connect(config={"threads": 2})
         bids = corpus(EVENTS).bid.slice(0, BIDS)
@@ -137,22 +137,22 @@ def results(rounds: int) -> Iterator[Result]:
 
 
 def check(query: str, ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> None:
-    """Fails where two answers differ; without ORDER BY in any order."""
+    """AssertionError if two answers differ. Without ORDER BY, the order does not matter."""
     if "ORDER BY" not in query.split(")")[-1]:
         ours, theirs = sorted(ours), sorted(theirs)
     assert len(ours) == len(theirs), f"{query}: {len(ours)} rows, not {len(theirs)}"
-    for got, wanted in zip(ours, theirs, strict=True):
-        assert all(map(_same, got, wanted)), f"{query}: {got}, not {wanted}"
+    for got, expected in zip(ours, theirs, strict=True):
+        assert all(map(_same, got, expected)), f"{query}: {got}, not {expected}"
 
 
-def _same(got: Any, wanted: Any) -> bool:
-    if isinstance(got, float) or isinstance(wanted, float):
-        return math.isclose(got, wanted, rel_tol=1e-9)
-    return bool(got == wanted)
+def _same(got: Any, expected: Any) -> bool:
+    if isinstance(got, float) or isinstance(expected, float):
+        return math.isclose(got, expected, rel_tol=1e-9)
+    return bool(got == expected)
 
 
 def main(arguments: list[str]) -> None:
-    """Times each query beside DuckDB."""
+    """Times each query on Runnel and on DuckDB."""
     rounds = int(arguments[0]) if arguments else 3
     bids: pa.Table = corpus(EVENTS).bid.slice(0, BIDS)
     with runnel.connect(cooperative_threads=2) as connection:

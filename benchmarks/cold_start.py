@@ -1,7 +1,6 @@
 """A new process until its first answer: import, connect, SELECT 1.
 
-The processes may keep compiled bytecode, as any installed package does; the round that warms up
-writes it.
+The processes use compiled bytecode, as with any installed package; the warm-up round writes it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A process in which a job comes back: opens a directory, says when a row has come to the sink, and
-waits for its end.
+"""A process that resumes a job: it opens a directory, reports when a row has arrived in the sink,
+and waits until it is killed.
 
     python -m benchmarks.coming_back DIRECTORY
 
-It loads nothing else, so that `restarts` measures what an application would wait.
+It imports nothing else, so that `restarts` measures the time that an application would wait.
 """
 
 import json
@@ -14,7 +14,7 @@ import time
 import runnel
 
 TIMEOUT = 120.0
-"""Seconds after which it is an error that no row has come."""
+"""Seconds after which a missing row is an error."""
 
 
 def main(directory: str) -> None:
@@ -25,7 +25,7 @@ def main(directory: str) -> None:
     until = time.monotonic() + TIMEOUT
     while not job.rows_out:
         if job.is_done or time.monotonic() > until:
-            raise RuntimeError(f"no row has come out: {job.status}, {job.error}")
+            raise RuntimeError(f"no row has arrived: {job.status}, {job.error}")
         time.sleep(0.001)
     print(json.dumps([imported, opened, time.time(), time.process_time()]), flush=True)
     signal.pause()

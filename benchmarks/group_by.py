@@ -18,7 +18,7 @@ QUERY = "SELECT k, COUNT(*) AS n, SUM(v) AS total, MAX(v) AS largest FROM t GROU
 
 
 def results(rounds: int) -> Iterator[Result]:
-    """The benchmarks of this file, one after the other."""
+    """The benchmarks of this file, in sequence."""
     for groups in (1_000, 1_000_000):
         yield _group_by(groups, rounds)
 

@@ -1,13 +1,15 @@
-"""Where a job over Spark's tables runs faster, here or on Spark, by the number of its rows: what
-`spark_job_rows` is to be.
+"""Finds the number of rows from which a job over Spark's tables runs faster on Spark than on
+tasklets: the default of `spark_job_rows`.
 
     python -m benchmarks.job_runtimes [most rows] [rounds]
 
-Each job is created, joined and dropped on both runtimes in turn, in a session that runs, with a
-sink of Spark's. Tasklets have what Spark can do of the query done by Spark, too; but what it gives
-comes over and goes back. The break-even is told for each job, and for all of them the threshold
-that costs least: with each candidate every job at every size takes the time of the runtime that it
-would get, and what counts is the geometric mean of these over the better of the two.
+Each job is created, joined and dropped on both runtimes in turn, in a running Spark session, with a
+sink of TYPE Spark. With tasklets, Spark still runs a part of the query, but its result is sent to
+Runnel and back to Spark.
+
+The output has the break-even of each job, and the threshold with the smallest loss over all jobs.
+The loss of a threshold is the geometric mean, over all jobs and sizes, of the time on the runtime
+that the threshold selects divided by the time on the faster runtime.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ JOBS = {
 
 @dataclass(frozen=True)
 class Case:
-    """Seconds of one job over so many rows on each runtime."""
+    """One job over one number of rows.
+
+    The fields have the job, the number of rows, and the seconds on each runtime.
+    """
 
     job: str
     rows: int
@@ -53,7 +58,8 @@ class Case:
         return self.tasklets if runtime == "tasklets" else self.spark
 
     def loss(self, threshold: float) -> float:
-        """The time on the runtime that the threshold chooses, as a multiple of the better one's."""
+        """The time on the runtime that the threshold selects, divided by the time on the faster
+        one."""
         return (self.spark if self.rows >= threshold else self.tasklets) / min(
             self.tasklets, self.spark
         )
@@ -73,7 +79,7 @@ def threshold(cases: Sequence[Case]) -> tuple[float, float]:
 
 
 def crossing(cases: Sequence[Case], job: str) -> float | None:
-    """The break-even of one job, in rows."""
+    """The break-even of one job in rows; None if one runtime is faster at every size."""
     mine = sorted((case for case in cases if case.job == job), key=lambda case: case.rows)
     return break_even(
         [(case.rows, case.tasklets) for case in mine], [(case.rows, case.spark) for case in mine]
@@ -90,29 +96,31 @@ def results(rounds: int, most: int = 1_000_000) -> Iterator[Result]:
         session = new_session()
         try:
             for rows in (item for item in ROWS if item <= most):
-                place = Path(scratch) / str(rows)
+                folder = Path(scratch) / str(rows)
                 made = session.range(0, rows, 1, max(1, min(8, rows // 10_000)))
-                made.selectExpr("id", "id % 1000 AS k", "rand(1) AS v").write.parquet(f"{place}/in")
-                with runnel.connect(place / "db", spark=session) as connection:
+                made.selectExpr("id", "id % 1000 AS k", "rand(1) AS v").write.parquet(
+                    f"{folder}/in"
+                )
+                with runnel.connect(folder / "db", spark=session) as connection:
                     for job, query in JOBS.items():
-                        result = _job(connection, place, job, query, rounds)
+                        result = _job(connection, folder, job, query, rounds)
                         times = [timing.median for timing in result.timings]
                         cases.append(Case(job, rows, *times))
                         yield result
-                shutil.rmtree(place)
+                shutil.rmtree(folder)
         finally:
             session.stop()
     yield summary(cases)
 
 
-def _job(connection: runnel.Connection, place: Path, job: str, query: str, rounds: int) -> Result:
+def _job(connection: runnel.Connection, path: Path, job: str, query: str, rounds: int) -> Result:
     for name, folder in (("source", "in"), ("sink", "out")):
         connection.execute(f"""CREATE MAPPING IF NOT EXISTS {name} (id BIGINT, k BIGINT, v DOUBLE)
             TYPE Spark
-            OPTIONS ('format' = 'parquet', 'path' = '{place / folder}')""")
+            OPTIONS ('format' = 'parquet', 'path' = '{path / folder}')""")
     rows = connection.execute("SELECT COUNT(*) FROM source").fetchall()[0][0]
     contestants = [
-        Contestant(name, run_on(name, connection, query, place / "out")) for name in RUNTIMES
+        Contestant(name, run_on(name, connection, query, path / "out")) for name in RUNTIMES
     ]
     chosen = connection.execute(
         f"EXPLAIN CREATE JOB j AS INSERT INTO sink (id, k, v) {query}"
@@ -130,7 +138,7 @@ def _job(connection: runnel.Connection, place: Path, job: str, query: str, round
 def run_on(
     runtime: str, connection: runnel.Connection, query: str, out: Path
 ) -> Callable[[], object]:
-    """A job from its creation to its end; it leaves nothing."""
+    """A job from its creation to its end, and the removal of its output."""
 
     def run() -> None:
         connection.execute(
@@ -147,7 +155,7 @@ def run_on(
 def summary(cases: Sequence[Case]) -> Result:
     """The break-even of each job, the threshold for all, and how good the setting's default is."""
     found = {job: crossing(cases, job) for job in dict.fromkeys(case.job for case in cases)}
-    told = "; ".join(
+    break_evens = "; ".join(
         f"{job}: {'never' if rows is None else f'from {rows:,.0f} rows on'}"
         for job, rows in found.items()
     )
@@ -156,7 +164,7 @@ def summary(cases: Sequence[Case]) -> Result:
     now = exp(sum(log(case.loss(default)) for case in cases) / len(cases))
     most = max(case.rows for case in cases)
     note = (
-        f"Spark is faster — {told} (of {min(case.rows for case in cases):,} to {most:,}). "
+        f"Spark is faster — {break_evens} (of {min(case.rows for case in cases):,} to {most:,}). "
         f"The threshold that costs least is {best:,.0f} rows (jobs take {loss:.3f} times as long "
         "as on the better "
         f"runtime, in the geometric mean); with spark_job_rows at its default of {default:,} it is "

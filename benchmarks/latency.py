@@ -1,12 +1,12 @@
-"""How late results are: windows of a second that slide by 100 ms, over a paced million rows a
-second; and what idleness costs.
+"""The latency of results of sliding windows over a paced stream of a million rows a second, and the
+cost of idle streams.
 
     python -m benchmarks.latency [seconds]
 
-The event time of a row is the moment at which it is due to be written, so a window that ends at t
-could be told at t at the earliest. The latency of a result row is the time at which the cursor
-hands it out less t. Beside it stands what the machine itself does in the same run: by how much a
-thread that asks to sleep a millisecond oversleeps.
+Windows have a second, and slide by 100 ms. The event time of a row is the time at which it is due
+to be written, so the result of a window that ends at t could be emitted at t at the earliest. The
+latency of a result row is the time at which the cursor returns it, minus t. For comparison, the
+jitter of the machine is measured in the same run: the excess of a sleep of one millisecond.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def paced(seconds: float) -> tuple[np.ndarray, np.ndarray, float]:
         while written < total:
             now = time.perf_counter_ns() - origin
             if now > 2 * seconds * 1e9:
-                break  # it can't keep up; what was reached is told
+                break  # the query can't keep up; report the rate that it reached
             due = min(now * RATE // 1_000_000_000, total)
             if due < total and due - written < RATE * TICK // 1_000_000_000:
                 time.sleep(max(TICK - now % TICK, 50_000) / 1e9)
@@ -89,13 +89,13 @@ def paced(seconds: float) -> tuple[np.ndarray, np.ndarray, float]:
         for thread in threads:
             thread.join()
     # The end of the stream flushes windows before their time; the first seconds load code.
-    told = [(now - end, n) for now, end, n in found if WARM_UP * 1e9 < end < (seconds - 1) * 1e9]
-    latencies = np.repeat([item[0] for item in told], [item[1] for item in told]) / 1e9
+    used = [(now - end, n) for now, end, n in found if WARM_UP * 1e9 < end < (seconds - 1) * 1e9]
+    latencies = np.repeat([item[0] for item in used], [item[1] for item in used]) / 1e9
     return latencies, np.array(jitter) / 1e9, written / elapsed
 
 
 def idle(jobs: int = 100, seconds: float = 5) -> float:
-    """The share of one core that so many streaming queries without input take."""
+    """The share of one core that `count` streaming queries without input use."""
     with runnel.connect() as connection:
         writer = connection.register_stream("events", SCHEMA, time_column="ts", max_disorder=0)
         cursors = [connection.cursor().execute(QUERY) for _ in range(jobs)]

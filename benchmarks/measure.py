@@ -1,5 +1,5 @@
-"""How a benchmark measures: contestants take turns, round by round, so that a drift of the machine
-meets all alike."""
+"""Measurement: contestants take turns, round by round, so that a change of the machine's speed
+affects all of them equally."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from time import perf_counter_ns
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One way to do the work. `run` does it `calls` times; the time is divided by that."""
+    """One way to do the work.
+
+    name: its name in the results.
+    run: does the work `calls` times.
+    calls: the number by which the time of `run` is divided.
+    """
 
     name: str
     run: Callable[[], object]
@@ -32,7 +37,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the first contestant's time may be at most, as a multiple of that of `against`."""
+    """The maximum time of the first contestant, as a multiple of the time of `against`."""
 
     against: str
     ratio: float
@@ -40,15 +45,15 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class TimeBudget:
-    """What the first contestant's time may be at most, in seconds."""
+    """The maximum time of the first contestant in seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One benchmark: the timings of all contestants, ours first, with the budget and what was seen
-    of it."""
+    """The result of one benchmark: the timings of all contestants, Runnel's first, and the
+    budget."""
 
     title: str
     note: str
@@ -57,14 +62,14 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """Our median time as a multiple of that of the budget's contestant."""
+        """Runnel's median time as a multiple of the median time of the budget's contestant."""
         if not isinstance(self.budget, Budget):
             return None
         other = next(timing for timing in self.timings if timing.name == self.budget.against)
         return self.timings[0].median / other.median
 
     @property
-    def is_kept(self) -> bool | None:
+    def is_met(self) -> bool | None:
         if isinstance(self.budget, TimeBudget):
             return self.timings[0].median <= self.budget.seconds
         return (
@@ -73,17 +78,17 @@ class Result:
 
     @property
     def verdict(self) -> str | None:
-        """The budget, what was seen of it, and whether it was kept, as a sentence."""
-        kept = "kept" if self.is_kept else "**missed**"
+        """The budget, the measured value, and whether the budget was met, as a sentence."""
+        outcome = "kept" if self.is_met else "**missed**"
         if isinstance(self.budget, TimeBudget):
             return (
                 f"Budget: ≤ {spelled(self.budget.seconds)}; seen "
-                f"{spelled(self.timings[0].median)}: {kept}."
+                f"{spelled(self.timings[0].median)}: {outcome}."
             )
         if self.budget is not None and self.ratio is not None:
             return (
                 f"Budget: ≤ {self.budget.ratio} of {self.budget.against}; seen {self.ratio:.3g}: "
-                f"{kept}."
+                f"{outcome}."
             )
         return None
 
@@ -106,7 +111,7 @@ def measure(
             start = perf_counter_ns()
             answer = contestant.run()
             seconds[contestant.name].append((perf_counter_ns() - start) / 1e9 / contestant.calls)
-            del answer  # giving a million rows back is not part of getting them
+            del answer  # the time to free a million rows does not count
     timings = tuple(
         Timing(name, median(all_), min(all_), max(all_), rounds) for name, all_ in seconds.items()
     )

@@ -3,8 +3,8 @@
     python -m benchmarks.memory [millions of rows] [limit]
 
 The rows are 24 bytes each (three BIGINT), read from a Parquet file or made by GENERATE_SERIES; the
-limit is by default 100 MB, a fifth of what they take. What is shown of memory is by how much the
-process's peak exceeds that of the same query over 1,000 rows, which has loaded all code.
+limit is by default 100 MB, a fifth of the size of the rows. The memory of a query is the excess of
+the process's peak over the peak of the same query over 1,000 rows, which has loaded all code.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from benchmarks.measure import Result, Timing
 MILLIONS = 22
 LIMIT = "100MB"
 SHORT = (5, "24MB")
-"""What a run of all benchmarks takes instead, on our own operators: DuckDB's half of that is less
-than it needs."""
+"""The limit in a run of all benchmarks, on Runnel's own operators: half of it would be too little
+for DuckDB."""
 
 ROW_BYTES = 24
 PRIME = 1_000_003
@@ -37,7 +37,7 @@ WAYS = (
     "Parquet, as the planner chooses",
     "own operators, GENERATE_SERIES",
 )
-"""From what the rows come, and who may work on them; `results` takes the first only."""
+"""The origin of the rows, and the engine that may run the query; `results` uses the first only."""
 
 QUERIES = {
     "GROUP BY, a group for every fifth row": (
@@ -87,7 +87,7 @@ def series(rows: int) -> str:
 
 
 def write_parquet(path: Path, rows: int) -> str:
-    """The same rows in a file; how SQL reads it."""
+    """Writes the same rows to a file; returns the FROM item that reads it."""
     schema = pa.schema([("v", pa.int64()), ("k", pa.int64()), ("g", pa.int64())])
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, rows, 1 << 17):
@@ -118,13 +118,13 @@ def run(
 
 
 def measured(millions: int, limit: str, ways: Sequence[str]) -> Iterator[Result]:
-    """Each query over `millions` of rows, with the given limit, in some of the WAYS."""
+    """Each query over `millions` of rows, with a limit of memory, in some of the WAYS."""
     rows = millions * 1_000_000
     with tempfile.TemporaryDirectory() as folder:
         file = write_parquet(Path(folder) / "large.parquet", rows)
         little = write_parquet(Path(folder) / "small.parquet", 1000)
-        given = (("off", file, little), ("on", file, little), ("off", series(rows), series(1000)))
-        sources = dict(zip(WAYS, given, strict=True))
+        cases = (("off", file, little), ("on", file, little), ("off", series(rows), series(1000)))
+        sources = dict(zip(WAYS, cases, strict=True))
         for title, query in QUERIES.items():
             timings, answers, failures = [], set(), []
             for name in ways:
@@ -137,7 +137,7 @@ def measured(millions: int, limit: str, ways: Sequence[str]) -> Iterator[Result]
                 answers.add(str(answer))
                 shown = (
                     f"{name}: {growth / 1e6:,.0f} MB beyond idle, "
-                    f"{spilled / 1e6:,.0f} MB in files of our own"
+                    f"{spilled / 1e6:,.0f} MB in Runnel's files"
                 )
                 timings.append(Timing(shown, seconds, seconds, seconds, 1))
             assert len(answers) < 2, answers
@@ -146,7 +146,7 @@ def measured(millions: int, limit: str, ways: Sequence[str]) -> Iterator[Result]
                 f"{rows:,} rows of {ROW_BYTES} bytes ({bytes_ / 1e6:,.0f} MB of input), "
                 f"memory_limit {limit}; one run each"
             )
-            # A table needs a line, also where no way came to an end.
+            # A table needs a line, even if every way failed.
             never = Timing("none finished", nan, nan, nan, 0)
             yield Result(f"memory: {title}", note + "".join(failures), tuple(timings or [never]))
 

@@ -1,13 +1,13 @@
-"""NEXMark on Runnel, query by query: from memory, from its generator, from JSON lines; beside Flink
-SQL where it is installed.
+"""NEXMark on Runnel, query by query: from memory, from its generator, from JSON lines; compared
+with Flink SQL if it is installed.
 
     python -m benchmarks.nexmark_speed [million events] [query …]
 
-Each run is a process of its own, which tells its time, CPU seconds and peak memory
+Each run is a process of its own, which reports its time, CPU seconds and peak memory
 (`benchmarks.nexmark.run_runnel`). Flink runs in an environment of its own that `make flink` makes;
 its job manager and workers share one JVM on the same cores, its time is the job's net run time.
-Flink reads the same JSON lines; for rows in memory it has "datagen", a counter with columns
-computed from it, which gives bids alone.
+Flink reads the same JSON lines. Instead of rows in memory it reads "datagen", a counter with
+columns computed from it, which can generate bids only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ FLINK = Path(__file__).parent.parent / ".flink" / "bin" / "python"
 RUNNER = Path(__file__).parent / "nexmark" / "run_flink.py"
 ON_FLINK = ("q00", "q01", "q02", "q05", "q07", "q08", "q11", "q12", "q14", "q22")
 GOALS = {"q00": 20, "q01": 20, "q02": 20, "q05": 20, "q07": 20, "q14": 10, "q22": 10}
-"""How many times as fast as Flink a query from memory is to be; from JSON lines, five times."""
+"""The goal for a query from memory: this many times the speed of Flink. From JSON lines: five
+times."""
 
 _TO_FLINK = (
     (
@@ -54,8 +55,13 @@ _TO_FLINK = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one process took: seconds, CPU seconds (None where it isn't known), peak bytes, rows
-    that came out."""
+    """The figures of one process.
+
+    seconds: run time.
+    cpu: CPU seconds; None: unknown.
+    peak: maximum memory in bytes.
+    rows: number of result rows.
+    """
 
     seconds: float
     cpu: float | None = None
@@ -89,8 +95,8 @@ def _run(command: Sequence[str]) -> Run:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
-    told = json.loads(done.stdout.strip().split("\n")[-1])
-    return Run(told["seconds"], told.get("cpu"), told.get("peak", 0), told.get("rows", 0))
+    found = json.loads(done.stdout.strip().split("\n")[-1])
+    return Run(found["seconds"], found.get("cpu"), found.get("peak", 0), found.get("rows", 0))
 
 
 def runnel_run(name: str, source: str, events: int, folder: str) -> Run:
@@ -122,7 +128,7 @@ def _timing(label: str, runs: Sequence[Run], events: int) -> Timing:
 
 
 def measured(name: str, events: int, folder: str, rounds: int, flink_rounds: int) -> Result:
-    """One query in all ways there are."""
+    """One query, from each source."""
     ways = [
         ("Runnel, memory", runnel_run, "memory"),
         ("Runnel, generator", runnel_run, "generator"),

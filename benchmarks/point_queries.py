@@ -19,7 +19,7 @@ DUCKDB_CALLS = 200
 
 
 def results(rounds: int) -> Iterator[Result]:
-    """The benchmarks of this file, one after the other."""
+    """The benchmarks of this file, in sequence."""
     yield _key_look_up(rounds)
     yield _light_job(rounds)
 

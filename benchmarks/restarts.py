@@ -1,12 +1,12 @@
-"""How long a job takes to come back: from the start of a process until the job that was killed
-there gives its first new row.
+"""The time to resume a job: from the start of a process until the killed job emits its first new
+row.
 
     python -m benchmarks.restarts [times] [millions of keys, such as 0.001,1,10]
 
-The job counts by key in windows and reads Parquet files that are followed. Its state is one group
-for each key, in a window that stays open; the only window that the first row of a new file
-completes has one row. Each process (`coming_back`) opens the directory of the one that was killed
-before it, and the connection resumes the job from its last snapshot.
+The job counts by key in windows and follows a folder of Parquet files. Its state is one group for
+each key, in a window that stays open; the first row of a new file completes a single window of one
+row. Each process (`coming_back`) opens the directory of the killed process before it, and the
+connection resumes the job from its last snapshot.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from runnel.columns.batches import Indexes
 KEYS = (1_000, 1_000_000, 10_000_000)
 SECOND = 1_000_000
 LAG = 2_000
-"""Seconds of event time by which the watermark is behind."""
+"""Lag of the watermark, in seconds of event time."""
 
 SETUP = (
     (
@@ -54,7 +54,7 @@ SETUP = (
 
 
 def write_file(folder: Path, name: str, keys: Indexes, times: Indexes) -> None:
-    """A file of rows, which appears when it is whole."""
+    """Writes a file of rows, and renames it when it is complete."""
     columns = [
         pa.array(keys),
         pa.array(np.ones(len(times), np.int64)),
@@ -67,7 +67,8 @@ def write_file(folder: Path, name: str, keys: Indexes, times: Indexes) -> None:
 
 
 def prepare(directory: Path, files: Path, keys: int) -> int:
-    """A job whose last snapshot has a group for each key; the bytes of the snapshot."""
+    """Prepares a job whose last snapshot has a group for each key; returns the bytes of the
+    snapshot."""
     files.mkdir()
     numbers = np.arange(keys, dtype=np.int64)
     times = np.concatenate(([5 * SECOND], 1_000 * SECOND + numbers * 10 * SECOND // keys))
@@ -91,8 +92,8 @@ def prepare(directory: Path, files: Path, keys: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Seconds from the start of the process until it had imported, opened the directory, and given
-    a row; its CPU seconds."""
+    """Seconds from the start of the process until it had imported runnel, opened the directory, and
+    emitted a row; and its CPU seconds."""
 
     imported: float
     opened: float
@@ -101,7 +102,7 @@ class Restart:
 
 
 def restart(directory: Path) -> Restart:
-    """One process, which is killed when it has given a row."""
+    """Runs one process, and kills it when it has emitted a row."""
     command = [sys.executable, "-m", "benchmarks.coming_back", str(directory)]
     begun = time.time()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -117,12 +118,12 @@ def restart(directory: Path) -> Restart:
 
 
 def results(key_counts: Sequence[int] = KEYS, times: int = 5) -> Iterator[Result]:
-    """For each number of keys the time of the way back."""
+    """The time to resume the job, for each number of keys."""
     for keys in key_counts:
         with TemporaryDirectory() as folder:
             directory = Path(folder) / "connection"
             size = prepare(directory, Path(folder) / "files", keys)
-            # The first finds what a clean end has left; those after it what was killed.
+            # The first process finds a cleanly closed directory; each later one, a killed one.
             restart(directory)
             done = [restart(directory) for _ in range(times)]
         rows = [item.row for item in done]

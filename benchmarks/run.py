@@ -3,13 +3,17 @@
     python -m benchmarks.run [rounds] [minutes] [suite …] [--gb=N] [--events=N] [--rows=N]
         [--folder=PATH]
 
-With names of suites only their sections are measured, and take the place of the old ones. Every
-benchmark's contestants take turns for `rounds` rounds (7 by default, at least 5); the figures are
-medians. A job at full speed is watched for `minutes` (10 by default). `--gb` (0.1 by default) is
-the largest input of the suite "scale", which is run where that or it is named, keeps its tables and
-what it has measured in `--folder`, a temporary one by default, and goes on from there; `--events`
-(10 by default) is how many millions a streaming job on Spark takes, `--rows` (1,000,000 by default)
-how many rows jobs have at most that run on both runtimes.
+With names of suites, only their sections are measured, and replace the old sections. The
+contestants of each benchmark take turns.
+
+    rounds    number of rounds, of which the figures are medians (7; at least 5)
+    minutes   how long the soak test runs a job at full speed (10)
+    --gb      the largest input of the suite "scale", in GB (0.1); the suite runs if it or --gb is
+              named
+    --folder  where the suite "scale" stores its tables and measurements; an interrupted run is
+              resumed from it (a temporary folder)
+    --events  million events of a streaming job on Spark (10)
+    --rows    maximum number of rows of jobs that run on both runtimes (1,000,000)
 """
 
 from __future__ import annotations
@@ -65,8 +69,8 @@ SUITES = {
 }
 ORDER = ("streams", "latency", "nexmark_speed", "soak", *list(SUITES)[2:], "spark_stream", "scale")
 OF_OTHERS = ("### jobs that are killed", "### scale:", "### streaming job on Spark, 100,000,000")
-"""How the titles of sections begin that other programs write, or take an hour: they stay when all
-is measured anew."""
+"""Prefixes of the titles of sections that other programs write, or that take an hour: a run of all
+suites does not replace them."""
 
 
 def table(result: Result) -> str:
@@ -92,7 +96,7 @@ def table(result: Result) -> str:
 
 
 def heading(rounds: int) -> str:
-    """What was measured, with what, on what."""
+    """The first lines of RESULTS.md: the command, the versions and the machine."""
     packages = ", ".join(
         f"{name} {version(name)}"
         for name in ("runnel", "pyarrow", "duckdb", "polars", "numpy", "sqlglot", "pyspark")
@@ -117,7 +121,7 @@ def scale_part(limits: Mapping[str, str], rounds: int) -> str:
 
 
 def suite_parts(name: str, rounds: int, minutes: float, limits: Mapping[str, str]) -> Iterator[str]:
-    """The sections of one suite, each when it was measured."""
+    """Yields the sections of one suite, each as soon as it was measured."""
     if name == "soak":
         yield soak.section(minutes)
         return
@@ -142,8 +146,8 @@ def suite_parts(name: str, rounds: int, minutes: float, limits: Mapping[str, str
 
 
 def put(section: str, text: str) -> str:
-    """The text of RESULTS.md with the section in the place of the one of the same title, or at the
-    end."""
+    """The text of RESULTS.md, in which `section` replaces the section of the same title, or is
+    appended."""
     title = section.partition("\n")[0]
     parts = re.split(r"(?m)^(?=##)", text)
     same = [number for number, part in enumerate(parts) if part.partition("\n")[0] == title]
@@ -156,7 +160,7 @@ def put(section: str, text: str) -> str:
 
 
 def of_others(text: str) -> str:
-    """The sections of RESULTS.md that aren't ours."""
+    """The sections of RESULTS.md that other programs wrote."""
     return "".join(part for part in re.split(r"(?m)^(?=##)", text) if part.startswith(OF_OTHERS))
 
 
@@ -168,7 +172,9 @@ def main(arguments: list[str]) -> None:
     chosen = [name for name in ORDER if name in arguments]
     text = RESULTS.read_text()
     text = text if chosen else heading(rounds) + of_others(text)
-    day = f" Measured on {date.today().isoformat()}, apart from the others." if chosen else ""
+    day = (
+        f" Measured on {date.today().isoformat()}, apart from the other sections." if chosen else ""
+    )
     for name in chosen or [item for item in ORDER if item != "scale" or "gb" in limits]:
         for section in suite_parts(name, rounds, minutes, limits):
             print(section, end="\n\n", flush=True)

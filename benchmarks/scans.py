@@ -15,7 +15,7 @@ from benchmarks.point_queries import ENTRIES, filled_map
 
 
 def results(rounds: int) -> Iterator[Result]:
-    """The benchmarks of this file, one after the other."""
+    """The benchmarks of this file, in sequence."""
     connection = runnel.connect()
     filled_map(connection)
     yield _as_tuples(connection, rounds)
@@ -62,7 +62,7 @@ def _as_arrow(connection: runnel.Connection, rounds: int) -> Result:
         for _ in range(calls):
             assert cursor.execute(sql).fetch_arrow_table().num_rows == ENTRIES
 
-    def hand_out() -> None:
+    def return_stored() -> None:
         for _ in range(calls):
             reader = pa.RecordBatchReader.from_batches(schema, (batch for batch in stored))
             assert reader.read_all().num_rows == ENTRIES
@@ -72,14 +72,14 @@ def _as_arrow(connection: runnel.Connection, rounds: int) -> Result:
         [
             Contestant("Runnel, map", lambda: many("SELECT * FROM m"), calls),
             Contestant("Runnel, registered table", lambda: many("SELECT * FROM r"), calls),
-            Contestant("handing out the stored batches", hand_out, calls),
+            Contestant("returning the stored batches", return_stored, calls),
             Contestant("DuckDB", lambda: duck.sql("SELECT * FROM m").to_arrow_table()),
         ],
         rounds=rounds,
         note=(
             f"`SELECT * FROM m` and fetch_arrow_table, {ENTRIES:,} entries in {len(stored)} batches"
         ),
-        budget=Budget("handing out the stored batches", 1.2),
+        budget=Budget("returning the stored batches", 1.2),
     )
     duck.close()
     return result

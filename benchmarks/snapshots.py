@@ -1,13 +1,14 @@
-"""What snapshots cost: a job that counts by key, with exactly-once snapshots every second and
-without.
+"""The cost of snapshots: a job that counts by key, with exactly-once snapshots every second and
+without snapshots.
 
     python -m benchmarks.snapshots [rounds] [millions of keys, such as 0.001,1,10]
 
-A thread writes rows to a pushed stream; the job groups them in windows of event time that have all
-rows, or nearly all, so that the state grows to a group for each key and stays there. No group
-passes the HAVING: writing results isn't what is measured. Both kinds of run take turns in one
-process, and each is the whole job, from CREATE JOB to its end. Flink does the same with rows that
-it makes itself (`snapshots_on_flink`), once each. With `restarts` it all takes about 25 minutes.
+A thread writes rows to a pushed stream. The job groups them in time windows that contain all rows,
+or nearly all, so that the state grows to a group for each key and keeps this size. HAVING drops all
+groups, so that the time to write results does not count. Runs with and without snapshots alternate
+in one process; each is the whole job, from CREATE JOB to its end. Flink runs the same job once of
+each kind, over rows that it generates (`snapshots_on_flink`). With `restarts`, all of it needs
+about 25 minutes.
 """
 
 from __future__ import annotations
@@ -46,14 +47,16 @@ BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is measured with a number of keys. `window` is in seconds of event time, of which each
-    has a million rows. `kept`: which part of the speed without snapshots is to be left. `backends`
-    are Flink's; with the first it also runs without checkpoints; each of its runs has `flink_rows`,
-    which are fewer, as it is slower, and 300 seconds."""
+    """The parameters for one number of keys.
+
+    window: size of the windows in seconds of event time; a second has a million rows.
+    speed_left: the goal: the speed with snapshots as a share of the speed without.
+    backends: Flink's state backends; with the first, Flink also runs without checkpoints.
+    flink_rows: number of rows of each run of Flink, which is limited to 300 seconds."""
 
     rows: int
     window: int
-    kept: float
+    speed_left: float
     backends: tuple[str, ...]
     flink_rows: int
     most_rounds: int
@@ -82,8 +85,8 @@ FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '{window}' SECOND)) GRO
 
 @dataclass(slots=True)
 class Run:
-    """One run: seconds, CPU seconds, the longest wait of the thread that writes, and of the
-    snapshots how long each took (s), how many bytes it holds, and how many were written for it."""
+    """One run: seconds, CPU seconds, and the longest wait of the writing thread in seconds. For
+    each snapshot, its duration in seconds, its size in bytes, and the bytes written for it."""
 
     seconds: float
     cpu: float | None = None
@@ -92,7 +95,7 @@ class Run:
 
 
 def batches(rows: int, keys: int) -> Iterator[pa.RecordBatch]:
-    """The rows of the stream, made as they are asked for."""
+    """The rows of the stream, generated on demand."""
     first = np.arange(BATCH_ROWS)
     for start in range(0, rows, BATCH_ROWS):
         n = first[: rows - start] + start
@@ -105,7 +108,7 @@ def batches(rows: int, keys: int) -> Iterator[pa.RecordBatch]:
 
 
 class Feed:
-    """Writes the rows, and sees meanwhile which snapshots the job takes."""
+    """Writes the rows, and records the snapshots of the job meanwhile."""
 
     def __init__(self, writer: Any, job: Any, source: Iterator[pa.RecordBatch]) -> None:
         self._writer = writer
@@ -138,7 +141,7 @@ class Feed:
 
 
 def run(guarantee: str, keys: int) -> Run:
-    """The whole job, from its making to its end."""
+    """The whole job, from its creation to its end."""
     shape = SHAPES[keys]
     with TemporaryDirectory() as folder, runnel.connect(folder) as connection:
         connection.execute(MAPPING)
@@ -160,7 +163,7 @@ def run(guarantee: str, keys: int) -> Run:
 
 
 def flink_run(keys: int, interval: int, backend: str) -> Run | str:
-    """The same on Flink, with fewer rows; why there is no result where there is none."""
+    """The same on Flink, with fewer rows; a text with the reason if the run failed."""
     shape = SHAPES[keys]
     with TemporaryDirectory() as folder:
         values = (shape.flink_rows, keys, shape.window, os.cpu_count(), interval, backend, folder)
@@ -175,20 +178,20 @@ def flink_run(keys: int, interval: int, backend: str) -> Run | str:
                 return f"not done after {FLINK_LIMIT:.0f} s"
             finally:
                 with suppress(ProcessLookupError):
-                    # The JVM too, which outlives the process that has started it.
+                    # Kill the JVM too: it outlives the process that started it.
                     os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
         reason = [line for line in errors.splitlines() if line.strip()]
         return f"failed: {reason[-1][:200] if reason else process.returncode}"
-    told = json.loads(output.strip().split("\n")[-1])
+    found = json.loads(output.strip().split("\n")[-1])
     return Run(
-        told["seconds"],
-        snapshots=[(took / 1000, state, new) for took, new, state in told["checkpoints"]],
+        found["seconds"],
+        snapshots=[(took / 1000, state, new) for took, new, state in found["checkpoints"]],
     )
 
 
-def told_of(snapshots: Sequence[tuple[float, int, int]]) -> str:
-    """How long snapshots took and how large they are."""
+def snapshots_text(snapshots: Sequence[tuple[float, int, int]]) -> str:
+    """The durations and sizes of snapshots, as a text."""
     if not snapshots:
         return "none seen"
     times = sorted(took for took, _, _ in snapshots)
@@ -207,7 +210,7 @@ def timing(label: str, runs: Sequence[Run]) -> Timing:
 
 
 def beside(keys: int) -> list[str]:
-    """What is to be said of Flink. Speeds, not times: it has fewer rows."""
+    """The text of the comparison with Flink: speeds instead of times, because it has fewer rows."""
     notes, without = [], None
     shape = SHAPES[keys]
     ways = [(shape.backends[0], 0), *((backend, 1000) for backend in shape.backends)]
@@ -217,19 +220,21 @@ def beside(keys: int) -> list[str]:
         if isinstance(done, str):
             notes.append(f"{label}: {done}")
             continue
-        told = (
+        text = (
             f"{label}: {shape.flink_rows / done.seconds / 1e6:.2f} M/s of {shape.flink_rows:,} rows"
         )
         if not interval:
             without = done
         elif without is not None and backend == shape.backends[0]:
-            told += f", {without.seconds / done.seconds:.2f} of the speed is left"
-        notes.append(f"{told}; its snapshots: {told_of(done.snapshots)}" if interval else told)
+            text += f", {without.seconds / done.seconds:.2f} of the speed is left"
+        notes.append(
+            f"{text}; its snapshots: {snapshots_text(done.snapshots)}" if interval else text
+        )
     return notes
 
 
 def measured(keys: int, rounds: int, with_flink: bool = True) -> Result:
-    """One number of keys: runs with and without snapshots take turns, and change who is first."""
+    """One number of keys: runs with and without snapshots alternate, and so does their order."""
     shape = SHAPES[keys]
     found: dict[str, list[Run]] = {"exactlyOnce": [], "none": []}
     for number in range(min(rounds, shape.most_rounds) + 1):
@@ -241,6 +246,7 @@ def measured(keys: int, rounds: int, with_flink: bool = True) -> Result:
     cpu = [median(item.cpu or 0.0 for item in found[kind]) for kind in ("none", "exactlyOnce")]
     stalls = [1000 * median(item.stall for item in found[kind]) for kind in ("exactlyOnce", "none")]
     speeds = [shape.rows / item.median / 1e6 for item in timings]
+    taken = [item for done in found["exactlyOnce"] for item in done.snapshots]
     notes = [
         (
             f"{shape.rows:,} rows in each run, {speeds[0]:.2f} M/s with, {speeds[1]:.2f} without: "
@@ -248,7 +254,7 @@ def measured(keys: int, rounds: int, with_flink: bool = True) -> Result:
             f"the speed is left, {cpu[0] / cpu[1]:.2f} by CPU time ({cpu[1]:.2f} s and "
             f"{cpu[0]:.2f} s)"
         ),
-        f"snapshots: {told_of([item for done in found['exactlyOnce'] for item in done.snapshots])}",
+        f"snapshots: {snapshots_text(taken)}",
         (
             f"the longest wait of the writer is {stalls[0]:,.0f} ms with, {stalls[1]:,.0f} ms "
             "without (medians)"
@@ -257,9 +263,8 @@ def measured(keys: int, rounds: int, with_flink: bool = True) -> Result:
     if with_flink and FLINK.exists():
         notes += beside(keys)
     title = f"snapshots: exactly-once every second, {keys:,} keys"
-    return Result(
-        title, "; ".join(notes), tuple(timings), Budget(timings[1].name, round(1 / shape.kept, 2))
-    )
+    budget = Budget(timings[1].name, round(1 / shape.speed_left, 2))
+    return Result(title, "; ".join(notes), tuple(timings), budget)
 
 
 def results(rounds: int = 7, key_counts: Sequence[int] = tuple(SHAPES)) -> Iterator[Result]:

@@ -1,12 +1,12 @@
-"""The job of `snapshots` on Flink SQL, in this process; prints what it took as JSON. Needs PyFlink:
-`make flink`.
+"""Runs the job of `snapshots` on Flink SQL in this process; prints its figures as JSON. Needs
+PyFlink: `make flink`.
 
     python snapshots_on_flink.py ROWS KEYS WINDOW_SECONDS PARALLELISM INTERVAL_MS BACKEND FOLDER
 
-INTERVAL_MS is that of the exactly-once checkpoints, 0 for none; BACKEND is "hashmap" or "rocksdb"
-(which takes incremental checkpoints); the checkpoints are written to FOLDER. The rows are made by
-"datagen", a counter, and columns computed from it. The result goes to "blackhole". The time is the
-job's own net run time: starting the JVM and planning don't count.
+INTERVAL_MS is the interval of the exactly-once checkpoints, 0: none. BACKEND is "hashmap" or
+"rocksdb" (with incremental checkpoints). The checkpoints are written to FOLDER. "datagen", a
+counter, generates the rows, with columns computed from it. The result is written to "blackhole".
+The time is the job's net run time: starting the JVM and planning don't count.
 """
 
 import json
@@ -46,9 +46,9 @@ def free_port():
         return found.getsockname()[1]
 
 
-def watch(port, job, seen, ended):
-    """Remembers what Flink says of its checkpoints, again and again: nobody is there to ask when
-    the job has ended."""
+def watch(port, job, found, ended):
+    """Polls Flink's checkpoints into `found`, because Flink does not answer after the end of the
+    job."""
     while not ended.wait(0.25):
         try:
             with urllib.request.urlopen(
@@ -56,7 +56,7 @@ def watch(port, job, seen, ended):
             ) as answer:
                 for item in json.load(answer)["history"]:
                     if item["status"] == "COMPLETED":
-                        seen[item["id"]] = (
+                        found[item["id"]] = (
                             item["end_to_end_duration"],
                             item["checkpointed_size"],
                             item["state_size"],
@@ -85,16 +85,16 @@ def main(rows, keys, seconds, parallelism, interval, backend, folder):
     tables.execute_sql(SINK)
     start = time.perf_counter()
     client = tables.execute_sql(QUERY.format(seconds=seconds)).get_job_client()
-    seen, ended = {}, threading.Event()
+    found, ended = {}, threading.Event()
     watcher = threading.Thread(
-        target=watch, args=(port, str(client.get_job_id()), seen, ended), daemon=True
+        target=watch, args=(port, str(client.get_job_id()), found, ended), daemon=True
     )
     watcher.start()
     result = client.get_job_execution_result().result()
     wall = time.perf_counter() - start
     ended.set()
     watcher.join()
-    checkpoints = [seen[number] for number in sorted(seen)]
+    checkpoints = [found[number] for number in sorted(found)]
     print(
         json.dumps(
             {"seconds": result.get_net_runtime() / 1000, "wall": wall, "checkpoints": checkpoints}

@@ -1,11 +1,12 @@
-"""A job at full speed for minutes: do memory or threads grow?
+"""Runs queries at full speed for minutes, and checks that memory and threads do not grow.
 
     python -m benchmarks.soak [minutes]
 
-NEXMark bids without end, as fast as the generator makes them, through sliding windows (as q5
-counts) and sessions at once, read as Arrow. Each second the resident memory, the threads and the
-rows are noted. The verdict compares the two halves: the line through the second half may not rise
-by more than a twentieth of the memory in a minute, and no thread may be added.
+The queries read unbounded NEXMark bids, as fast as the generator makes them, into sliding windows
+(the counts of q5) and sessions at the same time, and are read as Arrow. Each second the resident
+memory, the number of threads and the number of rows are recorded. The verdict is over the second
+half: the regression line of the memory may rise by at most a twentieth of it in a minute, and the
+number of threads may not grow.
 """
 
 from __future__ import annotations
@@ -45,19 +46,19 @@ def soak(minutes: float) -> tuple[list[int], list[int], list[int]]:
     rows = [0] * len(QUERIES)
     memory: list[int] = []
     threads: list[int] = []
-    told: list[int] = []
+    rows_so_far: list[int] = []
     with runnel.connect() as connection:
         connection.execute("CREATE MAPPING bid TYPE Nexmark OPTIONS ('table' = 'bid')")
         cursors = [connection.cursor().execute(query) for query in QUERIES]
 
-        def read(place: int) -> None:
+        def read(index: int) -> None:
             try:
-                for batch in cursors[place].fetch_record_batch():
-                    rows[place] += batch.num_rows
+                for batch in cursors[index].fetch_record_batch():
+                    rows[index] += batch.num_rows
             except runnel.OperationalError:
                 pass  # closed at the end
 
-        readers = [Thread(target=read, args=(place,), daemon=True) for place in range(len(QUERIES))]
+        readers = [Thread(target=read, args=(index,), daemon=True) for index in range(len(QUERIES))]
         for reader in readers:
             reader.start()
         end = time.monotonic() + minutes * 60
@@ -65,18 +66,18 @@ def soak(minutes: float) -> tuple[list[int], list[int], list[int]]:
             time.sleep(1)
             memory.append(resident())
             threads.append(active_count())
-            told.append(sum(rows))
-            if len(told) % 30 == 0:
+            rows_so_far.append(sum(rows))
+            if len(rows_so_far) % 30 == 0:
                 print(
-                    f"{len(told)} s: {memory[-1] >> 20} MiB, {threads[-1]} threads, "
-                    f"{told[-1]:,} rows out",
+                    f"{len(rows_so_far)} s: {memory[-1] >> 20} MiB, {threads[-1]} threads, "
+                    f"{rows_so_far[-1]:,} rows out",
                     flush=True,
                 )
         for cursor in cursors:
             cursor.close()
         for reader in readers:
             reader.join(10)
-    return memory, threads, told
+    return memory, threads, rows_so_far
 
 
 def graph(values: list[int], width: int = 100) -> str:
@@ -87,14 +88,14 @@ def graph(values: list[int], width: int = 100) -> str:
 
 
 def section(minutes: float) -> str:
-    """What was seen, as Markdown."""
-    memory, threads, told = soak(minutes)
+    """The section of RESULTS.md."""
+    memory, threads, rows_so_far = soak(minutes)
     half = memory[len(memory) // 2 :]
     slope = float(np.polyfit(np.arange(len(half)), half, 1)[0]) * 60
     is_flat = slope <= np.mean(half) / 20 and max(threads[len(threads) // 2 :]) <= max(
         threads[: len(threads) // 2]
     )
-    speed = [b - a for a, b in zip([0, *told], told, strict=False)]
+    speed = [b - a for a, b in zip([0, *rows_so_far], rows_so_far, strict=False)]
     return f"""### soak
 
 Two streaming queries over NEXMark bids at full speed for {len(memory)} s, from left to right.
@@ -106,7 +107,7 @@ Two streaming queries over NEXMark bids at full speed for {len(memory)} s, from 
 Memory: {min(half) >> 20}–{max(half) >> 20} MiB in the second half,
 {slope / (1 << 20):+.2f} MiB a minute.
 Threads: at most {max(threads)}, {threads[-1]} at the end.
-Rows out: {told[-1]:,}, {told[-1] / len(told):,.0f} a second.
+Rows out: {rows_so_far[-1]:,}, {rows_so_far[-1] / len(rows_so_far):,.0f} a second.
 
 {"No growth." if is_flat else "**Growth.**"}"""
 

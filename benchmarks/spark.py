@@ -1,5 +1,5 @@
-"""Spark beside Spark: rows out of a DataFrame, an aggregate that Spark runs, a job that writes, the
-first rows of a long scan. Needs pyspark and Java.
+"""Spark through Runnel compared with PySpark alone: rows out of a DataFrame, an aggregate that
+Spark runs, a job that writes, the first rows of a long scan. Needs pyspark and Java.
 
     python -m benchmarks.spark [rounds]
 """
@@ -25,8 +25,8 @@ WRITTEN = 20 * ROWS
 PARTITIONS = 100
 WARM_UPS = 60
 JOB_WARM_UPS = 10
-"""Java's compiler takes so long to be done with what a short query needs, the query planner most of
-all, and a job, what Spark writes files by."""
+"""Seconds until Java's compiler has compiled the code of a short query (mostly Spark's planner),
+and the code of a job (mostly the writing of files)."""
 
 
 def has_java() -> bool:
@@ -35,8 +35,7 @@ def has_java() -> bool:
 
 
 def results(rounds: int) -> Iterator[Result]:
-    """The benchmarks of this file, one after the other, in one session; none where there is no
-    Java."""
+    """The benchmarks of this file, in sequence, in one session; none without Java."""
     if not has_java():
         return
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as scratch:
@@ -51,7 +50,7 @@ def results(rounds: int) -> Iterator[Result]:
 
 
 def new_session() -> Any:
-    """A session with what a benchmark takes, quiet."""
+    """A Spark session with the memory that a benchmark needs, without log lines."""
     from pyspark.sql import SparkSession
 
     settings = {
@@ -126,8 +125,8 @@ def _aggregate(session: Any, connection: runnel.Connection, rounds: int) -> Resu
 
 
 def _job(session: Any, connection: runnel.Connection, scratch: Path, rounds: int) -> Result:
-    """From the statement until the job is over; what it wrote is removed within the time, of both
-    alike."""
+    """A job from the statement to its end. The time includes the removal of its output, for both
+    contestants."""
     source, out = scratch / "source", scratch / "out"
     rows = session.range(0, WRITTEN, 1, 8).selectExpr(
         "id", f"id % {GROUPS} AS k", "CAST(id AS DOUBLE) / 3 AS v"

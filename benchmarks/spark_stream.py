@@ -1,12 +1,12 @@
-"""A streaming job on Spark over 100 million events, beside Spark's own Structured Streaming for the
-same.
+"""A streaming job on Spark over 100 million events, compared with the same query in Structured
+Streaming.
 
     python -m benchmarks.spark_stream [millions of events] [rounds] [folder]
 
-The events are Parquet files in a folder that is followed, some of them a batch: 10,000 keys, 10,000
-events a second and key in windows of 10 seconds. What closes the last of these windows is one event
-far behind. A run is over when all rows of all windows are in the sink; then their number, the
-number of events and the sum of all values must be exact.
+The events are Parquet files in a folder that is followed, several files per batch: 10,000 keys,
+10,000 events a second and key, in windows of 10 seconds. One event with a much later time closes
+the last of these windows. A run ends when all rows of all windows are in the sink; then their
+number, the number of events and the sum of all values must be exact.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ EVENTS_A_SECOND = 100_000
 WINDOW = 10
 WARMING = 10
 WARM_UPS = 3
-"""Runs over WARMING million events by each, before those that are measured: a job runs for months,
-and Java's compiler is at work in the first minute of each kind of query."""
+"""Number of warm-up runs of each contestant, over WARMING million events. A real job runs for
+months, while Java compiles the code of a query in its first minute."""
 SECONDS = 1_800
 PAUSE = 0.25
 EPOCH = datetime(2026, 1, 1)
@@ -49,9 +49,9 @@ LAG = 2
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One run: seconds, those of the processors for it and its Java, batches, and the most rows and
-    bytes of state."""
+class Figures:
+    """One run: seconds, CPU seconds of this process and its Java, number of batches, and the
+    maximum number of rows and bytes of state."""
 
     seconds: float
     cpu: float
@@ -62,7 +62,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Events:
-    """What is in a folder."""
+    """The events in a folder."""
 
     folder: Path
     count: int
@@ -74,7 +74,7 @@ class Events:
 
 
 def write(folder: Path, millions: int) -> Events:
-    """Makes the files; the one that closes the windows is the last by name and by time."""
+    """Writes the files. The last one, by name and time, has the event that closes the windows."""
     folder.mkdir()
     step = 1_000_000 // EVENTS_A_SECOND
     start = np.datetime64(EPOCH, "us").astype(np.int64)
@@ -99,12 +99,12 @@ def _write_file(path: Path, at: Any, keys: Any, values: Any) -> None:
 
 
 def processors() -> float:
-    """Seconds of processors that this process and its Java have had."""
+    """CPU seconds of this process and its Java so far."""
     return processor_seconds("self") + processor_seconds(java_process())
 
 
-def job(session: Any, events: Events, scratch: Path) -> Seen:
-    """One run as a job of ours."""
+def job(session: Any, events: Events, scratch: Path) -> Figures:
+    """One run as a Runnel job."""
     with runnel.connect(scratch / "db", spark=session) as connection:
         connection.execute(f"""CREATE MAPPING events (at TIMESTAMP WITH TIME ZONE, k BIGINT,
                 v BIGINT,
@@ -144,11 +144,11 @@ def job(session: Any, events: Events, scratch: Path) -> Seen:
     assert rows == [(events.result_rows, events.count, events.total, events.result_rows // KEYS)], (
         rows
     )
-    return Seen(seconds, cpu, batches, state_rows, state_bytes)
+    return Figures(seconds, cpu, batches, state_rows, state_bytes)
 
 
-def native(session: Any, events: Events, scratch: Path) -> Seen:
-    """One run of Spark's own, into files as its file sink writes them."""
+def native(session: Any, events: Events, scratch: Path) -> Figures:
+    """One run of Structured Streaming, with Spark's file sink."""
     from pyspark.sql import functions as f
 
     frame = session.readStream.schema("at TIMESTAMP, k BIGINT, v BIGINT").option(
@@ -189,7 +189,7 @@ def native(session: Any, events: Events, scratch: Path) -> Seen:
         max((getattr(item, name) for item in states), default=0)
         for name in ("numRowsTotal", "memoryUsedBytes")
     )
-    return Seen(seconds, cpu, len(progress), rows, size)
+    return Figures(seconds, cpu, len(progress), rows, size)
 
 
 def _watermark(progress: Any) -> datetime:
@@ -198,7 +198,7 @@ def _watermark(progress: Any) -> datetime:
 
 
 def results(rounds: int, millions: int = MILLIONS, folder: Path | None = None) -> Iterator[Result]:
-    """One result; none where there is no Java. 100 million events are run twice by each, fewer
+    """One result; none without Java. Each contestant runs 100 million events twice, fewer events
     `rounds` times."""
     if not has_java():
         return
@@ -209,24 +209,24 @@ def results(rounds: int, millions: int = MILLIONS, folder: Path | None = None) -
         first = write(scratch / "first", min(millions, WARMING))
         session = new_session()
         try:
-            seen: dict[str, list[Seen]] = {"Runnel's job": [], "Structured Streaming": []}
+            found: dict[str, list[Figures]] = {"Runnel's job": [], "Structured Streaming": []}
             for number in range(-WARM_UPS, rounds if millions < MILLIONS else 2):
-                for label, run in zip(seen, (job, native), strict=True):
-                    place = scratch / f"run-{number}-{run.__name__}"
-                    place.mkdir()
+                for label, run in zip(found, (job, native), strict=True):
+                    folder_of_run = scratch / f"run-{number}-{run.__name__}"
+                    folder_of_run.mkdir()
                     if number < 0:
-                        run(session, first, place)
+                        run(session, first, folder_of_run)
                     else:
-                        seen[label].append(run(session, events, place))
-                    shutil.rmtree(place)
+                        found[label].append(run(session, events, folder_of_run))
+                    shutil.rmtree(folder_of_run)
         finally:
             session.stop()
-    yield _result(seen, events)
+    yield _result(found, events)
 
 
-def _result(seen: dict[str, list[Seen]], events: Events) -> Result:
+def _result(found: dict[str, list[Figures]], events: Events) -> Result:
     timings = []
-    for label, runs in seen.items():
+    for label, runs in found.items():
         times = [run.seconds for run in runs]
         rate = events.count / median(times) / 1e6
         last = runs[-1]

@@ -1,9 +1,10 @@
-"""Windows over streams: speed against a loop written by hand, growth with input, windows and keys.
+"""Windows over streams: speed compared with a hand-written loop, growth with input, windows and
+keys.
 
     python -m benchmarks.streams [rounds]
 
-The rows (key, value, time; times in order, 100 µs apart) are made beforehand as Arrow batches; a
-thread writes them to a pushed stream. The loop by hand does what the tumbling query does with
+The rows (key, value, time; times in order, 100 µs apart) are generated in advance as Arrow batches;
+a thread writes them to a pushed stream. The hand-written loop computes the tumbling query with
 pyarrow alone, batch by batch, on as many threads.
 """
 
@@ -55,8 +56,10 @@ def batches(rows: int, keys: int) -> list[pa.RecordBatch]:
     return made
 
 
-def streamed(window: str, given: Iterable[pa.RecordBatch], schema: pa.Schema = SCHEMA) -> int:
-    """Runs the query over the rows as a stream; gives the number of rows that come out."""
+def streamed(
+    window: str, stream_batches: Iterable[pa.RecordBatch], schema: pa.Schema = SCHEMA
+) -> int:
+    """Runs the query over the rows as a stream; returns the number of result rows."""
     with runnel.connect() as connection:
         writer = connection.register_stream(
             "events", schema, time_column="ts", max_disorder=timedelta(0)
@@ -64,7 +67,7 @@ def streamed(window: str, given: Iterable[pa.RecordBatch], schema: pa.Schema = S
         cursor = connection.cursor().execute(QUERY.format(window=window))
 
         def write() -> None:
-            for batch in given:
+            for batch in stream_batches:
                 writer.write(batch)
             writer.close()
 
@@ -75,14 +78,14 @@ def streamed(window: str, given: Iterable[pa.RecordBatch], schema: pa.Schema = S
         return rows
 
 
-def by_hand(given: Sequence[pa.RecordBatch]) -> int:
-    """The tumbling query as a loop: each batch grouped, the groups of a window combined when a
-    later row comes."""
+def by_hand(stream_batches: Sequence[pa.RecordBatch]) -> int:
+    """The tumbling query as a loop: it groups each batch, and combines the groups of a window when
+    a later row arrives."""
     width = 10_000_000
     rows = 0
     opened: list[pa.Table] = []
     current: int | None = None
-    for batch in given:
+    for batch in stream_batches:
         end = pc.add(pc.multiply(pc.divide(batch.column(2).view(pa.int64()), width), width), width)
         table = pa.table({"w": end, "k": batch.column(0), "v": batch.column(1)})
         grouped = table.group_by(["w", "k"]).aggregate([("v", "count"), ("v", "sum"), ("v", "max")])
@@ -95,7 +98,7 @@ def by_hand(given: Sequence[pa.RecordBatch]) -> int:
 
 
 def _combined(opened: list[pa.Table], newest: int | None) -> int:
-    """Combines the windows before `newest`; leaves the others in `opened`."""
+    """Combines the windows before `newest`; later windows stay in `opened`."""
     everything = pa.concat_tables(opened)
     opened.clear()
     if newest is not None:
@@ -154,7 +157,8 @@ def results(rounds: int = 7) -> Iterator[Result]:
 
 
 def growth() -> Iterator[Result]:
-    """How time grows with the rows, and with the keys that a window has. One run each."""
+    """Growth of the time with the number of rows, and with the number of keys of a window. One run
+    each."""
     timings = []
     for millions in (1, 10, 100):
         rows = batches(1_000_000, KEYS)
@@ -180,7 +184,7 @@ WIDE = "TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10000' SECOND)"
 
 
 def _later(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
-    """The rows a million steps later for each `number`."""
+    """The same rows, with times shifted by a million steps for each `number`."""
     if not number:
         return batch
     times = pc.add(batch.column(2).view(pa.int64()), number * 1_000_000 * STEP).view(
@@ -189,9 +193,9 @@ def _later(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([batch.column(0), batch.column(1), times], schema=SCHEMA)
 
 
-def _once(label: str, window: str, given: Iterable[pa.RecordBatch], rows: int) -> Timing:
+def _once(label: str, window: str, stream_batches: Iterable[pa.RecordBatch], rows: int) -> Timing:
     start = perf_counter()
-    streamed(window, given)
+    streamed(window, stream_batches)
     seconds = perf_counter() - start
     return Timing(f"{label}: {rows / seconds / 1e6:.2f} M rows/s", seconds, seconds, seconds, 1)
 

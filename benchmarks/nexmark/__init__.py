@@ -1,5 +1,4 @@
-"""NEXMark: queries q0 to q23 in Runnel's dialect, and what they are in DuckDB's, which is their
-oracle.
+"""NEXMark: queries q0 to q23 in Runnel's dialect, and their translation for DuckDB, the oracle.
 
 Each file is one SELECT over `bid`, `auction`, `person` and (q13) `side_input`. README.md says where
 they come from, which of them run as streams, and what the specification leaves to guess.
@@ -19,7 +18,7 @@ STREAMED = tuple(
     for name in NAMES
     if name not in ("q03", "q04", "q06", "q09", "q15", "q16", "q17", "q18", "q19", "q20", "q23")
 )
-"""The queries whose answers only ever grow, so that a stream without end can be asked them."""
+"""The queries that can run over an unbounded stream: later rows only add rows to the answer."""
 
 
 def query(name: str) -> str:
@@ -28,7 +27,7 @@ def query(name: str) -> str:
 
 
 def duckdb_query(name: str) -> str:
-    """The same in DuckDB's SQL: windows and functions that it lacks are written out."""
+    """A query in DuckDB's SQL, with windows and missing functions replaced by expressions."""
     text = query(name)
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)

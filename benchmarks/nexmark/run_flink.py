@@ -1,4 +1,4 @@
-"""One NEXMark query on Flink SQL, in this process; prints what it took as JSON. Needs PyFlink:
+"""Runs one NEXMark query on Flink SQL in this process; prints its figures as JSON. Needs PyFlink:
 `make flink`.
 
     python run_flink.py TEXT SOURCE EVENTS PARALLELISM [FOLDER]

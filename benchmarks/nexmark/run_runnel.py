@@ -1,11 +1,11 @@
-"""One NEXMark query over one source, in this process; prints what it took as JSON.
+"""Runs one NEXMark query over one source in this process; prints its figures as JSON.
 
     python -m benchmarks.nexmark.run_runnel QUERY SOURCE EVENTS [FOLDER]
 
-SOURCE is "memory" (Arrow batches, made beforehand, that a thread writes to pushed streams),
-"generator" (TYPE Nexmark, as fast as it can) or "json" (FOLDER/<table>.jsonl, files that end). A
-query that can't run as a stream reads the same as tables: registered batches, the generator's rows,
-files. It runs on all cores and hands out Arrow batches, which are counted and dropped.
+SOURCE is "memory" (Arrow batches, generated in advance, that a thread writes to pushed streams),
+"generator" (TYPE Nexmark at full speed) or "json" (FOLDER/<table>.jsonl, files that end). A query
+that can't run as a stream reads the same data as tables: registered batches, the generator's rows,
+files. It runs on all cores. Its result is read as Arrow batches, which are counted and dropped.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def tables_of(text: str) -> list[str]:
 def from_memory(
     connection: runnel.Connection, tables: list[str], events: int, streamed: bool
 ) -> list[Thread]:
-    """Streams, and the threads that will write to them; where not `streamed`, registered tables and
-    no threads."""
+    """Registers streams, and returns the threads that write to them; unless `streamed`, registers
+    tables, and returns no threads."""
     threads = []
     for table in tables:
         connection.cursor().execute(
@@ -85,8 +85,7 @@ def from_memory(
 def prepare(
     connection: runnel.Connection, name: str, source: str, events: int, folder: str
 ) -> list[Thread]:
-    """Makes the tables of query `name`; the threads that it gives are to be started with the
-    query."""
+    """Creates the tables of query `name`; returns threads to start with the query."""
     tables, streamed = tables_of(query(name)), name in STREAMED
     if source == "memory":
         return from_memory(connection, tables, events, streamed)
@@ -124,8 +123,8 @@ def main(name: str, source: str, events: int, folder: str = "") -> None:
 
 
 def peak_memory() -> int:
-    """The most bytes that this process held. (Not ru_maxrss: it begins with the peak of the process
-    that started this one.)"""
+    """The peak memory of this process in bytes. (Not ru_maxrss: it begins with the peak of the
+    parent process.)"""
     lines = Path("/proc/self/status").read_text("utf-8").split("\n")
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 

@@ -1,7 +1,7 @@
-"""One query over more and more Parquet, a megabyte to 20 GB, on our own operators, on DuckDB and on
-Spark.
+"""One query over growing Parquet files, from a megabyte to 20 GB, on Runnel's own operators, on
+DuckDB and on Spark.
 
-`python -m benchmarks.scale` measures it in pieces; see there.
+`python -m benchmarks.scale` measures it, and can be interrupted; see `__main__.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ QUERY = """
     WHERE l_shipdate >= DATE '1995-01-01' AND o_orderdate >= DATE '1995-01-01'
     GROUP BY o_orderpriority, l_shipmode
 """
-"""Understood alike by all: half of all orders are joined with half of all their lines, so at 20 GB
-what is joined doesn't fit into the memory."""
+"""The query in SQL that all engines accept. Half of the orders are joined with half of their lines,
+so at 20 GB the join doesn't fit into memory."""
 
 TABLES = ("lineitem", "orders")
 
@@ -41,7 +41,7 @@ CONTESTANTS = {
     "through_spark": "Runnel on Spark",
     "pyspark": "PySpark",
 }
-"""Ours as the planner chooses, on DuckDB where it is large; all of it on our own operators; DuckDB
-alone; a cursor over Spark's mappings; PySpark alone."""
+"""Runnel as the planner chooses, with large inputs on DuckDB; Runnel with its own operators only;
+DuckDB alone; Runnel over mappings of TYPE Spark; PySpark alone."""
 
 ON_SPARK = ("through_spark", "pyspark")

@@ -1,12 +1,12 @@
-"""Measures the query of `benchmarks.scale` at every size that the disk has room for.
+"""Measures the query of `benchmarks.scale` at each size that fits on the disk.
 
     python -m benchmarks.scale [--largest GB] [--folder FOLDER] [--rounds N]
         [--sizes "1 GB,5 GB"] [--contestants a,b] [--seconds N] [--delete] [--results]
 
-The tables are made in the folder and kept there, and each point is written to `points.jsonl` there
-as soon as it is measured. So a run may be ended at any time; the next one goes on. The picture,
-docs/images/scale.png, is drawn of all points there are. 20 GB take 20.1 GB of disk with all smaller
-sizes, and up to 16 more while they are joined. `--delete` removes tables when they are measured,
+The tables are written to the folder and stay there. Each point is appended to `points.jsonl` in the
+folder as soon as it is measured, so a run may be ended at any time, and the next run resumes it.
+The picture, docs/images/scale.png, shows all points. 20 GB and all smaller sizes need 20.1 GB of
+disk, and up to 16 GB more during the join. `--delete` removes tables after their measurement,
 `--results` writes the section to benchmarks/RESULTS.md.
 """
 
@@ -18,11 +18,11 @@ import sys
 from pathlib import Path
 
 from benchmarks.scale import CONTESTANTS, SIZES
-from benchmarks.scale.data import fitting, made, needed, remove, wanted
+from benchmarks.scale.data import fitting, made, needed, remove, sizes_up_to
 from benchmarks.scale.plot import IMAGE, spelled
 from benchmarks.scale.points import Points
 from benchmarks.scale.runs import SECONDS, measure
-from benchmarks.scale.section import told
+from benchmarks.scale.section import section_text
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
         "--folder",
         type=Path,
         default=Path("scale-data"),
-        help="where the tables and the points are kept",
+        help="the folder of the tables and the points",
     )
     parser.add_argument(
         "--rounds",
@@ -44,22 +44,20 @@ def main() -> None:
     parser.add_argument(
         "--contestants", default=",".join(CONTESTANTS), help="only these, by their short names"
     )
-    parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help="after so many a run is ended"
-    )
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="the time limit of a run")
     parser.add_argument("--image", type=Path, default=IMAGE, help="the picture")
     parser.add_argument("--make", action="store_true", help="only make the tables")
     parser.add_argument(
         "--delete", action="store_true", help="remove each size's tables when it is measured"
     )
     parser.add_argument("--results", action="store_true", help="write the section to RESULTS.md")
-    given = parser.parse_args()
+    options = parser.parse_args()
     # Ends the process that is measured, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    asked = [item.strip() for item in given.sizes.split(",") if item.strip()] or wanted(
-        given.largest * 1e9
+    asked = [item.strip() for item in options.sizes.split(",") if item.strip()] or sizes_up_to(
+        options.largest * 1e9
     )
-    root = given.folder.resolve()
+    root = options.folder.resolve()
     sizes = fitting(root, asked)
     print(
         f"{', '.join(sizes) or 'nothing'}: up to {spelled(needed(sizes))} of disk in {root}",
@@ -69,17 +67,18 @@ def main() -> None:
         print(f"there is no room for {', '.join(asked[len(sizes) :])}", file=sys.stderr)
     points = Points(root / "points.jsonl")
     for size in sizes:
-        if given.make:
+        if options.make:
             made(root, size)
             continue
-        measure(root, points, [size], given.contestants.split(","), given.rounds, given.seconds)
-        if given.delete:
+        contestants = options.contestants.split(",")
+        measure(root, points, [size], contestants, options.rounds, options.seconds)
+        if options.delete:
             remove(root, size)
     if not points.all:
         return
-    section = told(points, given.image)
+    section = section_text(points, options.image)
     print(section)
-    if given.results:
+    if options.results:
         from benchmarks.run import RESULTS, put
 
         RESULTS.write_text(put(section, RESULTS.read_text("utf-8")), "utf-8")

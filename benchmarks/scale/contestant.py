@@ -1,9 +1,9 @@
-"""One run of the query, in a process of its own; prints a line of JSON.
+"""Runs the query in this process; prints the figures as a line of JSON.
 
     python -m benchmarks.scale.contestant <name> <folder of the tables>
         <folder for spilled rows> <time of the start>
 
-The first time that the query runs is not repeated where it takes long.
+A second run of the query measures it without the start, unless the first run took long.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from benchmarks.scale import JAVA_HEAP, MEMORY, QUERY, TABLES
 
 REPEATED = 5
 LONG = 10.0
-"""A query that has taken so many seconds, in all, isn't repeated."""
+"""Seconds, with the start, after which a query isn't repeated."""
 
 
 @dataclass
 class Engine:
-    """What runs the query, once it has been begun."""
+    """A started engine that runs the query."""
 
     rows: Callable[[], list[tuple[Any, ...]]]
     plan: Callable[[], str]
@@ -82,7 +82,7 @@ def duckdb(tables: Path, spill: Path, stack: ExitStack) -> Engine:
 
 
 def pyspark(tables: Path, spill: Path, stack: ExitStack) -> Engine:
-    """Spark as it comes, but for what keeps it quiet."""
+    """Spark with its defaults, except the level of its log."""
     import warnings
 
     from pyspark.sql import SparkSession
@@ -111,8 +111,8 @@ def pyspark(tables: Path, spill: Path, stack: ExitStack) -> Engine:
 
 
 def java_process() -> int:
-    """The Java of this process's Spark. AssertionError where it may take more memory than it was
-    to."""
+    """The process of this process's JVM. AssertionError if its maximum heap is larger than
+    configured."""
     from pyspark import SparkContext
 
     heap = int(SparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory())
@@ -124,8 +124,8 @@ ENGINES = {item.__name__: item for item in (planned, tasklets, duckdb, through_s
 
 
 def peak(process: int | str) -> int:
-    """The most bytes that a process has had in memory. Not ru_maxrss, which begins with the peak of
-    the one that started it."""
+    """The peak memory of a process in bytes. Not ru_maxrss, which begins with the peak of the
+    parent process."""
     for line in Path(f"/proc/{process}/status").read_text("ascii").split("\n"):
         if line.startswith("VmHWM"):
             return int(line.split()[1]) * 1024
@@ -133,14 +133,13 @@ def peak(process: int | str) -> int:
 
 
 def processor_seconds(process: int | str) -> float:
-    """What a process has had of the processors so far, which other load on the machine changes
-    little."""
+    """CPU seconds of a process so far, which other load on the machine affects little."""
     words = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def told(rows: list[tuple[Any, ...]]) -> str:
-    """The same text for the same rows: in one order, and decimals without trailing zeros."""
+def normalized(rows: list[tuple[Any, ...]]) -> str:
+    """A text that is equal for equal rows: sorted, and decimals without trailing zeros."""
     shown = sorted(
         [str(value.normalize()) if isinstance(value, Decimal) else str(value) for value in row]
         for row in rows
@@ -149,15 +148,16 @@ def told(rows: list[tuple[Any, ...]]) -> str:
 
 
 def run(name: str, tables: Path, spill: Path, started: float) -> dict[str, Any]:
-    """What a point says of it."""
-    # Spark reads the size of its heap and the place of its shuffles from here, whoever starts it.
+    """Runs the query; returns the figures of the point."""
+    # Spark reads the size of its heap and the folder of its shuffles from these variables, whether
+    # Runnel or PySpark starts it.
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {JAVA_HEAP}g pyspark-shell"
     os.environ["SPARK_LOCAL_DIRS"] = str(spill)
     with ExitStack() as stack:
         engine = ENGINES[name](tables, spill, stack)
         times = []
         began = perf_counter()
-        answer = told(engine.rows())
+        answer = normalized(engine.rows())
         times.append(perf_counter() - began)
         cold = time() - started
         cpu = processor_seconds("self") + (
@@ -165,7 +165,7 @@ def run(name: str, tables: Path, spill: Path, started: float) -> dict[str, Any]:
         )
         while len(times) < REPEATED and sum(times) < LONG:
             began = perf_counter()
-            assert told(engine.rows()) == answer
+            assert normalized(engine.rows()) == answer
             times.append(perf_counter() - began)
         began = perf_counter()
         plan = engine.plan()
@@ -178,7 +178,9 @@ def run(name: str, tables: Path, spill: Path, started: float) -> dict[str, Any]:
             "peak": peak("self"),
             "java_peak": peak(engine.java) if engine.java is not None else 0,
             "answer": answer,
-            "plan": plan.replace(f"{tables}/", ""),  # the same wherever the tables are
+            "plan": plan.replace(
+                f"{tables}/", ""
+            ),  # without the folder, the plan is the same in every folder
         }
 
 

@@ -22,25 +22,25 @@ def sizes_of(found: Summaries) -> list[str]:
 
 
 def line(found: Summaries, name: str, what: str) -> list[tuple[float, float]]:
-    """(bytes, seconds or bytes of memory) of one contestant by size, where it came to an end."""
+    """The points of one contestant whose runs ended: (bytes, seconds or bytes of memory)."""
     items = [found[size, name] for size in sizes_of(found) if (size, name) in found]
     return [(item.bytes, getattr(item, what)) for item in items if item.rounds]
 
 
 def spark_wins(found: Summaries, other: str, what: str) -> float | None:
-    """From how many bytes on the cursor on Spark is faster than another contestant; None where it
-    isn't up to the largest."""
+    """The bytes from which Runnel on Spark is faster than another contestant; None if it is slower
+    at the largest size."""
     pairs = [
         (found.get((size, other)), found.get((size, "through_spark"))) for size in sizes_of(found)
     ]
     both = [(one, two) for one, two in pairs if one is not None and two is not None and two.rounds]
-    # What came to no end is slower than what did.
+    # A run that did not end is slower than any run that ended.
     ours = [(one.bytes, getattr(one, what) if one.rounds else NEVER) for one, _ in both]
     return break_even(ours, [(two.bytes, getattr(two, what)) for _, two in both])
 
 
 def verdict(found: Summaries, other: str) -> str:
-    """The same in words."""
+    """The result of `spark_wins` as a sentence."""
     largest = max((size for size, _ in line(found, "through_spark", "warm")), default=0.0)
     name = CONTESTANTS[other]
     words = []
@@ -57,7 +57,7 @@ def verdict(found: Summaries, other: str) -> str:
 
 
 def spelled(size: float) -> str:
-    """Bytes as people say them."""
+    """Bytes in a suitable unit."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}"

@@ -1,5 +1,5 @@
-"""What was measured, a line of JSON each, written as soon as it is known: a run that was cut short
-goes on behind them."""
+"""The points, one line of JSON each, written as soon as they are measured. A run continues after
+the points of an interrupted run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from statistics import median
 
 @dataclass(frozen=True)
 class Point:
-    """One process that ran the query: what it took, or why it failed.
+    """One process that ran the query: its figures, or the reason of its failure.
 
-    Seconds: `cold` from the start of the process to the answer, `warm` of the query alone, when it
-    has run before (the first time of it where that took long); `planning` of EXPLAIN; `cpu` what it
-    and its Java have had of the processors up to the first answer. `peak` and `java_peak` are
-    bytes, of the process and of its Java.
+    cold: seconds from the start of the process to the answer.
+    warm: seconds of a second run of the query; of the first run if that took long.
+    planning: seconds of EXPLAIN.
+    cpu: CPU seconds of the process and its Java until the first answer.
+    peak, java_peak: maximum memory of the process and of its Java in bytes.
     """
 
     size: str
@@ -43,7 +44,7 @@ class Points:
         self._path = path
         self.all: list[Point] = []
         if path.exists():
-            # A line that was cut short is the last one: that point is measured again.
+            # Only the last line can be incomplete: its point is measured again.
             lines = [line for line in path.read_text("utf-8").split("\n")[:-1] if line]
             self.all = [Point(**json.loads(line)) for line in lines]
             path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -60,7 +61,7 @@ class Points:
         )
 
     def failed(self, contestant: str) -> Point | None:
-        """A run of the contestant that came to no end."""
+        """The first failed run of a contestant, or None."""
         return next(
             (item for item in self.all if item.contestant == contestant and item.failure), None
         )
@@ -68,7 +69,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Summary:
-    """The medians of one contestant at one size; `rounds` of them, 0 where none came to an end."""
+    """The medians of one contestant at one size over `rounds` runs; 0: no run ended."""
 
     bytes: int
     rounds: int
@@ -82,7 +83,7 @@ class Summary:
 
 
 def summaries(points: Iterable[Point]) -> dict[tuple[str, str], Summary]:
-    """By size and contestant."""
+    """The summaries by size and contestant."""
     grouped: dict[tuple[str, str], list[Point]] = {}
     for point in points:
         grouped.setdefault((point.size, point.contestant), []).append(point)
@@ -104,13 +105,15 @@ def _summary(items: Sequence[Point]) -> Summary:
 def break_even(
     ours: Sequence[tuple[float, float]], theirs: Sequence[tuple[float, float]]
 ) -> float | None:
-    """From which size on `theirs` is faster, for good: (size, seconds) each, the same sizes in
-    ascending order. Between two of them as straight lines of the logarithms would meet; None where
-    it isn't faster at the largest."""
+    """The size from which `theirs` is always faster; None if it is slower at the largest size.
+
+    Both arguments are pairs (size, seconds), for the same sizes in ascending order. Between two
+    sizes, the logarithms are interpolated linearly.
+    """
     pairs = [
         (size, log(mine / other)) for (size, mine), (_, other) in zip(ours, theirs, strict=True)
     ]
-    lost = [place for place, (_, gain) in enumerate(pairs) if gain <= 0]
+    lost = [index for index, (_, gain) in enumerate(pairs) if gain <= 0]
     if not pairs or (lost and lost[-1] == len(pairs) - 1):
         return None
     if not lost:

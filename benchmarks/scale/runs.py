@@ -1,4 +1,4 @@
-"""The runs: each in a process of its own, contestants in turn, each point kept when it is known."""
+"""The runs: each in a process of its own, contestants in turn; each point is stored at once."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from benchmarks.scale.points import Point, Points
 
 HOME = Path(__file__).parent.parent.parent
 SECONDS = 1_800.0
-"""After this a run is ended, and the contestant isn't asked for larger sizes."""
+"""The time limit of a run in seconds; a contestant that exceeds it skips larger sizes."""
 
 
 def rounds_of(size: str, most: int) -> int:
-    """How often each contestant runs: what takes minutes is run once."""
+    """The number of runs of each contestant: one if a run takes minutes."""
     if SIZES[size] > 1e9:
         return 1
     return min(most, 3) if SIZES[size] > 1e8 else most
 
 
 def run(name: str, tables: Path, scratch: Path, seconds: float) -> dict[str, object]:
-    """What a point says of one process."""
+    """Runs one process; returns the figures of the point."""
     spill = Path(tempfile.mkdtemp(prefix="spill-", dir=scratch))
     command = [
         sys.executable,
@@ -53,7 +53,7 @@ def run(name: str, tables: Path, scratch: Path, seconds: float) -> dict[str, obj
             try:
                 out, err = process.communicate(timeout=seconds)
             except BaseException as error:
-                # With Java, which is a child of it.
+                # Also kill its child process, Java.
                 os.killpg(process.pid, signal.SIGKILL)
                 if isinstance(error, subprocess.TimeoutExpired):
                     return {"failure": f"not done in {seconds:,.0f} s"}
@@ -84,10 +84,10 @@ def measure(
     rounds: int,
     seconds: float,
 ) -> None:
-    """Measures what isn't there yet. AssertionError where two contestants' answers differ."""
+    """Measures the missing points. AssertionError if the answers of two contestants differ."""
     for size in sizes:
         for number in range(rounds_of(size, rounds)):
-            # Begun by another one each time.
+            # Each round starts with another contestant.
             for name in [*names[number % len(names) :], *names[: number % len(names)]]:
                 before = points.failed(name)
                 if points.has(size, name, number):

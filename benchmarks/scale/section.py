@@ -1,4 +1,4 @@
-"""What was measured, as a section of RESULTS.md."""
+"""The points as a section of RESULTS.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.measure import spelled as seconds
 from benchmarks.scale import CONTESTANTS, MEMORY, QUERY
-from benchmarks.scale.data import fitting, wanted
+from benchmarks.scale.data import fitting, sizes_up_to
 from benchmarks.scale.plot import IMAGE, Summaries, draw, sizes_of, spelled, verdict
 from benchmarks.scale.points import Points, Summary, summaries
 from benchmarks.scale.runs import SECONDS, measure
@@ -17,13 +17,13 @@ TITLE = "### scale: one query from 1 MB to 20 GB"
 
 
 def scale_section(root: Path, largest: float, rounds: int) -> str:
-    """Measures what isn't in the folder yet, and draws the picture."""
+    """Measures the points that the folder lacks, and draws the picture."""
     points = Points(root / "points.jsonl")
-    measure(root, points, fitting(root, wanted(largest)), list(CONTESTANTS), rounds, SECONDS)
-    return told(points, IMAGE)
+    measure(root, points, fitting(root, sizes_up_to(largest)), list(CONTESTANTS), rounds, SECONDS)
+    return section_text(points, IMAGE)
 
 
-def told(points: Points, image: Path) -> str:
+def section_text(points: Points, image: Path) -> str:
     """The section; writes the picture."""
     found = summaries(points.all)
     draw(found, image)
@@ -32,10 +32,9 @@ def told(points: Points, image: Path) -> str:
     lines = [TITLE, ""]
     lines.append(
         f"`{text}` over Parquet of TPC-H, {os.cpu_count()} cores, memory_limit {MEMORY} and "
-        "Spark's driver with 2 GB. Each run "
-        "is a process of its own; the times are those of a query that has run before in it (the "
-        "first time, where that takes more than 10 s), in brackets from the start of the process "
-        "on. All answers are the same."
+        "Spark's driver with 2 GB. Each run is a process of its own. The time is measured in the "
+        "second run of the query (in the first one, if that needs more than 10 s); in brackets, "
+        "the time since the start of the process. All answers are the same."
     )
     lines += ["", "![seconds and memory by size](../docs/images/scale.png)", ""]
     lines += _table(sizes, found, _times)
@@ -45,12 +44,12 @@ def told(points: Points, image: Path) -> str:
         "",
     ]
     lines += _table(sizes, found, _processors)
-    lines += ["", "Peak memory of the process; on Spark also that of its Java:", ""]
+    lines += ["", "Peak memory of the process; on Spark, also of its Java:", ""]
     lines += _table(sizes, found, _peaks)
     lines += ["", *(f"- {verdict(found, other)}" for other in ("planned", "tasklets", "duckdb"))]
     overhead = _overhead(sizes, found)
     if overhead:
-        lines.append(f"- Runnel on Spark takes {overhead} of PySpark's time.")
+        lines.append(f"- Runnel on Spark needs {overhead} of PySpark's time.")
     lines += [
         f"- {CONTESTANTS[name]} at {size}: {item.failure}"
         for (size, name), item in found.items()
@@ -60,7 +59,7 @@ def told(points: Points, image: Path) -> str:
 
 
 def _plans(points: Points) -> Iterator[str]:
-    """What EXPLAIN has said at the largest size."""
+    """The plans of EXPLAIN at the largest size."""
     for name in ("planned", "tasklets", "through_spark"):
         mine = [point for point in points.all if point.contestant == name and point.plan]
         if mine:

@@ -1,9 +1,9 @@
-"""TPC-H over tables of a given scale: `python -m benchmarks.tpch 0.1 [--source
+"""TPC-H over tables of a options scale: `python -m benchmarks.tpch 0.1 [--source
 arrow|parquet|map|spark] [--pushdown on|off]`.
 
-Prints each query's time (the second run, the first makes the plan) beside DuckDB's over the same
-data, and whether the answers are the same. The data is made by tpchgen-cli, in a temporary folder
-unless `--folder` names one; what is there is kept.
+Prints the time of each query on Runnel (its second run; the first one makes the plan) and on DuckDB
+over the same data, and whether the answers are equal. tpchgen-cli generates the data in a temporary
+folder, or in `--folder`, where existing files are used again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def generate(folder: Path, scale: str) -> None:
-    """Makes the tables as Parquet files, unless they are there."""
+    """Generates the tables as Parquet files, if they do not exist."""
     if all((folder / f"{name}.parquet").exists() for name in TABLES):
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def generate(folder: Path, scale: str) -> None:
 
 
 def oracle(folder: Path) -> duckdb.DuckDBPyConnection:
-    """DuckDB over the files, under settings that mean what ours mean."""
+    """DuckDB over the files, with settings that match Runnel's semantics."""
     connection = duckdb.connect()
     for setting in SETTINGS:
         connection.execute(setting)
@@ -85,8 +85,8 @@ def connect(folder: Path, source: str) -> runnel.Connection:
 
 
 def _fill_map(connection: runnel.Connection, name: str, path: Path) -> None:
-    """A map whose key is the table's own, as text where that is of two columns; the table's columns
-    are the value's."""
+    """Fills a map. Its key is the primary key of the table, as a text if it has two columns; its
+    value has all columns of the table."""
     table = pq.read_table(path)
     connection.register(f"raw_{name}", table)
     columns = ", ".join(f"{field.name} {_sql_type(str(field.type))}" for field in table.schema)
@@ -105,7 +105,7 @@ def _sql_type(arrow: str) -> str:
 
 
 def agree(ours: Rows, theirs: Rows) -> bool:
-    """Whether the rows are the same, in any order, but for how a quotient is rounded."""
+    """Whether the rows are equal, in any order and except the rounding of quotients."""
     first, second = sorted(ours, key=_rank), sorted(theirs, key=_rank)
     return len(first) == len(second) and all(
         len(a) == len(b) and all(map(_same, a, b)) for a, b in zip(first, second, strict=True)
@@ -125,22 +125,22 @@ def _same(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-def _timed(connection: Any, sql: str) -> tuple[Rows, float]:
+def _measured(connection: Any, sql: str) -> tuple[Rows, float]:
     started = time.perf_counter()
     rows = connection.execute(sql).fetchall()
     return rows, time.perf_counter() - started
 
 
-def run(folder: Path, given: argparse.Namespace) -> bool:
-    """Prints the table; whether all answers were the same."""
+def run(folder: Path, options: argparse.Namespace) -> bool:
+    """Prints the table; returns whether all answers were equal."""
     wrong, total, total_theirs = [], 0.0, 0.0
-    with connect(folder, given.source) as ours, oracle(folder) as theirs:
-        ours.execute(f"SET pushdown = {given.pushdown}")
-        for number in given.queries:
+    with connect(folder, options.source) as ours, oracle(folder) as theirs:
+        ours.execute(f"SET pushdown = {options.pushdown}")
+        for number in options.queries:
             sql = query(number)
             ours.execute(sql).fetchall()
-            rows, seconds = _timed(ours, sql)
-            expected, other = _timed(theirs, sql)
+            rows, seconds = _measured(ours, sql)
+            expected, other = _measured(theirs, sql)
             total, total_theirs = total + seconds, total_theirs + other
             is_same = agree(rows, expected)
             if not is_same:
@@ -159,15 +159,15 @@ def run(folder: Path, given: argparse.Namespace) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tpch", description=__doc__)
     parser.add_argument("scale", nargs="?", default="0.1")
-    parser.add_argument("--folder", type=Path, help="where the Parquet files are, or are made")
+    parser.add_argument("--folder", type=Path, help="the folder of the Parquet files")
     parser.add_argument("--source", choices=("arrow", "parquet", "map", "spark"), default="arrow")
     parser.add_argument("--pushdown", choices=("on", "off"), default="off")
     parser.add_argument("--queries", type=int, nargs="*", default=list(QUERIES))
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = given.folder or Path(scratch)
-        generate(folder, given.scale)
-        return 0 if run(folder, given) else 1
+        folder = options.folder or Path(scratch)
+        generate(folder, options.scale)
+        return 0 if run(folder, options) else 1
 
 
 if __name__ == "__main__":

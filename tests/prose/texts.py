@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
-CODE = ("engine", "planner", "connectors")
+CODE = ("engine", "planner", "connectors", "benchmarks")
 PAGES = ("*.md", "docs/**/*.md", "benchmarks/**/*.md")
 GENERATED = ("benchmarks/RESULTS.md",)
 """Pages that a program writes; its texts are not checked."""
@@ -45,7 +45,7 @@ class Text(NamedTuple):
 
 
 def files() -> list[Path]:
-    """Every page and every source file of the product, in order."""
+    """Every page and every source file of the product and of the benchmarks, in order."""
     pages = {path for pattern in PAGES for path in ROOT.glob(pattern)}
     sources = {path for folder in CODE for path in (ROOT / folder).rglob("*.py")}
     return sorted((pages | sources) - {ROOT / name for name in GENERATED})
