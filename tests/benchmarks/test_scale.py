@@ -11,7 +11,7 @@ import duckdb
 
 from benchmarks.job_runtimes import Case, threshold
 from benchmarks.scale import SIZES
-from benchmarks.scale.contestant import ENGINES, told
+from benchmarks.scale.contestant import ENGINES, normalized
 from benchmarks.scale.data import fitting, needed
 from benchmarks.scale.plot import spark_wins, verdict
 from benchmarks.scale.points import Point, Points, break_even, summaries
@@ -119,7 +119,7 @@ def test_the_contestants_agree(tmp_path: Path) -> None:
         with ExitStack() as stack:
             engine = ENGINES[name](tmp_path, tmp_path, stack)
             rows = engine.rows()
-            answers.add(told(rows))
+            answers.add(normalized(rows))
             assert engine.plan()
     assert len(answers) == 1
     assert len(rows) == 35
