@@ -16,7 +16,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from runnel.base.frozen import frozen
-from runnel.errors import ProgrammingError
+from runnel.errors import NotSupportedError, ProgrammingError
 
 if TYPE_CHECKING:
     from runnel.processor import JobContext, Processor
@@ -154,7 +154,6 @@ class Edge:
     keys: names of the key columns of a PARTITIONED edge.
     priority: inputs with a smaller priority are read to their end before inputs with a larger one.
     queue_size: capacity of each queue, in batches.
-    is_distributed: the edge crosses members; with one member it equals a local edge.
     watermarks: pairs of a watermark's number in the source and its number in the target; other
         watermarks end here. None: all pass, with unchanged numbers.
     """
@@ -169,7 +168,6 @@ class Edge:
     keys: tuple[str, ...] = ()
     priority: int = 0
     queue_size: int = DEFAULT_QUEUE_SIZE
-    is_distributed: bool = False
     watermarks: tuple[tuple[int, int], ...] | None = None
 
     def from_output(self, ordinal: int) -> Edge:
@@ -188,7 +186,12 @@ class Edge:
         return replace(self, routing=Routing.PARTITIONED, keys=keys)
 
     def distributed(self) -> Edge:
-        return replace(self, is_distributed=True)
+        """There are no other members: NotSupportedError."""
+        raise NotSupportedError(
+            f'the edge "{self.source}" → "{self.target}" can\'t be distributed: '
+            "this process is the only member",
+            hint="leave .distributed() out: the edge connects all processors of both vertices",
+        )
 
     def with_priority(self, priority: int) -> Edge:
         return replace(self, priority=priority)

@@ -127,7 +127,8 @@ class JobLifecycle:
                 and self.run is None
                 and not self._home.is_closing
             ):
-                record.change(status=NOT_RUNNING)
+                restarts = record.value.restarts + (record.value.started is not None)
+                record.change(status=NOT_RUNNING, restarts=restarts)
                 self._launch_or_fail("resumed when the directory was opened")
                 if self.run is not None:
                     logger.info('job "%s" resumes %s', self._name, self.run.where)

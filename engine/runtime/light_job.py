@@ -207,15 +207,19 @@ class Jobs:
         """The running job with that id; ProgrammingError if there is none."""
         job = self._running.get(job_id)
         if job is None:
-            known = ", ".join(str(item.id) for item in self.running())
-            raise ProgrammingError(
-                f"job {job_id} not found",
-                code=ErrorCode.OBJECT_NOT_FOUND,
-                hint=f"the running jobs are {known}"
-                if known
-                else "no job is running; a light job disappears when it ends",
-            )
+            raise self.unknown(job_id)
         return job
+
+    def unknown(self, job_id: int) -> ProgrammingError:
+        """The error for an id that no light job has."""
+        known = ", ".join(str(item.id) for item in self.running() if item.kind == "light")
+        return ProgrammingError(
+            f"job {job_id} not found",
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint=f"the running light jobs are {known}"
+            if known
+            else "no light job is running; one disappears when it ends",
+        )
 
     def close(self) -> bool:
         """Cancels all jobs, waits until their processors are closed, and ends all threads. Closing

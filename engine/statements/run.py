@@ -156,6 +156,7 @@ def _load_handlers() -> None:
             plans.CreateJobPlan: _lazily(jobs, "create_job"),
             plans.AlterJobPlan: _lazily(jobs, "alter_job"),
             job_syntax.DropJob: _lazily(jobs, "drop_job"),
+            job_syntax.CancelJob: _lazily(jobs, "cancel_job"),
             job_syntax.VerifyJob: _lazily(verify, "verify_job"),
             job_syntax.CreateSnapshot: _lazily(jobs, "create_snapshot"),
             job_syntax.DropSnapshot: _lazily(jobs, "drop_snapshot"),

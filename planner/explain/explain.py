@@ -118,7 +118,12 @@ def _text(parts: dict[str, Node | DAG]) -> list[str]:
     return lines
 
 
-_HEADINGS = {"logical": "Logical plan", "physical": "Physical plan", "dag": "DAG", "state": "State"}
+_HEADINGS = {
+    "logical": "Logical plan",
+    "physical": "Physical plan",
+    "dag": "DAG (on one member: this process)",
+    "state": "State",
+}
 
 
 def tree_text(node: Node, depth: int = 0) -> list[str]:

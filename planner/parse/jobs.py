@@ -33,6 +33,16 @@ class DropJob(Command):
 
 
 @frozen(kw_only=True)
+class CancelJob(Command):
+    """CANCEL JOB: ends a light job.
+
+    id: number of the light job.
+    """
+
+    id: int
+
+
+@frozen(kw_only=True)
 class VerifyJob(Command):
     """VERIFY JOB."""
 
@@ -122,6 +132,21 @@ def parse_alter(reader: StatementReader) -> AlterJob:
         raise reader.error("one of SUSPEND, RESUME, RESTART, OPTIONS or AS")
     action = "options and resume" if reader.accept("RESUME") else "options"
     return AlterJob(sql=reader.sql, position=position, name=name, action=action, options=options)
+
+
+def parse_cancel(reader: StatementReader) -> CancelJob:
+    """CANCEL JOB id"""
+    reader.expect("CANCEL", "JOB")
+    if reader.at_end:
+        raise reader.error("the id of a light job")
+    position, text = reader.position, reader.next().text
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise ProgrammingError(
+            f'a light job has a number as its id, not "{text}"',
+            hint="SHOW JOBS lists the ids; DROP JOB name ends a named job",
+            position=position,
+        )
+    return CancelJob(sql=reader.sql, position=position, id=int(text))
 
 
 def parse_verify(reader: StatementReader) -> VerifyJob:

@@ -22,8 +22,8 @@ _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _KNOWN = (
     "statements are SELECT, VALUES, INSERT, SINK, UPDATE, DELETE, CREATE MAPPING, CREATE VIEW, "
     "CREATE INDEX, "
-    "CREATE DATA CONNECTION, CREATE JOB, CREATE SNAPSHOT, ALTER JOB, VERIFY JOB, DROP, EXPLAIN, "
-    "SHOW, DESCRIBE, SET and RESET"
+    "CREATE DATA CONNECTION, CREATE JOB, CREATE SNAPSHOT, ALTER JOB, VERIFY JOB, CANCEL JOB, "
+    "DROP, EXPLAIN, SHOW, DESCRIBE, SET and RESET"
 )
 _TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT", "RELEASE")
 _FOREIGN = {
@@ -140,10 +140,10 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
                 "CREATE": jobs.parse_create,
                 "DROP": jobs.parse_drop,
             }[word]
-        case "VERIFY":
-            from runnel.planner.parse.jobs import parse_verify
+        case "CANCEL" | "VERIFY":
+            from runnel.planner.parse import jobs
 
-            return parse_verify
+            return jobs.parse_verify if word == "VERIFY" else jobs.parse_cancel
         case "INSERT" | "SINK" | "UPDATE" | "DELETE":
             from runnel.planner.parse import dml as changes
 

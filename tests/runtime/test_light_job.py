@@ -708,11 +708,11 @@ def test_cancelled_reader_does_not_spin_while_a_blocking_call_ends(jobs: Jobs) -
 def test_unknown_job(jobs: Jobs) -> None:
     with pytest.raises(ProgrammingError, match="job 99 not found") as caught:
         jobs.get(99)
-    assert caught.value.hint == "no job is running; a light job disappears when it ends"
+    assert caught.value.hint == "no light job is running; one disappears when it ends"
     running = start(jobs, chain(endless, result_sink()))
     with pytest.raises(ProgrammingError) as caught:
         jobs.get(99)
-    assert caught.value.hint == f"the running jobs are {running.id}"
+    assert caught.value.hint == f"the running light jobs are {running.id}"
 
 
 def test_what_a_blocking_processor_waits_with_is_woken_when_its_job_is_cancelled(

@@ -9,7 +9,7 @@ import pytest
 
 from runnel.columns.key_hash import keyed_state
 from runnel.dag import DAG, Routing, between
-from runnel.errors import DataError, OperationalError
+from runnel.errors import DataError, NotSupportedError, OperationalError
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
 from runnel.processors.sinks.result_queue import ResultQueue
@@ -140,10 +140,13 @@ def test_isolated_edge_to_more_processors_than_it_has() -> None:
     assert values_of(Simulation(dag, 5).run()) == [1]
 
 
-def test_distributed_edge_is_kept_and_runs_like_a_local_one() -> None:
+def test_a_distributed_edge_is_refused() -> None:
     dag = DAG()
     first, last = dag.vertex("a", source(numbers(1), numbers(2)), 2), dag.vertex("b", ToResults, 2)
-    dag.edge(between(first, last).distributed().partitioned("x"))
+    with pytest.raises(NotSupportedError, match='"a" → "b" can\'t be distributed') as caught:
+        between(first, last).distributed()
+    assert ".distributed()" in str(caught.value.hint)
+    dag.edge(between(first, last).partitioned("x"))
     assert sorted(values_of(Simulation(dag, 5).run())) == [1, 1, 2, 2]
 
 

@@ -265,7 +265,6 @@ NAMES: list[tuple[type[Enum], list[Any]]] = [
 ]
 """The values of enums that are stored."""
 
-
 DAG_TEXT = (
     '{"format": 1, "vertices": [{"name": "read", "supplier": {"call": [{"name": "runnel.proce'
     'ssors.library:source_of"}, [{"name": "tests.jobs.hand_built.steps:doubled"}], {}]}, "par'
@@ -279,12 +278,11 @@ DAG_TEXT = (
     ': null, "equivalent": null}]}}]}, "parallelism": null}, {"name": "write", "supplier": {"'
     'record": ["tests.jobs.hand_built.steps:Adders", {"first": 3}]}, "parallelism": 1}], "edg'
     'es": [{"source": "read", "target": "split", "source_ordinal": 0, "target_ordinal": 0, "r'
-    'outing": "isolated", "keys": [], "priority": 1, "queue_size": 16, "is_distributed": fals'
-    'e, "watermarks": null}, {"source": "split", "target": "count", "source_ordinal": 0, "tar'
-    'get_ordinal": 0, "routing": "partitioned", "keys": ["k"], "priority": 0, "queue_size": 1'
-    '6, "is_distributed": false, "watermarks": [[0, 1]]}, {"source": "count", "target": "writ'
-    'e", "source_ordinal": 0, "target_ordinal": 0, "routing": "unicast", "keys": [], "priorit'
-    'y": 0, "queue_size": 3, "is_distributed": false, "watermarks": null}]}'
+    'outing": "isolated", "keys": [], "priority": 1, "queue_size": 16, "watermarks": null}, {'
+    '"source": "split", "target": "count", "source_ordinal": 0, "target_ordinal": 0, "routing'
+    '": "partitioned", "keys": ["k"], "priority": 0, "queue_size": 16, "watermarks": [[0, 1]]'
+    '}, {"source": "count", "target": "write", "source_ordinal": 0, "target_ordinal": 0, "rou'
+    'ting": "unicast", "keys": [], "priority": 0, "queue_size": 3, "watermarks": null}]}'
 )
 STATE_TEXTS = {
     "read": ("DAG runnel.processors.library:source_of(tests.jobs.hand_built.steps:doubled)"),

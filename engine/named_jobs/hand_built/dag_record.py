@@ -110,7 +110,6 @@ def _edge_to_json(edge: Edge) -> dict[str, Any]:
         "keys": list(edge.keys),
         "priority": edge.priority,
         "queue_size": edge.queue_size,
-        "is_distributed": edge.is_distributed,
         "watermarks": None if edge.watermarks is None else [list(item) for item in edge.watermarks],
     }
 
@@ -126,7 +125,6 @@ def _edge_of(value: Mapping[str, Any], importer: Importer) -> Edge:
         tuple(value["keys"]),
         value["priority"],
         value["queue_size"],
-        value["is_distributed"],
         None if watermarks is None else tuple((old, new) for old, new in watermarks),
     )
 

@@ -86,7 +86,8 @@ class JobRecord:
     status: its status.
     started: when its current or last execution began; None: it never ran.
     finished: when it ended; None: it has not.
-    restarts: number of restarts after failures or by users.
+    restarts: number of restarts after failures, by users, and by processes that opened the
+        directory.
     last_error: the last error, also of a job that was restarted after it.
     is_user_cancelled: a user ended it.
     is_unbounded: its query reads a source without an end.

@@ -9,7 +9,14 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from runnel.dag import DAG
-from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
+from runnel.errors import (
+    Error,
+    ErrorCode,
+    NotSupportedError,
+    OperationalError,
+    Position,
+    ProgrammingError,
+)
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.foreign.job_runtime import TASKLETS
@@ -30,7 +37,7 @@ from runnel.named_jobs.state_evolution.compatibility import (
     keeping,
     state_outcomes,
 )
-from runnel.planner.parse.jobs import CreateSnapshot, DropJob, DropSnapshot
+from runnel.planner.parse.jobs import CancelJob, CreateSnapshot, DropJob, DropSnapshot
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import (
     AlterJobPlan,
@@ -308,6 +315,30 @@ def drop_job(session: Session, statement: DropJob, call: StatementCall) -> int:
     elif not job.is_done:
         job.cancel(_left(call))
     jobs.remove(job)
+    return NO_COUNT
+
+
+def cancel_job(session: Session, statement: CancelJob, call: StatementCall) -> int:
+    """Ends a light job of any cursor; waits until the job has ended. Its reader gets the error
+    CANCELLED."""
+    with blamed(statement.position):
+        named = session.named_jobs.by_id(statement.id) if session.has_named_jobs else None
+        if named is not None:
+            raise ProgrammingError(
+                f"job {statement.id} is a named job",
+                hint=f'DROP JOB "{named.name}" ends it',
+            )
+        job = session.light_jobs.get(statement.id)
+        if job.kind == "job":
+            raise session.light_jobs.unknown(statement.id)
+        session.caller.require_own(f"job {job.id}", is_confined=job.options.is_confined)
+    job.cancel()
+    if not job.wait(_left(call)):
+        raise OperationalError(
+            f"job {job.id} has not ended yet",
+            code=ErrorCode.TIMEOUT,
+            hint="it is cancelled, and ends when a call of its connector returns",
+        )
     return NO_COUNT
 
 
