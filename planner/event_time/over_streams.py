@@ -35,7 +35,7 @@ class WindowStage:
 
     calls: their positions in the window.
     bounded: the bounded expressions by which their rows wait.
-    reaches: one per call if `held` is the expression that the calls are ordered by; () if it is
+    reaches: one per call if `bounded` is the expression that the calls are ordered by; () if it is
         among the expressions by which they partition.
     """
 
