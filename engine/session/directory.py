@@ -2,6 +2,7 @@
 
     lock          locked by the one process that has the directory open; the kernel releases it
                   however that process ends
+    directory.json  the version of the format (see `directory_version`)
     catalog.json  mappings, views, indexes and data connections; replaced as a whole, by an
                   atomic rename, before a DDL statement returns
     maps/         the rows of maps (the map connector's)
@@ -24,6 +25,7 @@ from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View, 
 from runnel.columns.type_records import type_of, type_record
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.errors import ErrorCode, OperationalError
+from runnel.session.directory_version import read_record, upgrade
 from runnel.storage.durable_files import (
     OWN_FILE,
     OWN_FOLDER,
@@ -67,9 +69,11 @@ class Directory:
     """A durable directory, locked by this object until `close`."""
 
     def __init__(self, path: Path) -> None:
-        """Creates the directory if necessary, and locks it; OperationalError if another connection
-        has it open."""
+        """Creates the directory if necessary, locks it, and upgrades it to the current version of
+        its format; OperationalError if another connection has it open, or if its version is
+        newer."""
         self.path = path
+        read_record(path)  # a directory of a newer version is refused before anything is written
         self._lock = -1
         watch(self)
         try:
@@ -92,9 +96,14 @@ class Directory:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, str(os.getpid()).encode(), 0)
             self._held = PinnedFile(path / "lock", self._lock, f'the directory "{path}"')
+            self.record = read_record(path)
+            upgrade(path, self.record)
         except OSError as error:
             self.close()
             raise _unusable(path, error) from error
+        except BaseException:
+            self.close()
+            raise
 
     def check(self) -> None:
         """OperationalError if the directory was removed or renamed: files written to its path would
