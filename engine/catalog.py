@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingType
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -273,6 +273,13 @@ class Snapshot:
 
     def find(self, name: str) -> CatalogObject | None:
         return self.objects.get(name.lower())
+
+    def with_functions(self, functions: MappingType[str, PythonFunction]) -> Snapshot:
+        """The snapshot with more functions, which hide its own of the same names.
+
+        functions: by lower-case name.
+        """
+        return replace(self, functions={**self.functions, **functions}) if functions else self
 
     def get(self, name: str, position: Position | None = None) -> CatalogObject:
         """The object of that name; ProgrammingError with the nearest known name if there is

@@ -7,6 +7,7 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import get_ident
 from time import monotonic, sleep
@@ -227,7 +228,8 @@ class Connection:
         deterministic: equal arguments always yield equal values.
         replace: replaces a function of that name.
         """
-        from runnel.session.functions import FunctionOptions, create_function
+        from runnel.session.functions import create_function
+        from runnel.session.python_function import FunctionOptions
 
         self._database.check_open()
         options = FunctionOptions(scalar, nulls, deterministic, replace)
@@ -257,7 +259,8 @@ class Connection:
         otherwise in any order. The value of a group without rows is NULL. With `nulls="skip"`, rows
         with a NULL argument are skipped. The rest is as in `create_function`.
         """
-        from runnel.session.functions import FunctionOptions, create_function
+        from runnel.session.functions import create_function
+        from runnel.session.python_function import FunctionOptions
 
         self._database.check_open()
         options = FunctionOptions(scalar, nulls, True, replace, is_aggregate=True)
@@ -332,6 +335,11 @@ class Connection:
         database = self._database
         zone = self._session.settings.time_zone
         record = dag_record(dag, name, guarantee, options, database.jobs.clock.wall(), zone)
+        if record.options.modules:
+            from runnel.session.job_code.sources import read_sources
+
+            sources = read_sources(record.options.modules, self._session.caller.access)
+            record = replace(record, modules=sources)
         return database.named_jobs.create(record)
 
     def jobs(self) -> list[Job | NamedJob]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,8 @@ from runnel.storage.memory_budget import Memory
 if TYPE_CHECKING:
     from runnel.access import Access
     from runnel.duckdb.kernel import DuckDBKernel
+    from runnel.errors import Position
+    from runnel.expressions.python.function import PythonFunction
     from runnel.foreign.fragment import FragmentEngine
     from runnel.named_jobs.record.record import JobRecord
     from runnel.named_jobs.registry import NamedJobs
@@ -326,7 +328,36 @@ class Database:
         if settings.pushdown:
             rows = settings.fragment_rows
             pushdown = Pushdown(lambda: self._duckdb_engine(rows), rows)
-        return Environment(file_table=self._function_table, zone=settings.zone, pushdown=pushdown)
+        return Environment(
+            file_table=self._function_table,
+            zone=settings.zone,
+            pushdown=pushdown,
+            job_functions=self._job_functions,
+        )
+
+    def _job_functions(
+        self,
+        name: str | None,
+        options: Sequence[tuple[str, str, Position | None]],
+        is_confined: bool,
+    ) -> Mapping[str, PythonFunction]:
+        """The functions of a job's modules: of the job with that name, or named by options."""
+        if name is not None:
+            job = self.named_jobs.find(name)
+            sources = {} if job is None else job.record.modules
+        elif any(option.lower() == "modules" for option, _, _ in options):
+            from runnel.named_jobs.record.options import read_options
+            from runnel.session.job_code.sources import read_sources
+
+            paths = read_options(options).modules
+            sources = read_sources(paths, self.bounds if is_confined else None)
+        else:
+            return {}
+        if not sources:
+            return {}
+        from runnel.session.job_code.isolated import JobCode
+
+        return JobCode(sources).functions()
 
     def _function_table(
         self, name: str, positional: list[Any], named: dict[str, Any], is_confined: bool

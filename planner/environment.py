@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
 
 if TYPE_CHECKING:
+    from runnel.errors import Position
+    from runnel.expressions.python.function import PythonFunction
     from runnel.foreign.fragment import FragmentEngine
+
+JobFunctions = Callable[
+    [str | None, "Sequence[tuple[str, str, Position | None]]", bool], "Mapping[str, PythonFunction]"
+]
+"""Receives the name of an existing job (None: the job is new), the options of the statement, and
+whether access to files is restricted."""
 
 FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
 
@@ -45,6 +53,7 @@ class Environment:
     check: raises if the statement has timed out.
     in_job: whether the statement is the query of a job, which may write an unbounded stream.
     is_confined: whether access to files is restricted.
+    job_functions: returns the functions, by lower-case name, that the modules of a job register.
     """
 
     file_table: FileTable
@@ -53,3 +62,4 @@ class Environment:
     check: Callable[[], None] = lambda: None
     in_job: bool = False
     is_confined: bool = False
+    job_functions: JobFunctions = lambda name, options, is_confined: {}

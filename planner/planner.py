@@ -93,12 +93,7 @@ def _plan(
     if isinstance(statement, syntax.Command):
         return CommandPlan(statement=statement)
     if isinstance(statement, syntax.CreateJob | syntax.AlterJob):
-        write = (
-            None
-            if statement.body is None
-            else plan_job(statement.body, snapshot, types, environment)
-        )
-        return _job(statement, write)
+        return _job(statement, _job_write(statement, snapshot, types, environment))
     binder = Binder(statement.sql, snapshot, types, environment)
     match statement:
         case syntax.Query():
@@ -141,6 +136,22 @@ def plan_job(
 
         check_no_statement_time(found.logical)
     return found
+
+
+def _job_write(
+    statement: syntax.CreateJob | syntax.AlterJob,
+    snapshot: Snapshot,
+    types: tuple[SqlType, ...],
+    environment: Environment,
+) -> WritePlan | None:
+    """The plan of the query in the statement, which may call functions of the job's modules."""
+    if statement.body is None:
+        return None
+    name = statement.name.text if isinstance(statement, syntax.AlterJob) else None
+    functions = environment.job_functions(
+        name, syntax.option_values(statement.options), environment.is_confined
+    )
+    return plan_job(statement.body, snapshot.with_functions(functions), types, environment)
 
 
 def _job(statement: syntax.CreateJob | syntax.AlterJob, write: WritePlan | None) -> Plan:

@@ -3,7 +3,7 @@ database."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from runnel.access import Access
     from runnel.catalog import Snapshot
     from runnel.database import Database
+    from runnel.expressions.python.function import PythonFunction
     from runnel.named_jobs.registry import NamedJobs
     from runnel.planner.environment import Environment
     from runnel.planner.plans import Plan, WritePlan
@@ -201,17 +202,24 @@ class Session:
         return self.database.environment(self.settings.of_plans._replace(zone=zone))
 
     def plan_job(
-        self, query: str, types: tuple[SqlType, ...], zone: str, *, is_confined: bool
+        self,
+        query: str,
+        types: tuple[SqlType, ...],
+        zone: str,
+        *,
+        is_confined: bool,
+        functions: Mapping[str, PythonFunction],
     ) -> WritePlan:
         """The plan of a named job's query with the current catalog. If this thread runs a
         statement, its timeout applies: some statements plan the job again.
 
         is_confined: the files that the query names have bounds.
+        functions: the functions of the job's modules, by lower-case name.
         """
         environment = replace(
             self.planning_environment(zone), check=statement_check(), is_confined=is_confined
         )
-        return plan_job(query, self.catalog, types, environment)
+        return plan_job(query, self.catalog.with_functions(functions), types, environment)
 
     def put_function(self, function: Any) -> None:
         """Adds a function to the catalog. Called under `definitions`."""

@@ -103,8 +103,3 @@ def _check_options(options: NamedJobOptions) -> None:
         raise NotSupportedError(
             f"a hand-built DAG can't run on {options.runtime}", hint="leave 'runtime' out"
         )
-    if options.modules:
-        raise NotSupportedError(
-            "a hand-built DAG has no option 'modules'",
-            hint="its factories are imported from Python's own modules",
-        )

@@ -31,7 +31,7 @@ class NamedJobOptions:
         max_processor_accumulated_records; 0: no limit.
     is_measured: whether its metrics are measured.
     retention: milliseconds for which the job is shown after its end.
-    modules: paths of Python modules whose sources are stored with the job.
+    modules: paths of Python files, packages and archives whose sources are stored with the job.
     runtime: one of RUNTIMES.
     expired_position: what the job does when a source no longer has the rows after the position in
         a snapshot.
@@ -173,7 +173,10 @@ OPTIONS: dict[str, _Option] = {
     ),
     "metricsEnabled": _Option("is_measured", _boolean, _BOOLEANS),
     "modules": _Option(
-        "modules", _paths, "paths of Python files, with commas between them", is_changeable=False
+        "modules",
+        _paths,
+        "paths of Python files, packages and archives, with commas between them",
+        is_changeable=False,
     ),
     "expiredPosition": _Option(
         "expired_position", lambda text: ExpiredPosition(text.strip().lower()), _EXPIRED

@@ -4,6 +4,5 @@ Imports `engine/named_jobs`, `engine/statements`, `engine/foreign`, `engine/snap
 `engine/results`, `engine/processors`, `engine/relation`, `engine/expressions`,
 `engine/session` and the contracts; and `plans`, `physical` and `lower` of the planner.
 
-Begin with `jobs.create_job` and `alter_job`. `runtimes` chooses the engine that runs a job;
-`modules` saves the Python modules that its functions need.
+Begin with `jobs.create_job` and `alter_job`. `runtimes` chooses the engine that runs a job.
 """

@@ -47,12 +47,13 @@ from runnel.planner.plans import (
 from runnel.processor import Guarantee
 from runnel.processors.sinks.write import WriteMetaSupplier
 from runnel.relation.streams import event_time_type
+from runnel.session.job_code.isolated import JobCode
+from runnel.session.job_code.sources import read_sources
 from runnel.statements.arguments import argument_types, converted
 from runnel.statements.call import StatementCall
-from runnel.statements.jobs.modules import load_modules, read_modules
 from runnel.statements.jobs.runtimes import choose_runtime, foreign_plan
 from runnel.statements.queries import parallelism
-from runnel.storage.value_codec import encode
+from runnel.storage.value_codec import encode, imported
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
@@ -64,11 +65,16 @@ def planned_job(session: Session, record: JobRecord) -> tuple[WritePlan, Evaluat
     """The plan of a job's query with the current catalog, for the arguments and the time zone with
     which it was created, and the context of its expressions."""
     _check_query(record)
-    if record.modules:
-        load_modules(session, record.modules)
+    functions = JobCode(record.modules).functions() if record.modules else {}
     types = argument_types(record.arguments)
     try:
-        plan = session.plan_job(record.query, types, record.zone, is_confined=record.is_confined)
+        plan = session.plan_job(
+            record.query,
+            types,
+            record.zone,
+            is_confined=record.is_confined,
+            functions=functions,
+        )
     except Error as error:
         # Its position is in the job's query, not in the statement that starts the job.
         error.sql = record.query
@@ -93,6 +99,7 @@ def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
     if record.dag is not None:
         return prepared_dag(
             record,
+            importer=JobCode(record.modules).import_name if record.modules else imported,
             linger=session.settings.latency_target // 2,
             accumulation_limit=_accumulation_limit(session, record),
         )
@@ -204,7 +211,7 @@ def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> in
             _check_owned(session, jobs.snapshots.get(options.initial_snapshot))
     modules = {}
     if options.modules:
-        modules = read_modules(options.modules, session.caller.access)
+        modules = read_sources(options.modules, session.caller.access)
     record = JobRecord(
         modules=modules,
         is_confined=session.caller.is_confined,

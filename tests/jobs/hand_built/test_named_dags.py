@@ -305,7 +305,7 @@ def test_a_job_of_a_query_has_no_dag(connection: runnel.Connection, world: World
         ({"options": {"snapshotInterval": 5}}, "snapshotInterval"),
         ({"options": {"snapshotIntervalMillis": 5.5}}, "can't be 5.5"),
         ({"options": {"runtime": "spark"}}, "can't run on spark"),
-        ({"options": {"modules": "m.py"}}, "no option 'modules'"),
+        ({"options": {"modules": "m.py"}}, 'module "m.py" can\'t be read'),
         ({"options": {"initialSnapshotName": "none"}}, '"none"'),
     ],
 )
