@@ -1,4 +1,4 @@
-"""`create_function`, `create_aggregate` and `drop_function`: change the functions of the catalog."""
+"""`create_function`, `create_aggregate`, `drop_function`: change the functions of the catalog."""
 
 from __future__ import annotations
 
