@@ -163,7 +163,7 @@ def all_cases() -> tuple[AggregateCase, ...]:
                 text = f"{sql}({'DISTINCT ' if distinct else ''}{inner})" + (
                     " FILTER (WHERE i > 0)" if filtered else ""
                 )
-                types = ", ".join(str(item.type) for item in call.arguments)
+                types = str(_column(name).type) if call.arguments else ""
                 shape = f"{function}({types}){' DISTINCT' * distinct}{' FILTER' * filtered}"
                 cases.setdefault(shape, AggregateCase(shape, call, text))
     return tuple(cases.values())

@@ -123,6 +123,9 @@ class _Reader:
             else:
                 target.append(line.rstrip())
             self._at += 1
+        first = body[0].split(" ", 1)[0] if body and kind != "file" else ""
+        if first in DIRECTIVES:
+            raise SltError(f'{self._path}:{start + 2}: "{first}" belongs above the line "{kind}"')
         if not body and kind != "file":
             raise SltError(f"{self._path}:{start + 1}: a {kind} without SQL")
         return Record(

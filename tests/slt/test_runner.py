@@ -138,6 +138,24 @@ def test_a_file_that_is_not_well_formed_is_refused(tmp_path: Path) -> None:
             read(written(tmp_path, content))
 
 
+@pytest.mark.parametrize("kind", ["query I", "statement ok"])
+def test_a_directive_within_a_record_is_refused(tmp_path: Path, kind: str) -> None:
+    content = f"statement ok\nSELECT 1\n\n{kind}\nduckdb SELECT 1\nSELECT 1\n"
+    with pytest.raises(SltError, match=r'case.slt:5: "duckdb" belongs above the line'):
+        read(written(tmp_path, content))
+
+
+def test_complete_counts_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A query that fails has no result to write, and is shown."""
+    content = "query I\nSELECT 7\n\nquery I\nSELECT nothing\n\nstatement error no\nSELECT 1 / 0\n"
+    path = written(tmp_path, content)
+    assert main([str(path), "--complete"]) == 1
+    shown = capsys.readouterr().out
+    assert "2 expected results were written, 1 records failed" in shown
+    assert 'case.slt:4: SELECT nothing\nfailed: column "nothing"' in shown
+    assert path.read_text().startswith("query I\nSELECT 7\n----\n7\n\nquery I\nSELECT nothing\n\n")
+
+
 def test_complete_writes_what_came_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(
         tmp_path,

@@ -74,12 +74,13 @@ class AggregateFunction:
     accepts: whether the first argument may have a type.
     result: returns the type of the value for the type of the first argument.
     states: returns the states over the first argument.
-    finish: computes the value from the columns of the states.
+    finish: computes the value from the columns of the states, as `collect` made them: a sum of
+      integers is BIGINT or DECIMAL(38, 0), so cast it; NULL where no argument counted (`filled`).
     null_type: the type that a bare NULL gets as the argument.
     arguments: the number of arguments.
     ignores_distinct: whether repeated arguments don't change the value.
     keeps_nulls: whether NULL arguments count.
-    bind: binds a call, for functions with a number of arguments other than one.
+    bind: binds a call whose arguments are converted (`as_doubles`), or whose number isn't one.
     call_states: returns the states of a call, if they depend on more than the first argument's
       type.
     evaluated: returns how many of the first arguments are passed to the states, row by row,
@@ -134,6 +135,13 @@ def as_double(name: str, argument: Expression, position: Position | None) -> Exp
     if not (argument.type.is_numeric or argument.type.kind is Kind.NULL):
         raise refused_type(name, argument, position)
     return Cast(operand=argument, type=DOUBLE, implicit=True, position=argument.position)
+
+
+def as_doubles(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
+    """Binds a call that converts its numeric arguments to DOUBLE."""
+    check_arguments(syntax, function.arguments)
+    arguments = tuple(as_double(syntax.name, item, syntax.position) for item in syntax.arguments)
+    return BoundAggregate(arguments, (), function.result(DOUBLE))
 
 
 def check_arguments(syntax: AggregateSyntax, least: int, most: int | None = None) -> None:

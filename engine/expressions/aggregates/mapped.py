@@ -27,11 +27,14 @@ class Mapped(AggregateState):
     """A state over values that are computed from the arguments row by row.
 
     It has the columns, the speed and the inverse of `state`: Mapped(SumInteger(), …) is subtracted
-    exactly if rows leave a frame or a window, and runs on streams.
+    exactly if rows leave a frame or a window, and runs on streams. Choose small values: windows
+    that overlap subtract only while the sums of all their panes fit in 64 bits (`Merge.ADD`). A sum
+    of DOUBLEs has no inverse.
 
     state: the state over the values.
     values: computes the value of each row from the argument columns; NULL has no effect. It never
-      raises: the value of an invalid row doesn't matter.
+      raises: the value of an invalid row doesn't matter. It returns NULL for a NULL: under one,
+      `numbers(column)` is arbitrary.
     invalid: flags the rows whose arguments are an error; not rows of NULL, which don't count.
     message: the text of the DataError for invalid rows.
     position: the position of the call, for the error.

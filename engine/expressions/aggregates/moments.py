@@ -3,7 +3,8 @@ combination up to rounding.
 
 Partial states are combined by the update formulas of Chan, Golub and LeVeque (1979) and Pébay
 (2008). The sums of powers of differences from each mean are shifted to the common mean, which loses
-no precision if the mean is large compared with the spread.
+no precision if the mean is large compared with the spread. Infinite arguments make them NaN, which
+is no reason for a warning of numpy.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class Comoments(AggregateState):
         valid = [item for item in (validity(first), validity(second)) if item is not None]
         positions = indexes(np.arange(num_rows), np.logical_and.reduce(valid) if valid else None)
 
+        @np.errstate(over="ignore", invalid="ignore")
         def collect(results: list[pa.Array]) -> list[pa.Array]:
             rows, groups, number = grouped_rows(results[0])
             x, y = numbers(first, np.float64)[rows], numbers(second, np.float64)[rows]
@@ -83,6 +85,7 @@ class Comoments(AggregateState):
     def combine(self, columns: Sequence[pa.Array]) -> Work:
         positions = indexes(np.arange(len(columns[0])))
 
+        @np.errstate(over="ignore", invalid="ignore")
         def collect(results: list[pa.Array]) -> list[pa.Array]:
             rows, groups, number = grouped_rows(results[0])
             n, mx, my, sxx, syy, sxy = _values(columns, rows)
@@ -111,6 +114,7 @@ class HigherMoments(AggregateState):
         column = contiguous(arguments[0])
         positions = indexes(np.arange(num_rows), validity(column))
 
+        @np.errstate(over="ignore", invalid="ignore")
         def collect(results: list[pa.Array]) -> list[pa.Array]:
             rows, groups, number = grouped_rows(results[0])
             x = numbers(column, np.float64)[rows]
@@ -126,6 +130,7 @@ class HigherMoments(AggregateState):
     def combine(self, columns: Sequence[pa.Array]) -> Work:
         positions = indexes(np.arange(len(columns[0])))
 
+        @np.errstate(over="ignore", invalid="ignore")
         def collect(results: list[pa.Array]) -> list[pa.Array]:
             rows, groups, number = grouped_rows(results[0])
             n, means, m2, m3, m4 = _values(columns, rows)

@@ -26,7 +26,7 @@ from runnel.expressions.aggregates.function import (
     Finish,
     NoRows,
     anything,
-    as_double,
+    as_doubles,
     bigint,
     boolean,
     bound_argument,
@@ -228,6 +228,7 @@ _OF_SPREAD = [
         lambda _: (VarianceState(),),
         _spread(is_sample, is_deviation),
         DOUBLE,
+        bind=as_doubles,
     )
     for name, (is_sample, is_deviation) in SPREADS.items()
 ]
@@ -329,8 +330,6 @@ def _bind(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregat
     if not syntax.arguments:
         return BoundAggregate((), (), BIGINT)
     first = bound_argument(function, syntax.arguments[0], syntax.position)
-    if function.finish in _SPREADS:
-        first = as_double(function.name, first, syntax.position)
     return BoundAggregate((first,), (), function.result(first.type))
 
 
@@ -434,6 +433,3 @@ def row_arguments(call: AggregateCall) -> RowArguments:
     return RowArguments(
         (*kept, predicate) if function.keeps_nulls else tuple(kept), function.keeps_nulls
     )
-
-
-_SPREADS = frozenset(AGGREGATES[name].finish for name in SPREADS)

@@ -5,8 +5,9 @@ from partial states (`combine`). Both return requests to one group-by; `collect`
 results, one value per group, to the state's columns. A NULL in a state means "no rows yet", and has
 no effect when it is combined.
 
-Within one operator a state may be wider than its `types`; `export` converts it to these types
-before it is sent on an edge.
+Within one operator the columns have the types that `collect` made, wider or narrower than `types`:
+a sum of integers is BIGINT, or DECIMAL(38, 0) if it does not fit. `export` converts them to `types`
+before they are sent on an edge.
 
 States are here, in `mapped.py` (a state over values computed from the arguments), `moments.py`
 (statistics, folds of bits), `hyperloglog.py` (sketches) and `rows.py` (whole rows). For frames of
@@ -68,7 +69,8 @@ class Merge(Enum):
     """How two values of a state's only column become one; NULL has no effect.
 
     ADD: their sum. Sums of integers and DECIMALs are exact, so that subtracting a state undoes its
-      addition; sums of DOUBLEs are rounded, so that it doesn't.
+      addition; sums of DOUBLEs are rounded, so that it doesn't. Windows that overlap subtract only
+      while the sums of all their panes fit in 64 bits; otherwise they combine states.
     MIN, MAX: the smaller or the larger one; NaN is the largest number.
     """
 
@@ -405,7 +407,8 @@ class VarianceState(AggregateState):
             totals = np.bincount(groups, counts, number)
             divisor = np.maximum(totals, 1)
             mean = np.bincount(groups, counts * means, number) / divisor
-            spread = counts * np.square(means - mean[groups])
+            with np.errstate(over="ignore", invalid="ignore"):  # infinity less infinity is NaN
+                spread = counts * np.square(means - mean[groups])
             square = np.bincount(groups, squares + spread, number)
             some = totals > 0
             return [

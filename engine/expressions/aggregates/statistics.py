@@ -13,14 +13,11 @@ import pyarrow as pa
 from runnel.columns.batches import Numbers, from_numbers
 from runnel.expressions.aggregates.function import (
     AggregateFunction,
-    AggregateSyntax,
-    BoundAggregate,
     Finish,
     anything,
-    as_double,
+    as_doubles,
     bigint,
     both,
-    check_arguments,
     double,
     integral,
     numeric,
@@ -39,19 +36,6 @@ per group.
 
 The first argument of the SQL function is y, as in PostgreSQL: REGR_SLOPE(y, x).
 """
-
-
-def _bind_pair(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
-    check_arguments(syntax, 2)
-    arguments = tuple(as_double(syntax.name, item, syntax.position) for item in syntax.arguments)
-    return BoundAggregate(arguments, (), function.result(DOUBLE))
-
-
-def _bind_double(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
-    check_arguments(syntax, 1)
-    return BoundAggregate(
-        (as_double(syntax.name, syntax.arguments[0], syntax.position),), (), DOUBLE
-    )
 
 
 def _of_pairs(compute: Pairs) -> Finish:
@@ -133,7 +117,7 @@ def _pair(name: str, compute: Pairs) -> AggregateFunction:
         _of_pairs(compute),
         DOUBLE,
         2,
-        bind=_bind_pair,
+        bind=as_doubles,
         evaluated=both,
     )
 
@@ -146,7 +130,7 @@ def _of_powers(name: str, compute: Pairs) -> AggregateFunction:
         lambda _: (HigherMoments(),),
         _of_pairs(compute),
         DOUBLE,
-        bind=_bind_double,
+        bind=as_doubles,
     )
 
 
@@ -156,7 +140,7 @@ FUNCTIONS = [
     _of_powers("kurtosis", _kurtosis),
     _of_powers("kurtosis_pop", _kurtosis_pop),
     AggregateFunction(
-        "product", numeric, double, _folding("product"), _folded, DOUBLE, bind=_bind_double
+        "product", numeric, double, _folding("product"), _folded, DOUBLE, bind=as_doubles
     ),
     *(
         AggregateFunction(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from runnel.errors import Error
 from runnel.expressions.aggregates.hyperloglog import Sketch
 from runnel.expressions.aggregates.mapped import Mapped
 from runnel.expressions.aggregates.moments import Comoments, Folded, HigherMoments
-from runnel.expressions.aggregates.registry import SPREADS, aggregate_call
+from runnel.expressions.aggregates.registry import AGGREGATES, SPREADS, aggregate_call
 from runnel.expressions.aggregates.rows import Best, RowListState
 from runnel.expressions.aggregates.states import (
     AggregateState,
@@ -24,12 +27,13 @@ from runnel.expressions.aggregates.states import (
     SumInteger,
     VarianceState,
 )
-from runnel.expressions.nodes import Column, Literal
+from runnel.expressions.nodes import AggregateCall, Column, Expression, Literal
 from runnel.planner.event_time.ordered_windows import refusal_over_earlier_rows
 from runnel.planner.pushdown.memory_need import is_small
 from runnel.processors.over.states import has_rule
 from runnel.processors.time_windows.dense_states import dense_state
-from runnel.sqltypes import BIGINT, BOOLEAN, VARCHAR
+from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARCHAR
+from tests.test_layout import ROOT
 
 EXAMPLES: tuple[AggregateState, ...] = (
     Count(),
@@ -113,6 +117,37 @@ SMALL = {
     **dict.fromkeys((*SPREADS, "bit_and", "bit_or", "bit_xor", "product", "any_value"), (X,)),
 }
 LARGE = {"array_agg": (X,), "string_agg": (TEXT, Literal(value=",", type=VARCHAR)), "mode": (X,)}
+
+
+ARGUMENTS: tuple[tuple[Expression, ...], ...] = (
+    (X,),
+    (IS_X,),
+    (X, X),
+    (TEXT, Literal(value=",", type=VARCHAR)),
+    (X, Literal(value=0.5, type=DOUBLE)),
+)
+"""Arguments for every function: the first of these that it accepts."""
+
+
+def call_of(name: str) -> AggregateCall:
+    if name == "count_star":
+        return aggregate_call("count", ())
+    for arguments in ARGUMENTS:
+        with suppress(Error):
+            return aggregate_call(name, arguments)
+    raise AssertionError(f"add arguments that {name.upper()} accepts to ARGUMENTS of {HERE}")
+
+
+def test_the_page_and_this_module_list_all_running_aggregates() -> None:
+    running = {name for name in AGGREGATES if refusal_over_earlier_rows(call_of(name)) is None}
+    assert running == set(RUNNING), f"RUNNING of {HERE} lists other functions"
+    page = (ROOT / "docs" / "windows.md").read_text("utf-8")
+    found = re.search(r"\| ROW_NUMBER, RANK, DENSE_RANK; (.*) of all rows up to the current", page)
+    assert found is not None
+    of_rows = {"FIRST_VALUE", "LAST_VALUE"}
+    assert {*found[1].split(", ")} == of_rows | {
+        name.removesuffix("_star").upper() for name in running
+    }, "the line of docs/windows.md for all rows up to the current one lists other aggregates"
 
 
 @pytest.mark.parametrize("name", SMALL)

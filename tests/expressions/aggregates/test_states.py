@@ -8,6 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+import runnel
+from runnel.expressions.aggregates.registry import SPREADS
 from runnel.expressions.aggregates.states import WHOLE, SumInteger
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -56,3 +58,32 @@ def test_beyond_64_bits(values: list[int | None]) -> None:
     assert [int(value) for value in found.to_pylist()] == [
         sum(value for value in values if value is not None)
     ]
+
+
+UNUSUAL = (
+    "(VALUES (1, 1e0), (1, CAST('inf' AS DOUBLE)), (1, CAST('-inf' AS DOUBLE)), "
+    "(2, CAST('nan' AS DOUBLE)), (2, 1e308), (2, -1e308), (3, CAST(NULL AS DOUBLE))) AS t(k, x)"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        *((name, "x") for name in (*SPREADS, "skewness", "kurtosis", "kurtosis_pop")),
+        *((name, "x, x") for name in ("corr", "covar_pop", "covar_samp", "regr_slope", "regr_r2")),
+    ],
+)
+@pytest.mark.parametrize("distinct", ["", "DISTINCT "])
+def test_infinities_and_large_numbers(
+    connection: runnel.Connection, name: str, arguments: str, distinct: str
+) -> None:
+    """A warning of numpy would fail the query. DISTINCT combines states of one row each."""
+    call = f"{name}({distinct}{arguments})"
+    with connection:
+        rows = connection.execute(f"SELECT k, {call} FROM {UNUSUAL} GROUP BY k ORDER BY k")
+        assert [key for key, _ in rows.fetchall()] == [1, 2, 3]
+        rows = connection.execute(
+            f"SELECT {call} OVER (PARTITION BY k ORDER BY x "
+            f"ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM {UNUSUAL}"
+        )
+        assert len(rows.fetchall()) == 7

@@ -61,6 +61,7 @@ CALLS: dict[str, AggregateCall] = {
         build.call("eq", [COLUMNS["s"], Literal(value="s1", type=VARCHAR)]),
     ),
 }
+"""By the SQL that DuckDB runs as the oracle; `v` and `f` may be negative, zero or NULL."""
 ORDERED = {
     "array_agg(v order by v, s)": aggregate_call(
         "array_agg",
