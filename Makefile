@@ -92,7 +92,7 @@ $(VENV)/bin/python:
 	@$(FIND_PYTHON); echo "Creating $(VENV) with $$python ($$version)"; "$$python" -m venv $(VENV)
 
 $(VENV)/.files: $(VENV)/bin/python FORCE
-	@echo "$(SOURCES)" | cmp --silent - $@ || echo "$(SOURCES)" > $@
+	@echo "$(SOURCES)" | cmp --silent - $@ || { echo "$(SOURCES)" > $@.new && mv $@.new $@; }
 
 $(VENV)/.installed: setup.cfg pyproject.toml $(VENV)/.files
 	$(BIN)/python -m pip install --quiet --editable . --config-settings editable_mode=strict

@@ -47,28 +47,40 @@ def comparisons(predicate: Expression | None, context: EvaluationContext) -> lis
 
 def comparison(conjunct: Expression, context: EvaluationContext) -> Comparison | None:
     """The conjunct as a comparison; None if it has another form."""
-    if isinstance(conjunct, InList) and isinstance(conjunct.operand, Column):
-        known = [_constant(item, context) for item in conjunct.values]
-        values = tuple(item[0] for item in known if item is not None)
-        return Comparison(conjunct.operand, "eq", values) if len(values) == len(known) else None
-    if not isinstance(conjunct, Call) or conjunct.function not in _MIRRORED:
+    found = constant_comparison(conjunct)
+    if found is None:
         return None
-    left, right = conjunct.arguments
-    operation = conjunct.function
-    if isinstance(right, Column):
-        left, right, operation = right, left, _MIRRORED[operation]
-    constant = _constant(right, context)
-    return (
-        Comparison(left, operation, constant)
-        if isinstance(left, Column) and constant is not None
-        else None
-    )
+    column, operation, constants = found
+    known = [_constant(item, context) for item in constants]
+    values = tuple(item[0] for item in known if item is not None)
+    return Comparison(column, operation, values) if len(values) == len(known) else None
 
 
-def _constant(expression: Expression, context: EvaluationContext) -> tuple[Any] | None:
+def constant_comparison(
+    conjunct: Expression,
+) -> tuple[Column, str, tuple[Literal | Parameter, ...]] | None:
+    """Column, operation and constants of a conjunct that compares a column with literals or
+    parameters, before the arguments of the run are known; None if it has another form."""
+    if isinstance(conjunct, InList):
+        column, operation, constants = conjunct.operand, "eq", tuple(conjunct.values)
+    elif isinstance(conjunct, Call) and conjunct.function in _MIRRORED:
+        operation = conjunct.function
+        column, other = conjunct.arguments
+        if isinstance(other, Column):
+            column, other, operation = other, column, _MIRRORED[operation]
+        constants = (other,)
+    else:
+        return None
+    known = tuple(item for item in constants if isinstance(item, Literal | Parameter))
+    if not isinstance(column, Column) or len(known) < len(constants):
+        return None
+    return column, operation, known
+
+
+def _constant(expression: Literal | Parameter, context: EvaluationContext) -> tuple[Any] | None:
     """The value of a literal or parameter, in a tuple because the value may be None."""
     if isinstance(expression, Literal):
         return (expression.value,)
-    if isinstance(expression, Parameter) and expression.index < len(context.arguments):
+    if expression.index < len(context.arguments):
         return (context.arguments[expression.index].as_py(),)
     return None

@@ -138,7 +138,9 @@ class Table(ABC):
 
     @abstractmethod
     def row_count(self) -> int | None:
-        """Approximate current number of rows; None if it cannot be found cheaply."""
+        """Approximate current number of rows, which may be too high or too low; None if it cannot
+        be found cheaply. Operators, engines and parallelism are chosen by it; no result depends on
+        it."""
 
     def withdraw(self) -> None:
         """Called when a registration of this table is removed or replaced: running scans continue,

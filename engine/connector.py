@@ -13,7 +13,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,6 @@ from runnel.errors import (
     DataError,
     ErrorCode,
     IntegrityError,
-    InterfaceError,
     NotSupportedError,
     OperationalError,
 )
@@ -332,7 +330,9 @@ class Source(ABC):
     @abstractmethod
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         """The partitions for one execution. Called by the thread that starts the statement, before
-        `execute` returns: this call fixes the rows that a query reads."""
+        `execute` returns: this call fixes the rows that a query reads. The number of partitions
+        should follow from the data, not from `context.parallelism`, and a partition returns its
+        rows in a fixed order: then a row is found again by its partition and its index in it."""
 
     def split_so_far(self, context: JobContext) -> Sequence[SourcePartition]:
         """The partitions of all rows that exist now, each from its first row to its current end;
@@ -361,18 +361,6 @@ class Source(ABC):
         )
 
 
-def check_traits(source: Source) -> None:
-    """Raises InterfaceError if a source has a trait as an attribute of its own, where it would have
-    no effect."""
-    for trait in fields(SourceTraits):
-        if hasattr(source, trait.name):
-            kind = type(source).__name__
-            raise InterfaceError(
-                f"{trait.name} of {kind} is not an attribute of a source, but one of its traits",
-                hint=f"set traits = SourceTraits({trait.name}=True) in {kind}",
-            )
-
-
 class ReadableTable(Table):
     """A table whose rows can be scanned."""
 
@@ -387,6 +375,12 @@ class ReadableTable(Table):
     @abstractmethod
     def scan(self, request: ScanRequest) -> Source:
         """A source of the requested columns. Cheap: nothing is opened before `Source.split`."""
+
+    def evaluated(self, request: ScanRequest) -> tuple[Expression, ...]:
+        """The conjuncts of the request's predicate that every row of the scan satisfies, because
+        the table or its external system evaluates them; EXPLAIN shows them. Opens nothing. A
+        conjunct that only skips files or row groups is not among them."""
+        return ()
 
 
 class IndexedTable(ReadableTable):

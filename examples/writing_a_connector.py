@@ -60,18 +60,20 @@ class SqliteTable(ReadableTable):
 
     def rows(self, request: ScanRequest, columns: list[TableColumn], context: JobContext) -> Any:
         """Runs when a query starts. Comparisons with constants save work; whatever else is in WHERE
-        is done by the caller."""
+        is done by the caller. SQLite reads a quoted name without a table as a text if the column is
+        gone, compares texts by the column's collation, and binds NaN as NULL."""
         tests = [
             item
             for item in comparisons(request.predicate, context.evaluation)
-            if len(item.values) == 1
+            if len(item.values) == 1 and item.values[0] == item.values[0]
         ]
-        chosen = ", ".join(quoted(column.name) for column in columns) or "1"
+        chosen = ", ".join(f"t.{quoted(column.name)}" for column in columns) or "1"
         where = "".join(
-            f" AND {quoted(item.column.name)} {SIGNS[item.operation]} ?" for item in tests
+            f" AND t.{quoted(item.column.name)} COLLATE BINARY {SIGNS[item.operation]} ?"
+            for item in tests
         )
         query, values = (
-            f"SELECT {chosen} FROM {self.table} WHERE 1{where}",
+            f"SELECT {chosen} FROM {self.table} AS t WHERE 1{where}",
             [item.values[0] for item in tests],
         )
         print("SQLite runs:", query, values)

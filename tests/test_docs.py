@@ -103,6 +103,19 @@ def section(page: str, heading: str) -> str:
     return re.split(r"^#+ ", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
+def test_contributing_names_headings_that_exist() -> None:
+    """A text such as: `docs/security.md`, a row under "Received data"."""
+    text = " ".join((DOCS / "contributing.md").read_text("utf-8").split())
+    page, count = "", 0
+    for name, heading in re.findall(r'`((?:docs/)?\w+\.md)`|under "([^"]+)"', text):
+        page = name or page
+        if heading:
+            headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text("utf-8"), re.MULTILINE)
+            assert heading in headings, f"{page} has no section {heading}"
+            count += 1
+    assert count > 4
+
+
 def first_cells(text: str, heading: str) -> str:
     """The first column of the table whose first heading is `heading`."""
     _, _, table = text.partition(f"\n| {heading} |")

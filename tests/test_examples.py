@@ -42,7 +42,7 @@ EXPECTED = {
     "quickstart.py": ["30 trades written", 'did you mean "ticker"?'],
     "word_count_dag.py": ["COMPLETED", "21 dag"],
     "writing_a_connector.py": [
-        '"hour" >= ? AND "hour" < ? [190, 200]',
+        't."hour" COLLATE BINARY < ? [190, 200]',
         "[('s0', 49.5), ('s1', 49.75), ('s2', 49.25)]",
     ],
 }

@@ -21,7 +21,7 @@ import pyarrow as pa
 from runnel.connector import Sink, SinkRequest, Token, WriteMode
 from runnel.connectors.duckdb.location import ROW_ID, ChangedTable, DuckDBColumn
 from runnel.connectors.duckdb.types import quoted
-from runnel.errors import ProgrammingError
+from runnel.errors import Error, ProgrammingError
 from runnel.sqltypes import Kind
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class DuckDBSink(Sink):
         self._gathered: list[pa.RecordBatch] = []
         self._bytes = 0
         self._has_spilled = False
+        # Of a sink without an owner, which drops them when it closes.
+        self._staged_tables: list[str] = []
         self._cursor: DuckDBPyConnection | None = None
         # Row numbers are stable while a transaction is open from before the scan until after the
         # change.
@@ -85,6 +87,8 @@ class DuckDBSink(Sink):
         name = f"{STAGED_PREFIX}{self._mark}{uuid4().hex}"
         self._run(f"CREATE TABLE {self._staging_name(name)} AS SELECT * FROM {self._rows()}")
         self._forget()
+        if not self._mark:
+            self._staged_tables.append(name)
         return {"table": name}
 
     def commit(self, token: Token) -> None:
@@ -116,6 +120,9 @@ class DuckDBSink(Sink):
 
     def close(self) -> None:
         self._gathered = []
+        with suppress(Error):
+            for name in self._staged_tables:
+                self._run(f"DROP TABLE IF EXISTS {self._staging_name(name)}")
         for cursor in (self._cursor, self._pin):
             if cursor is not None:
                 with suppress(Exception):

@@ -220,8 +220,10 @@ def writable(binder: StatementBinder, name: Name, mode: WriteMode) -> WritableTa
     """The table of that name; NotSupportedError if it can't be written in that mode."""
     table = _table(binder, name)
     if not isinstance(table, WritableTable) or mode not in table.write_modes:
+        can_insert = isinstance(table, WritableTable) and WriteMode.INSERT in table.write_modes
         raise NotSupportedError(
             f'{mode.name} is not supported by table "{name.text}" of connector {table.connector}',
+            hint="use INSERT INTO" if can_insert else None,
             position=name.position,
         )
     return table
@@ -235,7 +237,7 @@ def _keyed(
         raise NotSupportedError(
             f'cannot {mode.name} table "{name.text}": '
             f"connector {table.connector} supports no UPDATE and DELETE",
-            hint="UPDATE and DELETE work on IMap and DuckDB mappings",
+            hint="they work on mappings with keys or row numbers, such as IMap and DuckDB",
             position=name.position,
         )
     if mode not in table.write_modes:

@@ -26,7 +26,7 @@ from runnel.planner.physical.nodes import (
     Write,
     column_names,
 )
-from runnel.planner.rewriting import substitute
+from runnel.planner.rewriting import conjunction, substitute
 from runnel.planner.rules.column_pruning import Pruned, unchanged
 from runnel.planner.rules.limit_pushdown import rows_needed, with_limit
 from runnel.relation.nodes import (
@@ -279,6 +279,7 @@ def _describe_source_scan(node: SourceScan) -> Description:
     return f"Scan {node.table.name}", {
         "read": ", ".join(read) or "none",
         "where": optional(node.condition),
+        "pushed down": optional(conjunction(node.table.evaluated(node.request))),
         "columns": "" if node.projections is None else output or "none",
         "watermark": watermark_of(node.time),
         "limit": "" if node.request.limit is None else str(node.request.limit),

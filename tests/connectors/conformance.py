@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from decimal import Decimal
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -94,6 +95,10 @@ VALUES: Mapping[SqlType, list[Any]] = {
 """Values of each type that a table must give back as they are; NULL goes with all of them."""
 
 
+DEADLINE = 30
+"""Seconds within which a partition that returned a `Pause` must wake its reader."""
+
+
 class OwnResults:
     """Takes what a query's root gives; no connector looks at it."""
 
@@ -123,12 +128,16 @@ def _array(values: list[Any], sql_type: SqlType) -> pa.Array:
 
 def read_partition(partition: SourcePartition) -> list[pa.RecordBatch]:
     """All batches of a partition that has an end."""
-    batches = []
+    batches, woken = [], Event()
     try:
-        partition.open(lambda: None)
+        partition.open(woken.set)
         while not isinstance(item := partition.read(), type(END)):
-            assert not isinstance(item, Pause), "a source at rest has nothing to wait for"
-            batches.append(item)
+            if isinstance(item, Pause):
+                assert item.until is None, "a source at rest waits only for a thread of its own"
+                assert woken.wait(DEADLINE), "the partition returned a Pause and did not wake"
+                woken.clear()
+            else:
+                batches.append(item)
         assert partition.read() is END, "END is for ever"
     finally:
         partition.close()
@@ -312,6 +321,10 @@ class WritingConformance(ReadingConformance):
         sink.commit(sink.stage(0))
         sink.close()
 
+    def leftovers(self, path: Path, table: Any) -> list[str]:
+        """What staged rows left in the external system, next to the table."""
+        return []
+
     def sink(self, table: WritableTable, columns: Sequence[int] | None = None) -> Sink:
         mode = WriteMode.SINK if WriteMode.SINK in table.write_modes else WriteMode.INSERT
         chosen = visible(table) if columns is None else tuple(columns)
@@ -391,6 +404,15 @@ class WritingConformance(ReadingConformance):
         sink.write(batch_of(PEOPLE, people(5)))
         sink.close()
         assert read_rows(table) == []
+
+    def test_closing_discards_rows_staged_without_an_owner(self, tmp_path: Path) -> None:
+        table = self.empty(tmp_path, PEOPLE)
+        sink = self.sink(table)
+        sink.write(batch_of(PEOPLE, people(5)))
+        sink.stage(1)
+        sink.close()
+        assert read_rows(table) == []
+        assert self.leftovers(tmp_path, table) == []
 
     def test_a_second_write_adds_rows(self, tmp_path: Path) -> None:
         table = self.empty(tmp_path, PEOPLE)

@@ -6,7 +6,7 @@ percent-decoded; `__HIVE_DEFAULT_PARTITION__` stands for NULL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import quote, unquote
@@ -125,6 +125,13 @@ def partition_values(
     return arrays
 
 
+def selects_files(conjunct: Expression, positions: Mapping[int, int]) -> bool:
+    """Whether a conjunct uses only columns that have one value for each file, the keys of
+    `positions`."""
+    used = columns_of(conjunct)
+    return bool(used) and used <= positions.keys()
+
+
 def matching_files(
     predicate: Expression | None,
     positions: dict[int, int],
@@ -139,8 +146,7 @@ def matching_files(
     """
     selected = list(range(count))
     for conjunct in conjuncts(predicate):
-        used = columns_of(conjunct)
-        if not used or not used <= set(positions):
+        if not selects_files(conjunct, positions):
             continue
 
         def renumbered(node: Expression) -> Expression:

@@ -29,6 +29,7 @@ from runnel.connectors.files.hive.paths import (
     folder_name,
     matching_files,
     partition_values,
+    selects_files,
 )
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.sink import FileSink, SinkTarget, sink_target
@@ -75,6 +76,14 @@ class HiveTable(FileTable):
 
     def scan(self, request: ScanRequest) -> Source:
         return HiveSource(self, request)
+
+    def evaluated(self, request: ScanRequest) -> tuple[Expression, ...]:
+        """The conditions that select the folders."""
+        return tuple(
+            part
+            for part in conjuncts(request.predicate)
+            if selects_files(part, self.partitioning.columns)
+        )
 
     def sink(self, request: SinkRequest) -> Sink:
         return PartitionedSink(self, request)

@@ -10,13 +10,13 @@ from runnel.connector import (
     Source,
     SourcePartition,
     Token,
-    check_traits,
 )
 from runnel.errors import Error
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.sources.durable_malformed_records import DurableMalformedRecordPartition
 from runnel.processors.sources.malformed_partition import MalformedRecordPartition
 from runnel.processors.sources.scan_state import named
+from runnel.processors.sources.traits import check_traits
 from runnel.relation.nodes import MalformedOutput
 
 FIELDS = ("place", "record", "reason")

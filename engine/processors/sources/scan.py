@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from runnel.connector import End, Pause, Source, SourcePartition, Token, check_traits
+from runnel.connector import End, Pause, Source, SourcePartition, Token
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import OperationalError
 from runnel.expressions.kernels.result_size import TooManyRows
@@ -41,6 +41,7 @@ from runnel.processors.sources.scan_state import (
     named,
     position_text,
 )
+from runnel.processors.sources.traits import check_traits
 from runnel.processors.stateful.buffered import MAKING_TIME, EmittingProcessor
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import pytest
 from runnel.connector import ColumnDefinition as Definition
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.duckdb.connector import DuckDBConnector
+from runnel.connectors.duckdb.sink import STAGED_PREFIX
 from runnel.duckdb.kernel import DuckDBKernel
 from tests.connectors.conformance import (
     PEOPLE,
@@ -42,6 +43,11 @@ class DuckDBConformance(WritingConformance):
 
     def given(self, path: Path) -> dict[str, str]:
         return {}
+
+    def leftovers(self, path: Path, table: Any) -> list[str]:
+        with table.location.kernel.cursor() as cursor:
+            names = cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        return [name for (name,) in names if name.startswith(STAGED_PREFIX)]
 
 
 class TestOwnTables(DuckDBConformance):

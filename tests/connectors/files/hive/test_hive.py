@@ -72,6 +72,14 @@ def test_folders_that_a_predicate_excludes_are_not_read(con: Connection, sales: 
         rows(con, "SELECT sum(amount) FROM m")
 
 
+def test_explain_shows_the_conditions_that_select_folders(con: Connection, sales: Path) -> None:
+    con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}')")
+    condition = "year = 2024 AND amount > 0 AND country LIKE 'd%' AND (amount = 1 OR year = 2023)"
+    plan = "\n".join(line for (line,) in rows(con, f"EXPLAIN SELECT * FROM m WHERE {condition}"))
+    assert "pushed down: (year = 2024) AND (country LIKE 'd%')" in plan
+    assert "pushed down" not in str(rows(con, "EXPLAIN SELECT * FROM m WHERE amount > 0"))
+
+
 def test_a_condition_over_both_kinds_of_columns(con: Connection, sales: Path) -> None:
     con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}')")
     assert rows(con, "SELECT count(*) FROM m WHERE amount = year OR country = 'de'") == [(8,)]
