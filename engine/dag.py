@@ -213,7 +213,11 @@ def between(source: Vertex, target: Vertex) -> Edge:
 @dataclass(slots=True)
 class DAG:
     """Vertices and edges under construction; `validate` checks them and returns the vertices in
-    topological order."""
+    topological order.
+
+    vertices: the vertices by name.
+    edges: the edges, in the order in which they were added.
+    """
 
     __module__ = "runnel"
 

@@ -235,7 +235,8 @@ class ProcessorContext:
 
     job: what all processors of the execution share.
     vertex: name of the vertex.
-    index: number of the processor among the `parallelism` processors of its vertex.
+    index: number of the processor among the processors of its vertex, from 0.
+    parallelism: number of processors of the vertex in this job.
     wake: has the processor called soon; may be called from any thread.
     wake_at: has the processor called at a time (monotonic ns); may be called from any thread.
     logger: logger whose messages name the vertex and the index.

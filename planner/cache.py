@@ -26,6 +26,7 @@ class PlanKey(NamedTuple):
     search_path: the schemas in which names are looked up.
     types: the types of the arguments as passed.
     is_confined: whether the plan was made for a caller whose access to files is restricted.
+    settings: the settings of the session that change plans.
     """
 
     sql: str
@@ -39,6 +40,8 @@ class PlanKey(NamedTuple):
 class CachedPlan:
     """A row of SHOW PLANS.
 
+    key: the text and the environment that the plan was made for.
+    plan: the plan.
     uses: how often the plan was run or found, including the statement that created it.
     """
 
@@ -49,10 +52,14 @@ class CachedPlan:
 
 @frozen
 class CacheStatistics:
-    """Counts since the cache was created.
+    """The size of the cache, and counts since it was created.
 
-    A look-up is a hit or a miss. A miss because the plan was no longer valid also counts as an
-    invalidation. Plans that `resize` or `clear` removed count as evictions.
+    size: number of plans in the cache.
+    capacity: maximum number of plans in the cache.
+    hits: look-ups that found a valid plan.
+    misses: look-ups that found none, or one that was no longer valid.
+    evictions: plans removed for lack of room, by `resize` or by `clear`.
+    invalidations: plans removed because an object that they used has changed.
     """
 
     size: int

@@ -23,7 +23,13 @@ FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
 
 
 class PlanSettings(NamedTuple):
-    """The settings that change plans; see `Settings`."""
+    """The settings that change plans.
+
+    zone: name of the session's time zone.
+    pushdown: whether other engines may run fragments of the plan.
+    fragment_rows: as `Pushdown.rows`.
+    memory_limit: in bytes; 0: no limit.
+    """
 
     zone: str = "UTC"
     pushdown: bool = True

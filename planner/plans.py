@@ -73,10 +73,13 @@ class QueryPlan(Plan):
 class KeyGetPlan(Plan):
     """SELECT … WHERE key = constant: a look-up by key, without a job.
 
+    table: the table with the key.
     key: one literal or parameter per key column.
-    columns: the table's columns in the order of the result; None if `expressions` must be
-        evaluated over the one row instead.
+    fields: names and types of the result's columns.
+    columns: the table's columns in the order of the result; None if `expressions` must be evaluated
+        over the one row instead.
     expressions: the result's columns, over all columns of the table.
+    logical: the logical tree after the rules, for EXPLAIN.
     """
 
     table: KeyedTable
@@ -94,6 +97,7 @@ class WritePlan(Plan):
     The DAG's result is one BIGINT, the number of rows written. Fields that are not listed here are
     as in QueryPlan.
 
+    table: the table that is written.
     mode: how the rows are written.
     columns: the indexes of the table's columns that are written.
     logical: the query whose rows are written.
@@ -117,9 +121,11 @@ class KeyPutPlan(Plan):
     """A write of literals and parameters by key, without a job: INSERT or SINK of VALUES, UPDATE
     or DELETE by key.
 
+    table: the table with the key.
+    mode: how the rows are written.
     columns: the indexes of the table's columns that are written.
-    rows: INSERT, SINK: the values for `columns`, already of the columns' types. UPDATE, DELETE:
-        one row, the key.
+    rows: INSERT, SINK: the values for `columns`, already of the columns' types. UPDATE, DELETE: one
+        row, the key.
     assignments: of UPDATE: (column, expression over all columns of the table).
     """
 
@@ -148,7 +154,14 @@ class CommandPlan(Plan):
 class CreateMappingPlan(Plan):
     """CREATE MAPPING. Exactly one of `connector` and `data_connection` is set.
 
+    name: the mapping.
+    connector: the name of the connector, or None.
+    data_connection: the name of the data connection, or None.
+    columns: the declared columns; () if the connector finds them.
+    options: the values of OPTIONS by name.
     external_name: the object's name at the connector, joined by dots; None for the default.
+    object_type, or_replace, if_not_exists: as in `syntax.CreateMapping`.
+    watermark: how watermarks are generated; None: there are none.
     """
 
     name: str
@@ -167,8 +180,10 @@ class CreateMappingPlan(Plan):
 class CreateViewPlan(Plan):
     """CREATE VIEW.
 
+    name: the view.
     sql: the text of the query. It was bound once, so it is valid against the current catalog.
     columns: new names for the first columns of the query.
+    or_replace, if_not_exists, temporary: as in `syntax.CreateView`.
     """
 
     name: str
@@ -183,9 +198,12 @@ class CreateViewPlan(Plan):
 class CreateJobPlan(Plan):
     """CREATE JOB.
 
-    position: of the name in the statement; likewise in the plans below.
+    name: the job.
+    position: of the name in the statement; None: unknown.
+    options: the items of OPTIONS.
     write: the plan of the job's query, bound as the job will run it.
     text: the text of the job's query.
+    if_not_exists: as in `syntax.CreateJob`.
     """
 
     name: str
@@ -200,7 +218,10 @@ class CreateJobPlan(Plan):
 class AlterJobPlan(Plan):
     """ALTER JOB.
 
+    name: the job.
+    position: of the name in the statement; None: unknown.
     action: as in `syntax.AlterJob`.
+    options: the items of OPTIONS.
     write, text: the plan and the text of the new query, if there is one.
     """
 
@@ -217,6 +238,7 @@ class ShowPlan(Plan):
     """SHOW.
 
     what: as in `syntax.Show`.
+    name: the object that is shown, where `what` needs one; None: there is none.
     rows: the result, where the planner computes it ("columns" and "views").
     """
 

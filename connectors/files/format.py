@@ -36,7 +36,11 @@ Batches = Generator[pa.RecordBatch, None, None]
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A column that was found in files."""
+    """A column that was found in files.
+
+    name: as in the file.
+    type: the SQL type that its values have in the file.
+    """
 
     name: str
     type: SqlType

@@ -110,6 +110,7 @@ class Call(Expression):
     """A function or operator applied to arguments.
 
     function: a key of `functions.FUNCTIONS`.
+    arguments: the operands; their number and types are those that the function accepts.
     """
 
     function: str
@@ -168,6 +169,7 @@ POSTFIX = {
 class Cast(Expression):
     """CAST(operand AS type).
 
+    operand: the value to convert; `type` is the target type.
     implicit: whether the user didn't write the cast. Implicit and explicit casts fail alike.
     """
 
@@ -191,7 +193,11 @@ class Case(Expression):
     too.
 
     A result is evaluated only for the rows that select it, so a branch that isn't selected raises
-    no error. Without an `otherwise` (None) the value is NULL.
+    no error.
+
+    conditions: BOOLEAN expressions; the first one that is TRUE selects the result.
+    results: one per condition, all of the type of the node.
+    otherwise: the result where no condition is TRUE; None: NULL.
     """
 
     conditions: tuple[Expression, ...]
@@ -222,8 +228,9 @@ class Case(Expression):
 class InList(Expression):
     """`operand IN (values)`: BOOLEAN by three-valued logic.
 
-    All values are literals or parameters of the operand's type. An IN list with any other
-    expression is bound to a chain of `=` and OR.
+    operand: the value that is looked up.
+    values: literals and parameters of the operand's type. An IN list with any other expression is
+        bound to a chain of `=` and OR.
     """
 
     operand: Expression
@@ -242,7 +249,11 @@ class InList(Expression):
 
 @frozen(kw_only=True)
 class PythonCall(Expression):
-    """A call of a user function; the arguments have the types of its parameters."""
+    """A call of a user function.
+
+    function: the user function.
+    arguments: one per parameter of the function, of the parameter's type.
+    """
 
     function: PythonFunction
     arguments: tuple[Expression, ...]

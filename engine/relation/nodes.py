@@ -133,6 +133,9 @@ class Pair(Relation):
     """A relation with two inputs.
 
     The fields are computed once, since each join of a chain needs the fields of the joins below it.
+
+    left: the first input, whose columns come first in `fields`.
+    right: the second input.
     """
 
     left: Relation

@@ -73,7 +73,12 @@ class FrameBound:
 
 @frozen
 class WindowFrame:
-    """The rows around a row from which a call computes the row's value."""
+    """The rows around a row from which a call computes the row's value.
+
+    unit: ROWS, RANGE or GROUPS: what the offsets of the bounds count.
+    start, end: the first and the last bound, both inclusive.
+    exclusion: rows around the current row that do not count.
+    """
 
     unit: FrameUnit
     start: FrameBound

@@ -81,6 +81,7 @@ class WindowKind(Enum):
 class WindowShape:
     """The shape of time windows, in units of event time.
 
+    kind: the kind of the windows.
     size: the size of a window, positive; of a session, its gap.
     step: the step of HOP and CUMULATE, positive; else 0.
     offset: a start of a window, instead of 0 (1970); may be negative.

@@ -74,7 +74,11 @@ class OuterValue(Expression):
 
 @frozen(kw_only=True)
 class OuterColumn(OuterValue):
-    """The column at `index` of a query that encloses a subquery."""
+    """A column of a query that encloses a subquery.
+
+    index: the index of the column in the relation of that query.
+    name: the column's name, for EXPLAIN and messages.
+    """
 
     index: int
     name: str
@@ -271,7 +275,11 @@ class Recursion(Relation):
 
 @frozen(kw_only=True)
 class WorkingTable(Relation):
-    """Inside the step of the Recursion called `name`: the rows that the round before produced."""
+    """Inside the step of a Recursion: the rows that the previous round produced.
+
+    name: the name of the Recursion.
+    columns: the columns of the Recursion, with their types.
+    """
 
     family = "recursion"
 

@@ -72,11 +72,15 @@ class Dialect:
     """One engine's SQL."""
 
     values: Values
+    """Its types, literals and identifiers."""
     error: str
     """The function that fails with a message."""
     functions: Mapping[str, FunctionRule]
+    """The rule of each scalar function that the engine may run, by its key in `FUNCTIONS`."""
     casts: CastRule
+    """The rule of all casts."""
     aggregates: Mapping[str, AggregateRule]
+    """The rule of each aggregate that the engine may run, by the aggregate's name."""
     windows: Mapping[str, FunctionRule]
     """The functions that exist only with OVER; empty if no window of the engine is rendered."""
     ignores_nulls_inside: bool = False

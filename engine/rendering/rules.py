@@ -14,7 +14,11 @@ Rule = TypeVar("Rule")
 
 
 class ByEngine(NamedTuple, Generic[Rule]):
-    """A row of a table: the rule of each engine. Without a rule, Runnel runs that part itself."""
+    """A row of a table: the rule of each engine.
+
+    duckdb: the rule for DuckDB; None: Runnel computes the value, DuckDB does not.
+    spark: the rule for Spark; None likewise.
+    """
 
     duckdb: Rule | None = None
     spark: Rule | None = None
@@ -43,6 +47,10 @@ class Invocation:
     that a rule may combine several. DISTINCT applies to the arguments of `run`: a rule that passes
     values computed from the argument raises Unrenderable if `call.distinct`, as different arguments
     may have equal values.
+
+    call: the aggregate as it was bound.
+    arguments: the SQL text of each argument.
+    is_window: whether the call has OVER.
     """
 
     call: AggregateCall

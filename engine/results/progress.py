@@ -10,9 +10,10 @@ from runnel.runtime.light_job import Job
 class StepProgress:
     """One step of a query: a vertex of its DAG.
 
+    name: name of the vertex.
     rows_in, rows_out: number of rows that it has received and emitted so far.
-    tasks: number of tasks of a stage of Spark; 0: it has none.
     tasks_done: number of tasks that have ended.
+    tasks: number of tasks of a stage of Spark; 0: it has none.
     """
 
     name: str

@@ -71,7 +71,11 @@ class TaskletPlan:
 
 @frozen
 class TaskletLayout:
-    """All tasklets in topological order, and the capacity of each queue."""
+    """All tasklets of a job, and the queues between them.
+
+    tasklets: in topological order of their vertices.
+    capacities: for each queue, by number, the maximum number of items; UNBOUNDED: no maximum.
+    """
 
     tasklets: tuple[TaskletPlan, ...]
     capacities: tuple[int, ...]

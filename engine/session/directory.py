@@ -57,7 +57,13 @@ class SavedMapping:
 
 @frozen
 class Saved:
-    """A catalog as it was saved."""
+    """A catalog as it was saved.
+
+    mappings: all mappings; their tables are opened later.
+    views: all views that are not temporary.
+    indexes: all indexes.
+    connections: all data connections.
+    """
 
     mappings: tuple[SavedMapping, ...] = ()
     views: tuple[View, ...] = ()

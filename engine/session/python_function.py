@@ -42,7 +42,15 @@ _OTHERS = frozenset(
 
 @frozen
 class FunctionOptions:
-    """The options of a function: see `Connection.create_function` and `create_aggregate`."""
+    """The options of a user function; `Connection.create_function` and `create_aggregate` explain
+    them in full.
+
+    scalar: whether the function receives Python values, once per row; otherwise Arrow arrays.
+    nulls: "pass" or "skip": whether rows with a NULL argument reach the function.
+    deterministic: whether equal arguments always yield equal values.
+    replace: whether an existing user function of the name is replaced.
+    is_aggregate: whether it is an aggregate.
+    """
 
     scalar: bool = False
     nulls: str = "pass"

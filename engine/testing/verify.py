@@ -37,7 +37,11 @@ class Verification:
     tolerance: the largest relative difference of equal floats.
     snapshots: whether state is saved and restored.
     row_by_row: whether the batches are also divided into single rows.
+    evaluation: the context in which the processor evaluates expressions.
+    accumulation_limit: maximum number of rows that the processor may accumulate; 0: no limit.
+    is_unbounded: whether the job reads a source without an end.
     memory: with a small limit, operators spill.
+    limits: when a call counts as blocked, and the processor as stuck.
     """
 
     priorities: tuple[int, ...] | None = None

@@ -53,12 +53,17 @@ class Numbers:
 class Binder:
     """Binds the queries of one statement.
 
+    sql: the text of the statement, into which all positions point.
+    snapshot: the catalog in which names are looked up.
+    parameter_types: the type of each argument as it was passed, by the number of its `?`.
+    environment: settings and functions of the session.
     dependencies: collects the catalog objects that are used, by kind and name.
     common_tables: the common tables that can be referred to, by name in lower case.
     views: the views that are being bound, from the outermost one.
     watermarks: numbers for all watermarks of the statement, including views and common tables.
     bound_tables: the common tables and views that were bound; None before the first one.
     is_in_hinted: whether this binds a view in a statement that may have hints.
+    _may_have_sets: whether `sql` has the name of a set-returning function; None: not computed yet.
     emits: whether the statement has EMIT EVERY, ALLOWED LATENESS or LATE DATA INTO, so that
         window_final is a column.
     """

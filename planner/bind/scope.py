@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 class ScopeColumn:
     """A column that can be referred to as `name` or as `qualifier.name`.
 
+    name: references to it ignore case.
+    type: the SQL type of the column.
     index: the column's index in the relation.
+    qualifier: the alias or name of the table that the column belongs to; None: there is none.
     hidden: whether `*` leaves it out.
     qualified_only: whether it needs its qualifier, because USING merged it with another column.
     schema: the schema with which its qualifier can be qualified.
@@ -51,6 +54,7 @@ class ScopeColumn:
 class Scope:
     """The columns of a relation by name.
 
+    columns: the columns that names can refer to, in the order of `*`.
     outer: the scope of the enclosing query, if there is one.
     has_tables: whether there is a FROM clause.
     collector: collects aggregates that belong to this query but are written in a subquery; None in
@@ -207,9 +211,11 @@ class Scope:
 class CommonTable:
     """A common table expression that can be referred to.
 
+    tree: the query in the parentheses, as a sqlglot tree.
     columns: the names of its columns, or ().
     visible: the common tables that it may refer to itself.
     outer: the scope around the query that has the WITH.
+    is_recursive: whether the query refers to its own table, under WITH RECURSIVE.
     working: within the table's own recursive term, the relation that its name refers to.
     """
 
@@ -223,7 +229,11 @@ class CommonTable:
 
 @frozen
 class BoundRelation:
-    """A relation, and the scope in which its columns have names."""
+    """A relation with the names of its columns.
+
+    relation: the relation.
+    scope: the names of the relation's columns.
+    """
 
     relation: Relation
     scope: Scope = field(default_factory=Scope)

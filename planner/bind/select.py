@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 class Item:
     """One bound column of the select list.
 
+    expression: the value of the column.
+    name: the name of the result's column.
     alias: as the user wrote it; None if there is none.
     """
 
@@ -61,6 +63,11 @@ class Upper:
     """The expressions that are computed over the groups, or over the rows if there is no grouping:
     first HAVING, then the windows, then the rest.
 
+    items: the columns of the select list.
+    having: the condition of HAVING, or None.
+    windows: the distinct calls with OVER.
+    order: the keys of ORDER BY.
+    qualify: the condition of QUALIFY, or None.
     on: the expressions of DISTINCT ON.
     sets: the calls of set-returning functions.
     """

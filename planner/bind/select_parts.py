@@ -43,7 +43,12 @@ class OuterSelectContext(OuterValue):
 
 @dataclass(slots=True)
 class Aggregates:
-    """The distinct aggregates of one SELECT in order of appearance, and its calls of GROUPING."""
+    """The aggregates of one SELECT, and its calls of GROUPING.
+
+    calls: the distinct aggregates, in the order of appearance.
+    groupings: the calls of GROUPING, in the order of appearance.
+    _numbers: the index of each aggregate in `calls`.
+    """
 
     calls: list[AggregateCall] = field(default_factory=list)
     groupings: list[GroupingValue] = field(default_factory=list)

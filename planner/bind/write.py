@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class BoundWrite:
     """A bound DML statement.
 
+    table: the table that is written.
     mode: how the rows are written.
     columns: the indexes of the table's columns that are written.
     relation: the rows to write; None: all rows are deleted.

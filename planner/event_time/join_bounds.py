@@ -35,7 +35,11 @@ _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 
 
 class Sum(NamedTuple):
-    """A column, and the constant that is added to its event time."""
+    """The event time of a column, plus a constant.
+
+    column: the index of the column.
+    plus: the constant, in units of event time.
+    """
 
     column: int
     plus: int

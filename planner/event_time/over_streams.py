@@ -174,7 +174,12 @@ def _bounds_after(relation: Relation, bounds: Bounds, bounded: BoundedExpression
 
 @frozen
 class _Origin:
-    """The origin of a column's values: a column of `node`, and the constant added to it."""
+    """The origin of a column's values.
+
+    node: the node in which the values originate.
+    column: the index of the column in that node.
+    added: the constant that was added to the values on the way, in units of event time.
+    """
 
     node: Relation
     column: int

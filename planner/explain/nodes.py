@@ -22,8 +22,13 @@ WITHOUT_BOUND = "without bound"
 
 @frozen
 class Node:
-    """A node of a plan as people read it. `rows` is the estimate, None where it isn't known or not
-    asked for."""
+    """A node of a plan as people read it.
+
+    title: the operator's name, with its table or kind.
+    properties: the texts after the title, by label.
+    rows: the estimated number of rows; None: unknown, or not requested.
+    inputs: the nodes below.
+    """
 
     title: str
     properties: Properties

@@ -55,7 +55,13 @@ class PhysicalLimit(SingleInput):
 
 @frozen(kw_only=True)
 class PhysicalGroupLimit(SingleInput):
-    """Of the rows with the same `keys`, in order, `count` rows (None: all) after `offset`."""
+    """Of the rows with equal keys, in order, the first ones after an offset.
+
+    keys: the expressions by which rows are grouped.
+    order: the order within a group.
+    count: the number of rows per group; None: all.
+    offset: the number of rows per group that are skipped first; None: none.
+    """
 
     family = "limits"
 

@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class PhysicalSetOperation(TwoInputs):
-    """INTERSECT or EXCEPT, with ALL or without."""
+    """INTERSECT or EXCEPT.
+
+    operation: "intersect" or "except".
+    all: whether duplicates are counted (ALL) or removed.
+    """
 
     family = "set_operations"
 

@@ -24,6 +24,8 @@ _ACTIONS = ("SUSPEND", "RESUME", "RESTART")
 class DropJob(Command):
     """DROP JOB.
 
+    name: the job.
+    if_exists: whether a missing job is no error.
     snapshot: the name after WITH SNAPSHOT, if there is one.
     """
 
@@ -44,7 +46,11 @@ class CancelJob(Command):
 
 @frozen(kw_only=True)
 class VerifyJob(Command):
-    """VERIFY JOB."""
+    """VERIFY JOB.
+
+    name: the job.
+    options: the items of OPTIONS.
+    """
 
     has_rows = True
     name: Name
@@ -53,7 +59,12 @@ class VerifyJob(Command):
 
 @frozen(kw_only=True)
 class CreateSnapshot(Command):
-    """CREATE SNAPSHOT name FOR JOB job."""
+    """CREATE SNAPSHOT name FOR JOB job.
+
+    name: the snapshot.
+    job: the running job whose state is saved.
+    or_replace: whether an existing snapshot of the name is replaced.
+    """
 
     name: Name
     job: Name
@@ -62,7 +73,11 @@ class CreateSnapshot(Command):
 
 @frozen(kw_only=True)
 class DropSnapshot(Command):
-    """DROP SNAPSHOT."""
+    """DROP SNAPSHOT.
+
+    name: the snapshot.
+    if_exists: whether a missing snapshot is no error.
+    """
 
     name: Name
     if_exists: bool

@@ -18,7 +18,11 @@ from runnel.sqltypes import SqlType
 
 @frozen
 class Name:
-    """An identifier, without its quotes."""
+    """An identifier.
+
+    text: as written, without quotes.
+    position: of the identifier in the statement.
+    """
 
     text: str
     position: Position
@@ -72,8 +76,9 @@ class Query(Statement):
     expression: the sqlglot tree, which has passed `allow_list.check`.
     text: the query's section of `sql`.
     parameters: the number of `?` in the whole of `sql`.
-    unbounded_state: whether its state may grow without bound
-        (OPTIONS ('allowUnboundedState'='true')).
+    emission: EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO; None: the query has none of them.
+    unbounded_state: whether its state may grow without bound (OPTIONS
+        ('allowUnboundedState'='true')).
     """
 
     expression: Any
@@ -85,7 +90,12 @@ class Query(Statement):
 
 @frozen
 class MappingColumn:
-    """A column as CREATE MAPPING declares it."""
+    """A column as CREATE MAPPING declares it.
+
+    name: the column in SQL.
+    type: the declared SQL type.
+    external_name: the column's name in the external data; None: the same name.
+    """
 
     name: Name
     type: SqlType
@@ -94,7 +104,11 @@ class MappingColumn:
 
 @frozen
 class MappingWatermark:
-    """WATERMARK FOR `column` AS `value`, a sqlglot tree."""
+    """WATERMARK FOR of a mapping.
+
+    column: the event time column.
+    value: the expression after AS, as a sqlglot tree.
+    """
 
     column: Name
     value: Any
@@ -102,7 +116,7 @@ class MappingWatermark:
 
 @frozen
 class OptionClause:
-    """One item `'name' = 'value'` of an OPTIONS list."""
+    """One item `'name' = 'value'` of an OPTIONS list; both are texts."""
 
     name: Name
     value: str
@@ -120,8 +134,18 @@ def option_values(options: Iterable[OptionClause]) -> tuple[OptionValue, ...]:
 class CreateMapping(Statement):
     """CREATE MAPPING. Exactly one of `connector` (TYPE) and `data_connection` is set.
 
-    columns: () if none are declared.
-    external_name: the object's name at the connector; its components are joined by dots.
+    name: the mapping.
+    columns: the declared columns; () if none are declared.
+    connector: the connector after TYPE, or None.
+    data_connection: the data connection, or None.
+    options: the items of OPTIONS.
+    external_name: the object's name at the connector, its components joined by dots; None: the name
+        of the mapping.
+    object_type: the word after OBJECT TYPE, whose meaning depends on the connector; None: its
+        default.
+    or_replace: whether an existing mapping is replaced.
+    if_not_exists: whether an existing mapping is left as it is.
+    watermark: the clause WATERMARK FOR, or None.
     """
 
     name: Name
@@ -138,7 +162,15 @@ class CreateMapping(Statement):
 
 @frozen(kw_only=True)
 class CreateDataConnection(Command):
-    """CREATE DATA CONNECTION."""
+    """CREATE DATA CONNECTION.
+
+    name: the data connection.
+    connector: the connector after TYPE.
+    options: the items of OPTIONS.
+    is_shared: False after NOT SHARED.
+    or_replace: whether an existing data connection is replaced.
+    if_not_exists: whether an existing data connection is left as it is.
+    """
 
     name: Name
     connector: Name
@@ -152,7 +184,12 @@ class CreateDataConnection(Command):
 class CreateView(Statement):
     """CREATE VIEW.
 
-    columns: new names for the query's columns, or ().
+    name: the view.
+    columns: new names for the query's columns; () if none are listed.
+    query: the query after AS.
+    or_replace: whether an existing view is replaced.
+    if_not_exists: whether an existing view is left as it is.
+    temporary: whether TEMPORARY is written: the view is not stored in a directory.
     """
 
     name: Name
@@ -167,7 +204,11 @@ class CreateView(Statement):
 class CreateIndex(Command):
     """CREATE INDEX.
 
+    name: the index.
+    table: the table that is indexed.
+    columns: the indexed columns, in order.
     kind: "sorted" or "hash".
+    if_not_exists: whether an existing index is left as it is.
     """
 
     name: Name
@@ -182,6 +223,8 @@ class DropObject(Command):
     """DROP of a catalog object.
 
     kind: the words after DROP in lower case.
+    name: the object.
+    if_exists: whether a missing object is no error.
     """
 
     kind: ClassVar[str]
@@ -225,7 +268,9 @@ class DropIndex(DropObject):
 class Insert(Statement):
     """INSERT INTO or SINK INTO.
 
-    columns: None if the statement lists none.
+    table: the table that is written.
+    columns: the listed columns; None: the statement lists none.
+    query: the rows to write.
     mode: INSERT or SINK.
     """
 
@@ -237,7 +282,11 @@ class Insert(Statement):
 
 @frozen
 class Assignment:
-    """One `column = value` of UPDATE; `value` is a sqlglot tree."""
+    """One `column = value` of UPDATE.
+
+    column: the column that is changed.
+    value: the new value, as a sqlglot tree.
+    """
 
     column: Name
     value: Any
@@ -247,7 +296,10 @@ class Assignment:
 class Update(Statement):
     """UPDATE.
 
-    where: a sqlglot tree or None.
+    table: the table that is changed.
+    alias: the table's name within the statement; None: its own name.
+    assignments: the items of SET, in order.
+    where: the condition, as a sqlglot tree; None: all rows are changed.
     parameters: the number of `?` in `sql`.
     """
 
@@ -262,7 +314,9 @@ class Update(Statement):
 class Delete(Statement):
     """DELETE FROM.
 
-    where: a sqlglot tree or None.
+    table: the table from which rows are deleted.
+    alias: the table's name within the statement; None: its own name.
+    where: the condition, as a sqlglot tree; None: all rows are deleted.
     parameters: the number of `?` in `sql`.
     """
 
@@ -276,7 +330,11 @@ class Delete(Statement):
 class CreateJob(Statement):
     """CREATE JOB.
 
+    name: the job.
+    options: the items of OPTIONS.
+    body: the statement that the job runs.
     text: the section of `sql` that is the job's body.
+    if_not_exists: whether an existing job is left as it is.
     """
 
     name: Name
@@ -295,8 +353,11 @@ class CreateJob(Statement):
 class AlterJob(Statement):
     """ALTER JOB.
 
+    name: the job.
     action: "suspend", "resume", "restart", "options", "options and resume" or "query".
-    body: the new query if the action is "query"; `text` is its section of `sql`.
+    options: the items of OPTIONS; () if the action does not set any.
+    body: the new query if the action is "query"; otherwise None.
+    text: the section of `sql` that is the new query; "" if there is none.
     """
 
     name: Name
@@ -342,6 +403,7 @@ class Show(Statement):
 class SetOption(Command):
     """SET name = value, or RESET name.
 
+    name: the setting.
     value: None for DEFAULT and RESET; a bare word is text.
     """
 

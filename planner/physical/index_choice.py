@@ -30,7 +30,11 @@ from runnel.sqltypes import SqlType
 
 
 class IndexOrderColumn(NamedTuple):
-    """A column of the table in a required order, in which NULL is the smallest value."""
+    """A column of the table in a required order, in which NULL is the smallest value.
+
+    column: the index of the column in the table.
+    descending: whether larger values come first.
+    """
 
     column: int
     descending: bool

@@ -14,6 +14,7 @@ from runnel.relation.nodes import Filter, Limit, Project, Relation, Scan
 class KeyLookup(NamedTuple):
     """A look-up by key.
 
+    table: the table with the key.
     key: a literal or parameter per key column.
     columns: the columns of the table that the query returns; None if it computes `expressions`.
     expressions: over all columns of the table.

@@ -38,6 +38,7 @@ class Physical:
     """The base of all physical nodes.
 
     family: as in Relation.
+    fields: names and types of the result's columns.
     rows: the estimated number of rows of the result; None: unknown.
     state_name: as in Relation.
     """
@@ -55,8 +56,12 @@ class Physical:
 
 @frozen(kw_only=True)
 class LateOutput:
-    """The output for late rows: the values of `expressions`, over the operator's input, are
-    written to `table`."""
+    """The output for late rows.
+
+    table: the table to which late rows are written.
+    request: the columns of the table, and how rows are written.
+    expressions: the values of these columns, over the operator's input.
+    """
 
     table: WritableTable
     request: SinkRequest
@@ -76,7 +81,11 @@ class SingleInput(Physical):
 
 @frozen(kw_only=True)
 class TwoInputs(Physical):
-    """A node with two inputs."""
+    """A node with two inputs.
+
+    left: the first input.
+    right: the second input.
+    """
 
     left: Physical
     right: Physical
@@ -90,6 +99,7 @@ class TwoInputs(Physical):
 class SourceScan(Physical):
     """A scan with its filter and projection in one step.
 
+    table: the table that is read.
     request: the columns to read, with a predicate that the table may apply or ignore.
     condition: the condition that decides, over the columns of `request`.
     projections: over the same columns; None: the columns as they are.
@@ -111,6 +121,7 @@ class SourceScan(Physical):
 class Shared(Physical):
     """One of several uses of a subplan that runs once.
 
+    shared: the subplan.
     number: the same for all uses of one subplan.
     is_first: whether this is the use that has the subplan as its input.
     watermarks: the subplan's watermarks, with their numbers for this use; others end here.
@@ -163,8 +174,11 @@ class IndexScan(SourceScan):
 
 @frozen(kw_only=True)
 class PhysicalFragment(Physical):
-    """The rows of a subplan that another engine runs; `stopped` is the reason why the operators
-    above are not part of it."""
+    """The rows of a subplan that another engine runs.
+
+    source: reads the result of the fragment.
+    stopped: the reason why the operators above are not part of the fragment; "": there is none.
+    """
 
     family = "fragments"
 
@@ -193,7 +207,11 @@ class NarrowedFragment(PhysicalFragment):
 
 @frozen(kw_only=True)
 class PhysicalGenerate(Physical):
-    """The rows of a table function without an input."""
+    """The rows of a table function without an input.
+
+    function: the name of the table function in lower case, such as "generate_series".
+    arguments: its arguments, which refer to no columns.
+    """
 
     family = "sources"
 
@@ -215,6 +233,8 @@ class Calc(SingleInput):
 class HashAggregate(SingleInput):
     """An aggregation by `keys`.
 
+    keys: the expressions of GROUP BY; () for one group.
+    aggregates: the aggregates, whose values follow the keys in the result.
     two_stage: whether each processor may aggregate its rows first, and the states are then combined
         by key; otherwise all rows of a group must reach one processor.
     """
@@ -228,10 +248,15 @@ class HashAggregate(SingleInput):
 
 @frozen(kw_only=True)
 class HashJoin(Physical):
-    """A join that reads `build` (the right side) to its end, then streams `probe` (the left side).
+    """A join that reads its build side to the end, then streams its probe side.
 
     kind: determines the columns of the result: the probe side's, followed by the build side's.
-    probe_keys, build_keys: without keys, every pair of rows is compared.
+    probe: the left side, which is streamed.
+    build: the right side, which is read first.
+    probe_keys, build_keys: the expressions that must be equal, one pair per key; without keys,
+        every pair of rows is compared.
+    condition: must also be TRUE, over the columns of `probe` followed by the columns of `build`;
+        None: there is no such condition.
     columns: the indexes of the result's columns that are returned; None: all.
     is_partitioned: whether both sides are partitioned by the hash of the keys; otherwise each
         processor gets the whole build side.
@@ -271,7 +296,12 @@ class PhysicalSort(SingleInput):
 
 @frozen(kw_only=True)
 class TopN(SingleInput):
-    """The first `count` rows after `offset` in order; no more rows than these are in memory."""
+    """The first rows in order. No more rows than the result and the skipped ones are in memory.
+
+    keys: the keys of the order.
+    count: the number of rows that are returned.
+    offset: the number of rows that are skipped first; None: none.
+    """
 
     family = "sorting"
 
@@ -284,6 +314,7 @@ class TopN(SingleInput):
 class PhysicalUnion(Physical):
     """The rows of all branches.
 
+    `parts`: the branches.
     watermarks: for each branch, its watermarks and their numbers in the result; None: there are
         none.
     """
@@ -300,7 +331,11 @@ class PhysicalUnion(Physical):
 
 @frozen(kw_only=True)
 class PhysicalExpand(SingleInput):
-    """Each row, repeated for each list of `projections`; `of_sets` is as in the relational node."""
+    """Each row, repeated for each list of projections.
+
+    projections: for each copy, the values of its columns.
+    of_sets: as in Expand.
+    """
 
     family = "calculations"
 
@@ -309,8 +344,11 @@ class PhysicalExpand(SingleInput):
 
 
 class MostRows(NamedTuple):
-    """A limit above a window: only rows are needed for which the value of the call at index `call`
-    is at most `number`."""
+    """A limit above a window: only rows with small values of one call are needed.
+
+    call: the index of the call in the window.
+    number: the largest value of that call in such a row.
+    """
 
     call: int
     number: Expression
@@ -318,8 +356,10 @@ class MostRows(NamedTuple):
 
 @frozen(kw_only=True)
 class PhysicalWindow(SingleInput):
-    """The first `width` columns of the input, followed by the value of each call.
+    """The first columns of the input, followed by the value of each call.
 
+    calls: the calls with OVER.
+    width: the number of columns of the input that are returned.
     keys: columns by which all calls partition, and by whose hash rows are distributed among
         processors; without any, one processor gets all rows.
     most: rows that this limit excludes may be dropped; None: there is no limit.
@@ -346,8 +386,10 @@ class PhysicalWorkingTable(Physical):
 class PhysicalRecursion(Physical):
     """The anchor's rows, followed by the rows that the stages compute from each round.
 
+    anchor: the rows of the first round.
     sides: the other sides of the stages that are joins, in order.
     stages: the operators from the working table to the step's result.
+    distinct: whether rows that an earlier round returned are dropped (UNION without ALL).
     step: the plan from which the stages were taken.
     """
 
@@ -366,7 +408,11 @@ class PhysicalRecursion(Physical):
 
 @frozen(kw_only=True)
 class Write(SingleInput):
-    """Writes all rows to `table`; the result is one row, their number."""
+    """Writes all rows to a table; the result is one row, their number.
+
+    table: the table that is written.
+    request: the columns to write, and how.
+    """
 
     family = "sources"
 

@@ -48,6 +48,7 @@ class LateFilter(SingleInput):
 
     bounded: expressions over the input, each with its bound.
     lateness: in event time.
+    late: the output for late rows.
     is_aligned: whether each processor filters the rows of one processor of the input; otherwise the
         watermarks of all processors count.
     """
@@ -105,9 +106,13 @@ class FramedAggregate(SingleInput):
 
     shape: the windows.
     time: the column that determines a row's windows.
+    keys: the other expressions of GROUP BY.
     columns: the key columns of the result: the index of one of `keys`, or −1, −2, −3 for
         window_time, window_end, window_start.
+    aggregates: the aggregates, whose values follow the keys in the result.
+    two_stage: as in HashAggregate.
     bound: of the time column; None: the input ends.
+    late: the output for late rows; None: they are dropped.
     """
 
     family = "streams.aggregates"
@@ -127,9 +132,13 @@ class SessionAggregate(SingleInput):
     """An aggregation by sessions and by `keys`, without buffering the rows.
 
     gap: in event time.
+    time: the column that assigns rows to sessions.
+    keys: the other expressions of GROUP BY.
     partition: the numbers of the keys by which sessions are separated.
     columns, bound: as in FramedAggregate.
-    every, lateness: as in TimedAggregate.
+    aggregates: the aggregates, whose values follow the keys in the result.
+    late: the output for late rows; None: they are dropped.
+    every, lateness: as in EventTimeAggregate.
     """
 
     family = "streams.aggregates"
@@ -151,6 +160,7 @@ class StreamJoin(TwoInputs):
     """A join of two unbounded inputs whose rows wait for each other. Fields that are not listed are
     as in HashJoin.
 
+    left_keys, right_keys: the expressions that must be equal, one pair per key.
     late: the outputs for late rows of the two sides.
     """
 
@@ -189,6 +199,7 @@ class LookupJoin(SingleInput):
 
     lookup: the table, its columns and predicate.
     right: the fields of the table's rows.
+    keys: over the columns of the input: the values of the table's key columns.
     """
 
     family = "hash_joins"
@@ -205,7 +216,10 @@ class LookupJoin(SingleInput):
 class PhysicalAsOfJoin(TwoInputs):
     """An as-of join.
 
+    left_keys, right_keys: the expressions that must be equal, one pair per key.
+    left_time, right_time: the event times, by which a left row selects its version.
     shape: how versions are selected, and how long rows wait.
+    columns: the indexes of the result's columns that are returned; None: all.
     late: the outputs for late rows of the two sides.
     """
 
@@ -222,8 +236,11 @@ class PhysicalAsOfJoin(TwoInputs):
 
 @frozen(kw_only=True)
 class EventTimeSort(PhysicalSort):
-    """A Sort over an unbounded input: the first key ascends and has a `bound`, and rows wait for
-    its watermark."""
+    """A Sort over an unbounded input: the first key ascends, and rows wait for its watermark.
+
+    bound: of the first key.
+    late: the output for late rows; None: they are dropped.
+    """
 
     family = "sorting"
 
@@ -239,6 +256,7 @@ class EventTimeWindow(PhysicalWindow):
     bounded: the bounded expressions, by which all calls partition; with `reaches`, the expression
         that all calls order by first.
     reaches: one per call; all calls then have one arrangement.
+    late: the output for late rows; None: they are dropped.
     """
 
     family = "over"
@@ -252,6 +270,8 @@ class EventTimeWindow(PhysicalWindow):
 class PhysicalAssignWindows(SingleInput):
     """Each row, repeated for every window that contains it; not for sessions (see SessionRows).
 
+    shape: the windows.
+    time: the column that determines a row's windows.
     columns: the indexes of the input's columns that are returned, before window_start, window_end
         and window_time; None: all.
     """
@@ -268,6 +288,8 @@ class SessionRows(SingleInput):
     """Each row with window_start, window_end and window_time of its session, when the session is
     complete.
 
+    gap: in event time.
+    time: the column that assigns rows to sessions.
     keys: the columns by which sessions are separated; they may be after the columns that are
         returned.
     bound: of the time column, by which sessions are complete; None: they are complete at the end.

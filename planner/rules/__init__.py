@@ -34,6 +34,8 @@ MAX_ROUNDS = 5
 class Rule(NamedTuple):
     """A rewrite and its name.
 
+    name: the text of the rule where RULES is printed.
+    rewrite: returns an equivalent tree, or the same object if the rule does not apply.
     is_necessary: whether some queries can't run without it; the other rules only make them faster.
     """
 

@@ -69,7 +69,6 @@ class _JoinGraph:
     offsets: list[int] = field(default_factory=list)
     conditions: list[Expression] = field(default_factory=list)
     width: int = 0
-    shape: object = None
 
     def collect(self, node: Relation) -> tuple[list[int], object]:
         """Flattens a join tree. Returns the number of each of its columns, and how its relations
@@ -182,6 +181,7 @@ class _JoinedRelations:
 
     members: the numbers of the relations.
     shape: how they are nested, as in `_JoinGraph.collect`.
+    relation: the join itself.
     columns: for each column of `relation`, its number in the whole join.
     rows: estimated number of rows.
     """

@@ -20,8 +20,12 @@ from runnel.relation.streams import AsOfJoin
 
 @frozen
 class PositionVertices:
-    """The vertices of a job's plan whose state says how far it is: those that scan a table, those
-    that count up, and the one that writes."""
+    """The vertices of a job's plan whose state has a position.
+
+    scans: the table of each vertex that scans one, by the vertex's name.
+    generators: the vertices of GENERATE_STREAM.
+    sinks: the vertices that write; a job has one.
+    """
 
     scans: dict[str, Table] = field(default_factory=dict)
     generators: list[str] = field(default_factory=list)

@@ -34,9 +34,10 @@ _WIDE = 60
 
 
 class Range(NamedTuple):
-    """A range of rows for each row: for row i the rows start[i] … end[i] - 1 in window order.
+    """A range of rows for each row, in window order.
 
-    The range is empty where end[i] = start[i].
+    start: for row i the index of its first row.
+    end: for row i the index after its last row; equal to start[i] if the range is empty.
     """
 
     start: Indexes

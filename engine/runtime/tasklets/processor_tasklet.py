@@ -78,7 +78,13 @@ LONG_CALL = 100_000_000
 
 
 class Counts(NamedTuple):
-    """The counters of a processor; see `Stateful` and `SourceCounters`."""
+    """The counters of a processor since its start.
+
+    late_rows: as `Stateful.late_rows`.
+    malformed_records: as `SourceCounters.malformed_records`.
+    skipped_rows: as `SourceCounters.skipped_rows`.
+    reads: as `SourceCounters.reads`.
+    """
 
     late_rows: int = 0
     malformed_records: int = 0

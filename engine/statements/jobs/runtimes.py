@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class Choice:
     """The runtime of a job.
 
+    runtime: the name of the runtime, as SHOW JOBS has it: "tasklets", or the name of another
+        engine.
     reason: in words; "" if there was no choice.
     plan: the other engine's plan; None: the job runs as tasklets.
     """

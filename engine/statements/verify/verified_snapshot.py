@@ -45,6 +45,7 @@ class VerifiedSnapshot:
     inputs: of a job that another engine runs: the rows that it has read, by the index of the Scan
         in the query.
     only_watermark: the one watermark of such a job.
+    close: releases the tables of `inputs`.
     """
 
     name: str | None = None

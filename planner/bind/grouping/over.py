@@ -55,7 +55,9 @@ MakeBinder = Callable[[Scope, str, Aggregates | None], AggregateBinder]
 class Definition:
     """A window definition, from the parentheses of OVER or from the WINDOW clause.
 
-    frame: None if none is written.
+    partition: the PARTITION BY expressions.
+    order: the ORDER BY keys.
+    frame: the frame; None if none is written.
     """
 
     partition: tuple[Expression, ...] = ()

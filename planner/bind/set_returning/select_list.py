@@ -47,6 +47,7 @@ class SetCall:
     arguments: the array of UNNEST; start, stop and step if `is_series`.
     is_series: whether it is GENERATE_SERIES, not UNNEST.
     type: of an element.
+    position: of the call in the statement; None: unknown.
     """
 
     index: int = field(compare=False)

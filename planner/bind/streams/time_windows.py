@@ -68,6 +68,7 @@ class _Call:
     name: in upper case.
     arguments: sqlglot trees by parameter name.
     keys: of PARTITION BY, as sqlglot trees.
+    position: of the function's name in the statement; None: unknown.
     """
 
     name: str

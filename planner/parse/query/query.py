@@ -25,6 +25,7 @@ class ParsedQuery:
     """A query as the token pass and sqlglot's parser read it.
 
     tree: of a class of sqlglot's nodes, in the shapes that `shapes` describes.
+    emission: EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO; None: the query has none of them.
     unbounded_state: whether its OPTIONS allow unbounded state.
     """
 
