@@ -17,10 +17,17 @@ import runnel.errors as errors
 from runnel.base.forks import finalizer
 from runnel.catalog import Mapping as CatalogMapping
 from runnel.catalog import Registration, Table, View
-from runnel.cursor import Cursor, fail
+from runnel.cursor import Cursor
 from runnel.dag import DAG
 from runnel.database import Database
-from runnel.errors import ErrorCode, InterfaceError, NotSupportedError, ProgrammingError, suggest
+from runnel.errors import (
+    ErrorCode,
+    InterfaceError,
+    NotSupportedError,
+    ProgrammingError,
+    fail,
+    suggest,
+)
 from runnel.expressions.context import EvaluationContext
 from runnel.runtime.light_job import Job, JobOptions
 from runnel.session.session import Session
@@ -81,6 +88,7 @@ class Connection:
     DatabaseError = errors.DatabaseError
     DataError = errors.DataError
     OperationalError = errors.OperationalError
+    FetchTimeoutError = errors.FetchTimeoutError
     IntegrityError = errors.IntegrityError
     InternalError = errors.InternalError
     ProgrammingError = errors.ProgrammingError

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import pyarrow as pa
 
-from runnel.deadline import Deadline
+from runnel.deadline import Deadline, WaitLimit, wait_limit, waiting_time
 from runnel.errors import (
-    DataError,
-    Error,
+    FetchTimeoutError,
     InterfaceError,
     NotSupportedError,
-    OperationalError,
     ProgrammingError,
-    internal,
+    fail,
+    presentable,
 )
 from runnel.results.rows import DECODE_ROWS, Result, Row
 from runnel.runtime.light_job import Job
@@ -218,34 +217,40 @@ class Cursor:
         self._is_closed = True
         self._discard()
 
-    # Fetching rows
+    # Fetching rows. A fetch with a timeout, in seconds, that finds no row until then raises
+    # FetchTimeoutError: the query continues, no row is lost, and the next fetch may be called.
 
-    def fetchone(self) -> Row | None:
-        """The next row, for which it waits; None after the last."""
+    def fetchone(self, timeout: float | None = None) -> Row | None:
+        """The next row, for which it waits; None after the last. FetchTimeoutError after `timeout`
+        seconds; 0 waits for nothing."""
+        limit = None if timeout is None else wait_limit(timeout)
         result = self._rows()
         if self._is_used:
             raise _in_use()
         self._is_used = True
         try:
-            return result.one()
+            return result.one(limit)
         except BaseException as error:
             self._fail(error)
         finally:
             self._is_used = False
 
-    def fetchmany(self, size: int | None = None) -> list[Row]:
+    def fetchmany(self, size: int | None = None, timeout: float | None = None) -> list[Row]:
         """The next `size` rows (`arraysize` by default), fewer at the end, then []. For an
-        unbounded query: the rows available now, at least one."""
-        count = self.arraysize if size is None else size
-        if not isinstance(count, int) or count < 0:
-            raise InterfaceError(f"fetchmany needs a number of rows, not {count!r}")
+        unbounded query: the rows available now, at least one. After `timeout` seconds: the rows
+        that have arrived, FetchTimeoutError if there are none."""
+        count, limit = self._count(size, "fetchmany"), wait_limit(timeout)
         with self._using(self._rows()) as result:
-            return result.some(count)
+            return result.some(count, limit)
 
-    def fetchall(self) -> list[Row]:
+    def fetchall(self, timeout: float | None = None) -> list[Row]:
         """All remaining rows. NotSupportedError for a query that never ends; for a stream that can
-        end it waits."""
+        end it waits. FetchTimeoutError if the end has not arrived after `timeout` seconds: then
+        all rows remain to be fetched."""
+        limit = wait_limit(timeout)
         with self._using(self._rows_with_end("fetchall")) as result:
+            if limit is not None:
+                result.receive(limit)
             return result.rest()
 
     def __iter__(self) -> Iterator[Row]:
@@ -281,32 +286,46 @@ class Cursor:
             raise
         return self
 
-    async def fetchone_async(self) -> Row | None:
+    async def fetchone_async(self, timeout: float | None = None) -> Row | None:
         """As `fetchone`."""
+        limit = wait_limit(timeout)
         with self._using(self._rows(), Exception) as result:
-            await result.news()
+            await result.news(limit)
             return result.one()
 
-    async def fetchmany_async(self, size: int | None = None) -> list[Row]:
+    async def fetchmany_async(
+        self, size: int | None = None, timeout: float | None = None
+    ) -> list[Row]:
         """As `fetchmany`."""
-        count = self.arraysize if size is None else size
-        if not isinstance(count, int) or count < 0:
-            raise InterfaceError(f"fetchmany_async needs a number of rows, not {count!r}")
-        return await self._some_async(self._rows(), count)
+        count, limit = self._count(size, "fetchmany_async"), wait_limit(timeout)
+        return await self._some_async(self._rows(), count, limit)
 
-    async def fetchall_async(self) -> list[Row]:
+    async def fetchall_async(self, timeout: float | None = None) -> list[Row]:
         """As `fetchall`."""
-        return await self._some_async(self._rows_with_end("fetchall_async"), None)
+        limit = wait_limit(timeout)
+        result = self._rows_with_end("fetchall_async")
+        if limit is None:
+            return await self._some_async(result, None, None)
+        with self._using(result, Exception):
+            await result.receive_async(limit)
+            return result.rest()
 
-    async def _some_async(self, result: Result, count: int | None) -> list[Row]:
-        """The next `count` rows (None: all), fewer at the end; for an unbounded query with a
-        `count`, the rows available now."""
+    async def _some_async(
+        self, result: Result, count: int | None, limit: WaitLimit | None
+    ) -> list[Row]:
+        """The next `count` rows (None: all), fewer at the end and after the limit; for an unbounded
+        query with a `count`, the rows available now."""
         rows: list[Row] = []
         with self._using(result, Exception):
             while count is None or len(rows) < count:
                 if rows and result.is_unbounded and count is not None and not result.has_ready:
                     break
-                await result.news()
+                try:
+                    await result.news(limit)
+                except FetchTimeoutError:
+                    if not rows:
+                        raise
+                    break
                 taken = result.ready(DECODE_ROWS if count is None else count - len(rows))
                 if not taken:
                     first = result.one()
@@ -325,26 +344,29 @@ class Cursor:
             raise StopAsyncIteration
         return row
 
-    def fetch_arrow_table(self) -> pa.Table:
+    def fetch_arrow_table(self, timeout: float | None = None) -> pa.Table:
         """All remaining rows as a pyarrow Table; waits and refuses like `fetchall`."""
-        return self._table("fetch_arrow_table")
+        return self._table("fetch_arrow_table", timeout)
 
-    def fetch_record_batch(self) -> pa.RecordBatchReader:
+    def fetch_record_batch(self, timeout: float | None = None) -> pa.RecordBatchReader:
         """The remaining rows as a stream of batches, each produced on demand; also for unbounded
         queries. The query lives as long as the reader, but only until the cursor runs another
-        statement or is closed."""
+        statement or is closed. Reading a batch raises FetchTimeoutError if it has not arrived
+        `timeout` seconds after the reader was asked for it; the reader can be read again."""
+        seconds = waiting_time(timeout)
         result = self._rows()
-        return pa.RecordBatchReader.from_batches(result.schema, self._batches(result, self._sql))
+        batches = _Batches(self, result, seconds)
+        return pa.RecordBatchReader.from_batches(batches.schema, batches)
 
-    def fetch_df(self) -> Any:
+    def fetch_df(self, timeout: float | None = None) -> Any:
         """All remaining rows as a pandas DataFrame; waits and refuses like `fetchall`."""
         _require("pandas")
-        return self._table("fetch_df").to_pandas()
+        return self._table("fetch_df", timeout).to_pandas()
 
-    def fetch_polars(self) -> Any:
+    def fetch_polars(self, timeout: float | None = None) -> Any:
         """All remaining rows as a Polars DataFrame; waits and refuses like `fetchall`."""
         polars = _require("polars")
-        return polars.from_arrow(self._table("fetch_polars"))
+        return polars.from_arrow(self._table("fetch_polars", timeout))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The remaining rows, through the Arrow C stream interface."""
@@ -467,26 +489,19 @@ class Cursor:
             raise presentable(error, self._sql)
         return result
 
-    def _table(self, action: str) -> pa.Table:
-        with self._using(self._rows_with_end(action)) as result:
-            return pa.Table.from_batches(result.batches(), schema=result.schema)
+    def _count(self, size: int | None, action: str) -> int:
+        """The number of rows to fetch."""
+        count = self.arraysize if size is None else size
+        if not isinstance(count, int) or count < 0:
+            raise InterfaceError(f"{action} needs a number of rows, not {count!r}")
+        return count
 
-    def _batches(self, result: Result, sql: str | None) -> Iterator[pa.RecordBatch]:
-        batches = result.batches()
-        while True:
-            if self._is_used:
-                raise _in_use()
-            self._is_used = True
-            try:
-                batch = next(batches, None)
-            except Exception as error:
-                result.cancel()  # not `self._result`: the cursor may run another query by now
-                fail(error, sql)
-            finally:
-                self._is_used = False
-            if batch is None:
-                return
-            yield batch
+    def _table(self, action: str, timeout: float | None) -> pa.Table:
+        limit = wait_limit(timeout)
+        with self._using(self._rows_with_end(action)) as result:
+            if limit is not None:
+                result.receive(limit)
+            return pa.Table.from_batches(result.batches(), schema=result.schema)
 
     @contextmanager
     def _using(
@@ -505,8 +520,9 @@ class Cursor:
             self._is_used = False
 
     def _fail(self, error: BaseException) -> NoReturn:
-        """Raises the error as the user is to see it, and ends the query in any case."""
-        if self._result is not None:
+        """Raises the error as the user is to see it, and ends the query, unless only the time of a
+        fetch has passed."""
+        if self._result is not None and not isinstance(error, FetchTimeoutError):
             self._result.cancel()
         if self._starting is not None and not isinstance(error, Exception):
             # Ctrl-C between the start of the job and the wait for it.
@@ -515,45 +531,45 @@ class Cursor:
         fail(error, self._sql)
 
 
+class _Batches:
+    """The batches of a cursor's result, for a reader. A generator would end with its first error;
+    this can be read again after the timeout of a batch."""
+
+    def __init__(self, cursor: Cursor, result: Result, seconds: float | None) -> None:
+        self.schema = result.schema
+        self._cursor = cursor
+        self._result = result
+        self._sql = cursor.query
+        self._seconds = seconds
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        cursor = self._cursor
+        if cursor._is_used:
+            raise _in_use()
+        cursor._is_used = True
+        try:
+            limit = None if self._seconds is None else WaitLimit(self._seconds)
+            batch = self._result.next_batch(self.schema, limit)
+        except FetchTimeoutError as error:
+            fail(error, self._sql)
+        except Exception as error:
+            self._result.cancel()  # not the cursor's result: it may run another query by now
+            fail(error, self._sql)
+        finally:
+            cursor._is_used = False
+        if batch is None:
+            raise StopIteration
+        return batch
+
+
 def _in_use() -> InterfaceError:
     return InterfaceError(
         "the cursor is in use by another thread or coroutine",
         hint="use one cursor for each; they may share the connection",
     )
-
-
-def fail(error: BaseException, sql: str | None) -> NoReturn:
-    """Raises the error as the user is to see it."""
-    raise presentable(error, sql)
-
-
-def presentable(error: BaseException, sql: str | None) -> BaseException:
-    """The error with the statement's text; an exception that is not a PEP 249 error becomes the
-    cause of one."""
-    if isinstance(error, Error):
-        if error.sql is None:
-            error.sql = sql
-        return error
-    if not isinstance(error, Exception):
-        return error
-    shown: Error
-    if isinstance(error, MemoryError):
-        shown = OperationalError("out of memory", detail=str(error) or None)
-    elif isinstance(error, RecursionError):
-        shown = OperationalError(
-            "the statement is nested too deeply", hint="write it with fewer levels of nesting"
-        )
-    elif isinstance(error, UnicodeError):
-        shown = DataError(
-            "a text isn't valid Unicode",
-            detail=str(error),
-            hint="correct the text where it comes from",
-        )
-    else:
-        shown = internal(f"unexpected {type(error).__name__}", detail=str(error) or None)
-    shown.sql = sql
-    shown.__cause__ = error
-    return shown
 
 
 def _describe(name: str, sql_type: SqlType) -> ColumnDescription:

@@ -16,7 +16,7 @@ from time import monotonic, monotonic_ns
 from types import TracebackType
 from typing import Any
 
-from runnel.errors import ErrorCode, InterfaceError, OperationalError
+from runnel.errors import ErrorCode, FetchTimeoutError, InterfaceError, OperationalError
 
 LEAST = 0.1
 """Minimum wait in seconds: an answer that has already arrived counts in any case."""
@@ -276,12 +276,26 @@ LONGEST_WAIT = 1e9
 
 
 def waiting_time(timeout: Any) -> float | None:
-    """The number of seconds that a caller is to wait; None: without a limit. InterfaceError if
-    `timeout` is not a number of seconds."""
+    """The number of seconds that a caller is to wait, from 0; None: without a limit. InterfaceError
+    if `timeout` is not such a number."""
+    return _checked(timeout, ", 0 or more", may_be_zero=True)
+
+
+def time_limit(timeout: Any) -> float | None:
+    """The number of seconds that a statement may take, above 0; None: without a limit.
+    InterfaceError if `timeout` is not such a number."""
+    return _checked(timeout, " above 0", may_be_zero=False)
+
+
+def _checked(timeout: Any, allowed: str, *, may_be_zero: bool) -> float | None:
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
-        raise InterfaceError(f"timeout must be a number of seconds, 0 or more, not {timeout!r}")
+    if (
+        isinstance(timeout, bool)
+        or not isinstance(timeout, int | float)
+        or not (timeout > 0 or (may_be_zero and timeout == 0))  # NaN is neither
+    ):
+        raise InterfaceError(f"timeout must be a number of seconds{allowed}, not {timeout!r}")
     return float(min(timeout, LONGEST_WAIT))
 
 
@@ -289,6 +303,34 @@ def end_of_wait(timeout: Any) -> float | None:
     """The time of `time.monotonic` at which that wait ends; None: never."""
     left = waiting_time(timeout)
     return None if left is None else monotonic() + left
+
+
+class WaitLimit:
+    """The time that one fetch may wait.
+
+    seconds: the timeout that the caller passed.
+    end: the time of `time.monotonic` at which the wait ends.
+    """
+
+    __slots__ = ("end", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.end = monotonic() + seconds
+
+    def error(self) -> FetchTimeoutError:
+        """The error of a fetch that found no row in this time."""
+        return FetchTimeoutError(
+            f"no row arrived within {self.seconds:g} s",
+            hint="the query continues: fetch again, or close the cursor to end the query",
+        )
+
+
+def wait_limit(timeout: Any) -> WaitLimit | None:
+    """The limit of a wait that begins now; None: without a limit. InterfaceError if `timeout` is
+    not a number of seconds from 0."""
+    seconds = waiting_time(timeout)
+    return None if seconds is None else WaitLimit(seconds)
 
 
 _CHECK: ContextVar[Callable[[], None]] = ContextVar("check", default=lambda: None)

@@ -1,4 +1,4 @@
-"""The exception tree of PEP 249, and the rendering of an error.
+"""The exception tree of PEP 249, the conversion of other exceptions, and the rendering of an error.
 
 Every error carries a code, a detail, a hint and, if the SQL text caused it, a position in it. An
 error names the object, its kind and the remedy; it has no side effects (no logging, no reporting).
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
 from functools import lru_cache
+from typing import NoReturn
 
 
 class ErrorCode(IntEnum):
@@ -140,6 +141,13 @@ class OperationalError(DatabaseError):
     default_code = ErrorCode.INPUT_OUTPUT
 
 
+class FetchTimeoutError(OperationalError):
+    """No row arrived within the timeout of a fetch. The query continues, and no row is lost: the
+    next fetch returns the row that this one waited for."""
+
+    default_code = ErrorCode.TIMEOUT
+
+
 class IntegrityError(DatabaseError):
     """A key that exists already."""
 
@@ -162,6 +170,40 @@ class NotSupportedError(DatabaseError):
     """Valid SQL that Runnel does not support."""
 
     default_code = ErrorCode.NOT_SUPPORTED
+
+
+def fail(error: BaseException, sql: str | None) -> NoReturn:
+    """Raises the error as the user is to see it."""
+    raise presentable(error, sql)
+
+
+def presentable(error: BaseException, sql: str | None) -> BaseException:
+    """The error with the statement's text; an exception that is not a PEP 249 error becomes the
+    cause of one."""
+    if isinstance(error, Error):
+        if error.sql is None:
+            error.sql = sql
+        return error
+    if not isinstance(error, Exception):
+        return error
+    shown: Error
+    if isinstance(error, MemoryError):
+        shown = OperationalError("out of memory", detail=str(error) or None)
+    elif isinstance(error, RecursionError):
+        shown = OperationalError(
+            "the statement is nested too deeply", hint="write it with fewer levels of nesting"
+        )
+    elif isinstance(error, UnicodeError):
+        shown = DataError(
+            "a text isn't valid Unicode",
+            detail=str(error),
+            hint="correct the text where it comes from",
+        )
+    else:
+        shown = internal(f"unexpected {type(error).__name__}", detail=str(error) or None)
+    shown.sql = sql
+    shown.__cause__ = error
+    return shown
 
 
 def render(error: Error) -> str:

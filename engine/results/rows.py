@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from runnel.base.forks import finalizer, here
-from runnel.errors import Error, InterfaceError, may_succeed_here
+from runnel.deadline import WaitLimit
+from runnel.errors import Error, FetchTimeoutError, InterfaceError, may_succeed_here
 from runnel.expressions.kernels.values import array_of, python_values
 from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.relation.nodes import Field
@@ -66,6 +68,7 @@ class Result:
         "_loaded",
         "_next",
         "_origin",
+        "_received",
         "_rows",
         "can_end",
         "fields",
@@ -85,6 +88,8 @@ class Result:
         self._next = 0
         self._batch: pa.RecordBatch | None = None
         self._decoded = 0
+        # Batches that `receive` took from the queue, before any that are still in it.
+        self._received: deque[pa.RecordBatch] = deque()
         self._loaded = 0
         self._is_discarded = False
         self._origin = here()
@@ -117,36 +122,26 @@ class Result:
         """The Arrow schema of the rows."""
         return pa.schema([pa.field(item.name, _public_type(item.type)) for item in self.fields])
 
-    def one(self) -> Row | None:
-        """The next row, waited for; None after the last."""
+    def one(self, limit: WaitLimit | None = None) -> Row | None:
+        """The next row, waited for; None after the last. FetchTimeoutError after the limit."""
         rows = self._rows
         position = self._next
         if position >= len(rows):
-            if not self._decode(DECODE_ROWS, wait=True):
+            if not self._decode(DECODE_ROWS, wait=True, limit=limit):
                 return None
             rows = self._rows
             position = 0
         self._next = position + 1
         return rows[position]
 
-    async def news(self) -> None:
+    async def news(self, limit: WaitLimit | None = None) -> None:
         """Waits until the next row, or the end, has arrived, so that `one` doesn't wait; other
-        coroutines run meanwhile."""
-        from runnel.base.awaiting import Wake, until
-
+        coroutines run meanwhile. FetchTimeoutError after the limit."""
         while self._next >= len(self._rows) and not self._decode(DECODE_ROWS, wait=False):
             job = self._job
             if job is None or (job.results.is_ended and not len(job.results)):
                 return
-            if isinstance(job, Job):
-                job.hand_over()
-            queue = job.results
-
-            def subscribe(wake: Wake, queue: ResultQueue = queue) -> Callable[[], None]:
-                queue.tell_news(wake)
-                return queue.forget_news
-
-            await until(lambda queue=queue: queue.has_news, subscribe)  # type: ignore[misc]
+            await _news_of(job, limit)
 
     @property
     def has_ready(self) -> bool:
@@ -160,14 +155,22 @@ class Result:
         self._next = last
         return rows
 
-    def some(self, count: int) -> list[Row]:
+    def some(self, count: int, limit: WaitLimit | None = None) -> list[Row]:
         """At most `count` rows, [] after the last. Of an unbounded result: the rows that have
-        arrived, at least one; else exactly `count` unless the end comes first."""
+        arrived, at least one; else exactly `count` unless the end comes first, or the limit: then
+        the rows that have arrived, FetchTimeoutError if none has."""
         rows: list[Row] = []
         while len(rows) < count:
             if self._next >= len(self._rows):
                 wait = not (self.is_unbounded and rows)
-                if not self._decode(max(DECODE_ROWS, count - len(rows)), wait=wait):
+                try:
+                    if not self._decode(
+                        max(DECODE_ROWS, count - len(rows)), wait=wait, limit=limit
+                    ):
+                        break
+                except FetchTimeoutError:
+                    if not rows:
+                        raise
                     break
             last = min(self._next + count - len(rows), len(self._rows))
             rows += self._rows[self._next : last]
@@ -180,6 +183,22 @@ class Result:
         if self._next >= len(self._rows):
             self._decode(max(DECODE_ROWS, count), wait=not self.is_unbounded)
         return self._rows[self._next : self._next + count]
+
+    def receive(self, limit: WaitLimit) -> None:
+        """Waits until all rows have arrived, so that reading them does not wait. FetchTimeoutError
+        after the limit: the rows that have arrived stay to be read."""
+        while (batch := self._from_queue(wait=True, limit=limit)) is not None:
+            self._received.append(batch)
+
+    async def receive_async(self, limit: WaitLimit) -> None:
+        """As `receive`; other coroutines run meanwhile."""
+        while (job := self._job) is not None:
+            await _news_of(job, limit)
+            # Another job may begin instead of one that failed: then this waits for its news.
+            with suppress(FetchTimeoutError):
+                batch = self._from_queue(wait=True, limit=WaitLimit(0))
+                if batch is not None:
+                    self._received.append(batch)
 
     def rest(self) -> list[Row]:
         """All rows that are left, waited for."""
@@ -196,17 +215,25 @@ class Result:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows that are left, as batches of `schema`, each waited for."""
         schema = self.schema
+        while (batch := self.next_batch(schema)) is not None:
+            yield batch
+
+    def next_batch(
+        self, schema: pa.Schema, limit: WaitLimit | None = None
+    ) -> pa.RecordBatch | None:
+        """The next rows that are left, waited for, as a batch of `schema`; None after the last.
+        FetchTimeoutError after the limit."""
         if self._batch is not None:
             left = self._batch.slice(self._decoded - len(self._rows) + self._next)
             self._forget()
             if left.num_rows:
-                yield _conform(left, schema)
+                return _conform(left, schema)
         elif self._next < len(self._rows):
             rows = self._rows[self._next :]
             self._forget()
-            yield _conform(rows_as_batch(rows, self.fields), schema)
-        while (batch := self._load(wait=True)) is not None:
-            yield _conform(batch, schema)
+            return _conform(rows_as_batch(rows, self.fields), schema)
+        batch = self._load(wait=True, limit=limit)
+        return None if batch is None else _conform(batch, schema)
 
     def cancel(self) -> None:
         """Ends the job; a thread that waits for its rows gets an OperationalError."""
@@ -225,32 +252,42 @@ class Result:
             job is not None
             or self._next < len(self._rows)
             or (self._batch is not None and self._decoded < len(self._batch))
+            or self._received
         ):
             self._is_discarded = True
         if job is not None:
             job.cancel()
             job.results.close()
         self._ended()
+        self._received.clear()
         self._forget()
 
-    def _decode(self, limit: int, *, wait: bool) -> bool:
-        """Replaces the decoded rows by the next ones, about `limit` of them. False: there are none
+    def _decode(self, count: int, *, wait: bool, limit: WaitLimit | None = None) -> bool:
+        """Replaces the decoded rows by the next ones, about `count` of them. False: there are none
         (without `wait`: yet)."""
         batch = self._batch
         if batch is None or self._decoded >= batch.num_rows:
             self._forget()
-            batch = self._load(wait=wait)
+            batch = self._load(wait=wait, limit=limit)
             if batch is None:
                 return False
             self._batch = batch
         start = self._decoded
-        self._decoded = min(start + limit, batch.num_rows)
+        self._decoded = min(start + count, batch.num_rows)
         self._rows = list(self._tuples(batch.slice(start, self._decoded - start)))
         self._next = 0
         return True
 
-    def _load(self, *, wait: bool) -> pa.RecordBatch | None:
-        """The next batch with rows from the queue. None: there is none (without `wait`: yet)."""
+    def _load(self, *, wait: bool, limit: WaitLimit | None = None) -> pa.RecordBatch | None:
+        """The next batch with rows. None: there is none (without `wait`: yet)."""
+        if self._received:
+            self._origin.check()
+            return self._received.popleft()
+        return self._from_queue(wait=wait, limit=limit)
+
+    def _from_queue(self, *, wait: bool, limit: WaitLimit | None) -> pa.RecordBatch | None:
+        """The next batch with rows from the queue. None: there is none (without `wait`: yet).
+        FetchTimeoutError after the limit: the job continues."""
         self._origin.check()
         job = self._job
         if self._is_discarded:
@@ -261,8 +298,12 @@ class Result:
         if job is None:
             return None
         while True:
+            if limit is not None and isinstance(job, Job):
+                job.hand_over()  # this thread could not leave an operator's call in time
             try:
-                batch = job.results.next_batch() if wait else job.results.poll()
+                batch = job.results.next_within(limit) if wait else job.results.poll()
+            except FetchTimeoutError:
+                raise
             except Exception as error:
                 if self._begins_anew(error):
                     job = self._job
@@ -272,6 +313,7 @@ class Result:
                 # would keep them all.
                 job.cancel()
                 self._keep_no_finalizer()
+                self._received.clear()
                 raise
             if batch is None:
                 if wait:
@@ -323,6 +365,25 @@ class Result:
             for column, item in zip(batch.columns, self.fields, strict=True)
         ]
         return zip(*columns, strict=True)
+
+
+async def _news_of(job: RowSource, limit: WaitLimit | None) -> None:
+    """Waits until the job has a batch in its queue, or has ended; FetchTimeoutError after the
+    limit."""
+    from runnel.base.awaiting import Wake, until
+
+    if isinstance(job, Job):
+        job.hand_over()
+    queue = job.results
+
+    def subscribe(wake: Wake) -> Callable[[], None]:
+        queue.tell_news(wake)
+        return queue.forget_news
+
+    end = None if limit is None else limit.end
+    if not await until(lambda: queue.has_news, subscribe, end):
+        assert limit is not None
+        raise limit.error()
 
 
 def rows_as_batch(rows: list[Row], fields: tuple[Field, ...]) -> pa.RecordBatch:

@@ -31,6 +31,7 @@ from types import FrameType
 from runnel.access import access_of, check_apart, modules_in
 from runnel.connection import Connection, prepare_job
 from runnel.database import Database
+from runnel.deadline import LONGEST_WAIT
 from runnel.errors import Error, InterfaceError, OperationalError
 from runnel.processors.sinks.result_queue import INTERRUPTIBLE
 from runnel.serving.remote_connection import TOKEN
@@ -39,7 +40,6 @@ from runnel.serving.server import Address, Server, ServerLimits
 logger = logging.getLogger("runnel.serving")
 
 TOKEN_BYTES = 32
-_LONGEST = 1e9
 _MOST_MEGABYTES = 1 << 20
 USER_TOKEN = "RUNNEL_USER_TOKEN"
 """The environment variable with the users' token of a server."""
@@ -275,7 +275,7 @@ def _seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value <= _LONGEST:
+    if not 0 < value <= LONGEST_WAIT:
         raise argparse.ArgumentTypeError(f"a time is a number of seconds above 0, not {text}")
     return value
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from runnel.base.error_records import CLASSES, class_name
 from runnel.columns.type_records import type_of, type_record
-from runnel.errors import Error, ErrorCode, OperationalError, Position
+from runnel.deadline import time_limit
+from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, Position
 from runnel.expressions.kernels.values import array_of, python_values
 from runnel.relation.nodes import Field
 from runnel.serving.received_data import value_count
@@ -25,7 +26,6 @@ _LENGTH = 4
 _LEAST = 8
 """Minimum size in bytes that a value counts for: the size of a pointer in Python."""
 _MOST = 1 << 63
-_LONGEST = 1e9
 """Seconds (31 years): practically no limit."""
 
 
@@ -98,12 +98,10 @@ def count_in(head: dict[str, Any], name: str) -> int:
 
 def timeout_in(head: dict[str, Any]) -> float | None:
     """The timeout of a statement in seconds; None: no limit."""
-    value = head.get("timeout")
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise WrongMessage('the "timeout" of a message is no number of seconds above 0')
-    return min(value, _LONGEST)
+    try:
+        return time_limit(head.get("timeout"))
+    except InterfaceError as error:
+        raise WrongMessage('the "timeout" of a message is no number of seconds above 0') from error
 
 
 def arguments_message(

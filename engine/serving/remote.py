@@ -18,6 +18,7 @@ import pyarrow.flight as flight
 
 from runnel.base.forks import closed_error, here, pin, watch
 from runnel.cursor import StartedStatement
+from runnel.deadline import time_limit
 from runnel.errors import DatabaseError, ErrorCode, InterfaceError, OperationalError
 from runnel.processors.sinks.result_queue import acquire
 from runnel.relation.nodes import Field
@@ -110,7 +111,7 @@ class RemoteDatabase:
         head, body = arguments_message([values], argument_types(values))
         statement = RemoteStatement(self)
         on_start(statement)
-        limit = _timeout(timeout)
+        limit = time_limit(timeout)
         answer, rows = self._wait_for(
             "execute", statement, head | {"sql": sql, "timeout": limit}, body
         )
@@ -144,7 +145,7 @@ class RemoteDatabase:
         statement = RemoteStatement(self)
         on_start(statement)
         answer, _ = self._wait_for(
-            "executemany", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body
+            "executemany", statement, head | {"sql": sql, "timeout": time_limit(timeout)}, body
         )
         return int(answer["rowcount"])
 
@@ -337,14 +338,6 @@ def _unpacked_error(error: flight.FlightServerError, url: str) -> DatabaseError 
 
 def _first_line(error: BaseException) -> str:
     return str(error).split("\n")[0].split(" gRPC client debug context")[0]
-
-
-def _timeout(timeout: Any) -> float | None:
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise InterfaceError(f"timeout must be a number of seconds above 0, not {timeout!r}")
-    return float(min(timeout, 1e9))
 
 
 def location_of(url: str) -> str:

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from runnel.connection import Connection, close_when_forgotten
-from runnel.cursor import Cursor, fail
-from runnel.errors import InterfaceError, NotSupportedError
+from runnel.cursor import Cursor
+from runnel.errors import InterfaceError, NotSupportedError, fail
 from runnel.serving.remote import RemoteDatabase, location_of
 
 TOKEN = "RUNNEL_TOKEN"

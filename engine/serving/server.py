@@ -25,8 +25,14 @@ import pyarrow.flight as flight
 from runnel.base.forks import here, watch
 from runnel.base.frozen import frozen
 from runnel.connection import Connection, _check_name
-from runnel.cursor import presentable
-from runnel.errors import DataError, Error, ErrorCode, OperationalError, ProgrammingError
+from runnel.errors import (
+    DataError,
+    Error,
+    ErrorCode,
+    OperationalError,
+    ProgrammingError,
+    presentable,
+)
 from runnel.results.rows import Result
 from runnel.serving.messages import (
     PROTOCOL,

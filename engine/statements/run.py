@@ -11,8 +11,8 @@ from importlib import import_module
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
-from runnel.deadline import RunningStatement, current
-from runnel.errors import InterfaceError, ProgrammingError, internal
+from runnel.deadline import RunningStatement, current, time_limit
+from runnel.errors import ProgrammingError, internal
 from runnel.planner import plans
 from runnel.session.session import statement_check
 from runnel.statements import queries
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from runnel.planner.parse.syntax import Command
     from runnel.session.session import Session
     from runnel.sqltypes import SqlType
-
-_LONGEST_TIMEOUT = 1_000_000_000
-"""In seconds (31 years): practically no limit, and within the range of nanoseconds."""
 
 
 class SessionExecutor:
@@ -95,12 +92,10 @@ class SessionExecutor:
             )
 
 
-def _deadline(timeout: float) -> tuple[float, int]:
+def _deadline(timeout: float | None) -> tuple[float | None, int | None]:
     """The timeout of a statement in seconds, and its deadline by `monotonic_ns`."""
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise InterfaceError(f"timeout must be a number of seconds above 0, not {timeout!r}")
-    timeout = min(timeout, _LONGEST_TIMEOUT)
-    return timeout, monotonic_ns() + round(timeout * 1e9)
+    seconds = time_limit(timeout)
+    return (None, None) if seconds is None else (seconds, monotonic_ns() + round(seconds * 1e9))
 
 
 def _run_explain(session: Session, plan: plans.ExplainPlan, call: StatementCall) -> Outcome:

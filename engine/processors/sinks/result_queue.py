@@ -16,7 +16,8 @@ from time import monotonic
 import pyarrow as pa
 
 from runnel.dag import ProcessorFactory
-from runnel.errors import ErrorCode, OperationalError, internal
+from runnel.deadline import WaitLimit, wait_limit
+from runnel.errors import internal
 from runnel.processor import Inbox, Outbox, Processor, ProcessorContext, ResultTarget, Watermark
 
 DEFAULT_CAPACITY = 16
@@ -90,10 +91,14 @@ class ResultQueue:
     def next_batch(self, timeout: float | None = None) -> pa.RecordBatch | None:
         """Wait for the next rows and return them; None at the end.
 
-        After `timeout` seconds it raises OperationalError (TIMEOUT), and the job continues. If the
-        job failed, its error is raised. Ctrl-C cancels the job.
+        After `timeout` seconds it raises FetchTimeoutError, and the job continues. If the job
+        failed, its error is raised. Ctrl-C cancels the job.
         """
-        deadline = None if timeout is None else monotonic() + timeout
+        return self.next_within(wait_limit(timeout))
+
+    def next_within(self, limit: WaitLimit | None) -> pa.RecordBatch | None:
+        """`next_batch` for a wait that has begun."""
+        deadline = None if limit is None else limit.end
         try:
             while True:
                 batch = self.poll()
@@ -108,9 +113,8 @@ class ResultQueue:
                     if self._items or self.is_ended:
                         continue
                 if self.drive is None and not self._wait(deadline):
-                    raise OperationalError(
-                        f"no row came within {timeout:g} s", code=ErrorCode.TIMEOUT
-                    )
+                    assert limit is not None
+                    raise limit.error()
         except BaseException as error:
             if not isinstance(error, Exception):
                 self.on_interrupt()

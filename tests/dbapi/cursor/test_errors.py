@@ -8,8 +8,7 @@ import pytest
 
 import runnel
 from runnel import Connection, Cursor
-from runnel.cursor import presentable
-from runnel.errors import Position
+from runnel.errors import Position, presentable
 
 
 def test_an_error_shows_the_place_in_the_statement(cursor: Cursor) -> None:
@@ -35,7 +34,7 @@ def test_the_exceptions_are_attributes_of_the_connection(connection: Connection)
         for name in runnel.__all__
         if isinstance(kind := getattr(runnel, name), type) and issubclass(kind, Exception)
     ]
-    assert len(names) == 10
+    assert len(names) == 11
     for name in names:
         assert getattr(connection, name) is getattr(runnel, name)
 
