@@ -272,9 +272,10 @@ class Processor:
     An exception from any of them ends the job, naming the vertex.
 
     The other classes that a processor may have as bases are its roles: `Stateful` (it has state),
-    `Transactional` (it commits with snapshots) and `SourceCounters` (it counts what it reads). The
-    runtime looks for them once, when it receives the processor. A class that defines or inherits a
-    method of a role has the role, also if it does not name it as a base.
+    `Transactional` (it commits with snapshots), `SourceCounters` (it counts what it reads) and
+    `WatermarkSource` (it generates watermarks). The runtime looks for them once, when it receives
+    the processor. A class that defines or inherits a method of a role has the role, also if it does
+    not name it as a base.
     """
 
     cooperative = True
@@ -443,7 +444,41 @@ class SourceCounters:
         return 0, 0
 
 
-ROLES: tuple[type, ...] = (Stateful, Transactional, SourceCounters)
+@frozen
+class SourceWatermark:
+    """The watermark of a processor that generates watermarks, and what holds it back.
+
+    time: the last watermark that it emitted; None: none yet.
+    is_waiting: whether a partition holds it back: not if all partitions are idle or have ended.
+    partition: the name of the partition that holds it back; "" if there is only one partition.
+    note: why the partition has no watermark yet, such as "no rows yet"; "" if it has one.
+    """
+
+    time: int | None
+    is_waiting: bool
+    partition: str = ""
+    note: str = ""
+
+    def holder(self, vertex: str) -> str | None:
+        """The partition in words, such as `scan orders, partition 3 (no rows yet)`; None if nothing
+        holds the watermark back."""
+        if not self.is_waiting:
+            return None
+        name = f"{vertex}, partition {self.partition}" if self.partition else vertex
+        return f"{name} ({self.note})" if self.note else name
+
+
+class WatermarkSource:
+    """The role of a processor that generates watermarks, besides or instead of the watermarks
+    of its inputs."""
+
+    def source_watermark(self) -> SourceWatermark | None:
+        """Its watermark and the partition that holds it back; None if this processor generates no
+        watermarks after all. Called by other threads at any time, so it must only read."""
+        return None
+
+
+ROLES: tuple[type, ...] = (Stateful, Transactional, SourceCounters, WatermarkSource)
 _MEMBERS = {role: {name for name in vars(role) if not name.startswith("_")} for role in ROLES}
 
 

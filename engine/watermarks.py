@@ -102,6 +102,16 @@ class WatermarkCoalescer:
         self._done[index] = True
         return [] if all(self._done) else self._leave_out()
 
+    def emitted(self, column: int) -> int | None:
+        """The last watermark of a column that was emitted; None if there is none. Other threads may
+        call it."""
+        return self._emitted.get(column)
+
+    def knows(self, column: int) -> bool:
+        """Whether an input brings watermarks of a column, as declared or as observed so far. Other
+        threads may call it."""
+        return column in (self._carriers or ()) or any(column in seen for seen in self._received)
+
     def least_column(self) -> int:
         """The time column with the smallest watermark emitted so far. Other threads may call
         it."""

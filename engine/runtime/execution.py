@@ -18,7 +18,7 @@ from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier, Vertex
 from runnel.errors import Error, internal
 from runnel.processor import JobContext, Processor
 from runnel.runtime.edges.inputs import InputEdge, Inputs
-from runnel.runtime.edges.outbox import BaseOutbox, ResultOutbox, make_outbox
+from runnel.runtime.edges.outbox import BaseOutbox, ResultOutbox, WatermarkOrder, make_outbox
 from runnel.runtime.edges.queues import Queue
 from runnel.runtime.tasklets.failures import cancelled, vertex_failure
 from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
@@ -155,6 +155,8 @@ class Execution:
             outbox = make_outbox(
                 [(o.routing, o.keys, [queues[n] for n in o.queues]) for o in plan.outputs]
             )
+        if self.is_hand_built:
+            outbox.order = WatermarkOrder(name, len(plan.outputs))
         tasklet = ProcessorTasklet(
             self, processor, (name, plan.index, parallelism), Inputs(inputs, name), outbox
         )

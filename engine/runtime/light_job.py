@@ -409,15 +409,12 @@ class Job:
         return sum(tasklet.counts().malformed_records for tasklet in self.execution.tasklets)
 
     def watermark(self) -> tuple[int | None, str | None]:
-        """The smallest watermark of a vertex, in units of event time, and the input that holds it
-        back, if any."""
-        known = [
-            item
-            for item in self.metrics().values()
-            if item.watermark is not None or item.held_by is not None
-        ]
-        slowest = min(known, key=_progress, default=None)
-        return (None, None) if slowest is None else (slowest.watermark, slowest.held_by)
+        """The smallest watermark of a vertex, in units of event time, and the source that holds it
+        back, such as `scan orders, partition 3 (no rows yet)`; None: there is none."""
+        # Loaded on first use: few queries are asked for it.
+        from runnel.runtime.watermark_holder import job_watermark
+
+        return job_watermark(self.execution.tasklets)
 
     def latency(self, *shares: float) -> list[int | None]:
         """Quantiles of the time that rows take from the sources to the end, in nanoseconds; None if
@@ -562,10 +559,6 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<job {self.id} {self.status}{' ' + repr(self.query) if self.query else ''}>"
-
-
-def _progress(vertex: VertexMetrics) -> int:
-    return -(1 << 63) if vertex.watermark is None else vertex.watermark
 
 
 def _resolve(future: Future[None]) -> None:

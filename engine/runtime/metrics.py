@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runnel.base.frozen import frozen
+from runnel.processor import SourceWatermark, Watermark
 from runnel.runtime.latency import LatencyHistogram, quantiles
 from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
 
@@ -20,8 +21,9 @@ class ProcessorMetrics:
     busy: nanoseconds spent in calls.
     queued: number of items in the queues of its inputs.
     state: name of the tasklet's state.
-    watermark: the last watermark that it received; None: none.
-    held_by: the input, and the queue, that holds the watermark back; None: none.
+    watermark: the last watermark that it received, or generated itself; None: none.
+    held_by: the input, and the queue, that holds the watermark back, or of a processor that
+        generates watermarks the partition; None: none.
     late_rows: rows that arrived after their result was emitted.
     malformed_records: records that a source skipped because they could not be parsed.
     skipped_rows: rows that a source skipped because its position had expired.
@@ -163,6 +165,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
     """The metrics of a tasklet, read while it runs: each number is correct, but they may be of
     different points in time."""
     edges = tasklet.inputs.edges
+    source = tasklet.source_watermark()
     watermark = tasklet.watermark
     state_rows, state_bytes, spilled_bytes = _state_size(tasklet)
     tasks_done, tasks = tasklet.tasks()
@@ -178,8 +181,10 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         busy=tasklet.busy,
         queued=sum(len(queue) for edge in edges for queue in edge.queues),
         state=tasklet.state.name,
-        watermark=None if watermark is None else watermark.time,
-        held_by=tasklet.inputs.watermark_holder(),
+        watermark=_time(watermark, source),
+        held_by=(
+            tasklet.inputs.watermark_holder() if source is None else source.holder(tasklet.vertex)
+        ),
         late_rows=counts.late_rows,
         malformed_records=counts.malformed_records,
         skipped_rows=counts.skipped_rows,
@@ -190,6 +195,12 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         spilled_bytes=spilled_bytes,
         latency=tasklet.latency,
     )
+
+
+def _time(received: Watermark | None, generated: SourceWatermark | None) -> int | None:
+    if generated is not None:
+        return generated.time
+    return None if received is None else received.time
 
 
 def _state_size(tasklet: ProcessorTasklet) -> tuple[int, int, int]:

@@ -15,6 +15,7 @@ from runnel.processor import (
     Stateful,
     StatelessProcessor,
     Transactional,
+    WatermarkSource,
 )
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
@@ -24,7 +25,7 @@ from runnel.snapshots.store import MemorySnapshotStore
 from runnel.testing.verify import verify_processor
 from tests.runtime.sample_processors import chain, numbers, source, values_of
 
-ROLES = (Stateful, Transactional, SourceCounters)
+ROLES = (Stateful, Transactional, SourceCounters, WatermarkSource)
 
 
 class Plain(Processor):

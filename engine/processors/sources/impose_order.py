@@ -10,7 +10,17 @@ from collections import deque
 import pyarrow as pa
 
 from runnel.dag import ProcessorFactory
-from runnel.processor import Inbox, Item, Outbox, Processor, ProcessorContext, Stateful, Watermark
+from runnel.processor import (
+    Inbox,
+    Item,
+    Outbox,
+    Processor,
+    ProcessorContext,
+    SourceWatermark,
+    Stateful,
+    Watermark,
+    WatermarkSource,
+)
 from runnel.processors.sources.partition_watermarks import (
     CompiledTimeRule,
     PartitionTimes,
@@ -18,7 +28,7 @@ from runnel.processors.sources.partition_watermarks import (
 )
 
 
-class ImposeOrderProcessor(Processor, Stateful):
+class ImposeOrderProcessor(Processor, Stateful, WatermarkSource):
     """Emits its rows, each batch followed by a watermark. Its input counts as one partition."""
 
     def __init__(self, rule: CompiledTimeRule) -> None:
@@ -26,6 +36,7 @@ class ImposeOrderProcessor(Processor, Stateful):
         self._waiting: deque[Item] = deque()
         self._is_suspected = False
         self._restored: list[int | None] = []
+        self._has_begun = False
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -40,6 +51,7 @@ class ImposeOrderProcessor(Processor, Stateful):
             return
         batch = inbox.poll()
         if batch is not None:
+            self._has_begun = True
             self._times.read(0, batch, self.context.job.evaluation, self.context.job.clock())
             resumption = self._times.take_resumption()
             if resumption is not None:
@@ -47,6 +59,9 @@ class ImposeOrderProcessor(Processor, Stateful):
             self._waiting.append(batch)
             self._drain()
             self.alarm = self._times.next_idle() or 0
+
+    def source_watermark(self) -> SourceWatermark | None:
+        return self._times.source_watermark([""], [self._has_begun])
 
     def on_alarm(self) -> bool:
         """At the second of two consecutive alarms the input is idle.

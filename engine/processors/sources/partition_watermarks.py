@@ -19,7 +19,7 @@ from runnel.columns.batches import Indexes, numbers
 from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
 from runnel.expressions.nodes import Expression
-from runnel.processor import ACTIVE, Active, Idle, Item, Watermark
+from runnel.processor import ACTIVE, Active, Idle, Item, SourceWatermark, Watermark
 from runnel.watermarks import WatermarkCoalescer
 
 IDLE_TIMEOUT = 1_000
@@ -189,6 +189,32 @@ class PartitionTimes:
 
     def is_idle(self, partition: int) -> bool:
         return self._is_idle[partition]
+
+    def emitted(self) -> int | None:
+        """Return the last watermark of the processor; None if there is none. From any thread."""
+        return self._coalescer.emitted(self._rule.rule.watermark)
+
+    def holder(self) -> int | None:
+        """Return the partition that holds back the watermark of the processor.
+
+        None if all partitions are idle or have ended. From any thread.
+        """
+        return self._coalescer.watermark_holder(self._rule.rule.watermark)
+
+    def source_watermark(self, names: Sequence[str], begun: Sequence[bool]) -> SourceWatermark:
+        """Describe the watermark of the processor, and the partition that holds it back.
+
+        names: the name of each partition; "" for an only partition.
+        begun: whether something was read from each partition.
+        """
+        number = self.holder()
+        # Another thread calls this while a restore may replace the partitions.
+        if number is None or number >= min(len(names), len(begun), len(self._last)):
+            return SourceWatermark(self.emitted(), is_waiting=False)
+        note = ""
+        if self.watermark(number) is None:
+            note = "no event time yet" if begun[number] else "no rows yet"
+        return SourceWatermark(self.emitted(), True, names[number], note)
 
     def restore(self, partition: int, time: int | None, is_idle: bool) -> None:
         """Resume with the watermark of a partition; a partition that was idle remains idle."""

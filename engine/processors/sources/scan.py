@@ -22,7 +22,9 @@ from runnel.processor import (
     Processor,
     ProcessorContext,
     SourceCounters,
+    SourceWatermark,
     Transactional,
+    WatermarkSource,
 )
 from runnel.processors.calc import (
     SLOW_ROWS,
@@ -64,7 +66,7 @@ class DeferredPartitions(Protocol):
         """Return the partitions. Called once, after the inputs have ended."""
 
 
-class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
+class ScanProcessor(EmittingProcessor, Transactional, SourceCounters, WatermarkSource):
     """Reads its partitions in turn, and emits their transformed batches.
 
     A partition that pauses isn't read before it is due.
@@ -116,6 +118,12 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters):
     def tasks(self) -> tuple[int, int]:
         tasks = [partition.tasks() for partition in self._partitions]
         return sum(done for done, _ in tasks), sum(known for _, known in tasks)
+
+    def source_watermark(self) -> SourceWatermark | None:
+        if self._watermarks is None:
+            return None
+        names = self._names if self._share.has_siblings else [""] * len(self._names)
+        return self._watermarks.source_watermark(names, self._begun)
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         assert self._deferred is not None

@@ -164,6 +164,11 @@ class ScanShare:
         self.partitions = list(named.values())
         self.skipped = 0
 
+    @property
+    def has_siblings(self) -> bool:
+        """Whether the source has several partitions, in whichever processors."""
+        return len(self._everything) > 1
+
     def restored(
         self, saved: Sequence[SavedPartition], index: int, parallelism: int
     ) -> list[Restored]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from runnel.connector import EventTimeMark, Pause
-from runnel.processor import Item, Outbox, ProcessorContext
+from runnel.processor import Item, Outbox, ProcessorContext, SourceWatermark
 from runnel.processors.sources.open_partition import FAR_FUTURE, OpenPartition, ReadItem
 from runnel.processors.sources.partition_watermarks import CompiledTimeRule, PartitionTimes
 from runnel.processors.sources.scan_state import SavedPartition
@@ -81,6 +81,10 @@ class ScanWatermarks:
             if item.due > now:
                 self._times.paused(item.number, now, False)
         self._next_look = self._times.next_idle() or now + self._rule.idle_after
+
+    def source_watermark(self, names: Sequence[str], begun: Sequence[bool]) -> SourceWatermark:
+        """Describe the watermark, for other threads; see `PartitionTimes.source_watermark`."""
+        return self._times.source_watermark(names, begun)
 
     def offer(self) -> bool:
         """Offer the watermarks that follow the rows; returns false if the outbox is full."""

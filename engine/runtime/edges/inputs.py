@@ -110,6 +110,15 @@ class InputEdge:
             return None
         return queue if items else None
 
+    def may_bring(self, number: int) -> bool:
+        """Whether watermarks with this number may come: not if others are declared."""
+        return self.watermark_numbers is None or number in self.watermark_numbers.values()
+
+    def number_upstream(self, number: int) -> int:
+        """The number before this edge of a watermark that has `number` after it."""
+        renamed = {} if self.watermark_numbers is None else self.watermark_numbers
+        return next((before for before, after in renamed.items() if after == number), number)
+
     def watermarks(self) -> WatermarkCoalescer:
         if self.coalescer is None:
             self.coalescer = WatermarkCoalescer(len(self.queues), f"edge {self.ordinal}")
@@ -169,23 +178,52 @@ class Inputs:
         """Whether every input ended and all events were handled."""
         return not self._group and not self._events
 
-    def watermark_holder(self) -> str | None:
-        """The input, and the queue in it, that holds back the smallest watermark; None if there are
-        no watermarks."""
-        edges = [edge for edge in self._edges if edge.coalescer is not None]
-        coalescers = [self.coalescer, *(edge.coalescer for edge in edges)]
-        column = next((item.least_column() for item in coalescers if item is not None), 0)
+    @property
+    def has_watermarks(self) -> bool:
+        """Whether a watermark or an idleness has arrived. From any thread."""
+        return any(edge.coalescer is not None for edge in self._edges)
+
+    def least_watermark(self) -> int | None:
+        """The smallest watermark that has arrived for the whole processor, among the columns that
+        have watermarks; None if one of them has none yet. From any thread."""
+        coalescer = self.coalescer or (self._edges[0].coalescer if len(self._edges) == 1 else None)
+        return None if coalescer is None else coalescer.emitted(coalescer.least_column())
+
+    def holder(self, column: int | None = None) -> tuple[InputEdge, Queue | None, int] | None:
+        """The input and the queue in it that hold back a watermark, and the number of the
+        watermark; None if nothing does. Without a queue, nothing has come from the input yet. From
+        any thread.
+
+        column: the number of the watermark; None, or one that no input brings: the smallest.
+        """
+        edges = list(self._edges)
+        own = [] if self.coalescer is None else [self.coalescer]
+        coalescers = own + [edge.coalescer for edge in edges if edge.coalescer is not None]
+        if column is None or not any(item.knows(column) for item in coalescers):
+            column = next((item.least_column() for item in coalescers), 0)
         if self.coalescer is not None:
             holder = self.coalescer.watermark_holder(column)
             edges = [edge for edge in edges if edge.ordinal == holder]
-            if holder is not None and not edges:
-                return f"input {holder}"
+        silent: InputEdge | None = None
         for edge in edges:
-            assert edge.coalescer is not None
+            if edge.coalescer is None:
+                silent = silent or (edge if edge.live and edge.may_bring(column) else None)
+                continue
             queue = edge.coalescer.watermark_holder(column)
             if queue is not None:
-                return f"input {edge.ordinal}, from {name_of(edge.queues[queue], 'producer')}"
-        return None
+                return edge, edge.queues[queue], column
+        return None if silent is None else (silent, None, column)
+
+    def watermark_holder(self) -> str | None:
+        """The input, and the queue in it, that holds back the smallest watermark; None if there are
+        no watermarks."""
+        found = self.holder() if self.has_watermarks else None
+        if found is None:
+            return None
+        edge, queue, _ = found
+        return f"input {edge.ordinal}" + (
+            "" if queue is None else f", from {name_of(queue, 'producer')}"
+        )
 
     def next_event(self) -> Item | InputEdge | None:
         """The next event: a Watermark, a Barrier, a LatencyMarker or an Idle for the whole

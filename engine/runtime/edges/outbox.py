@@ -15,12 +15,53 @@ import pyarrow as pa
 
 from runnel.columns.key_hash import partition
 from runnel.dag import Routing
-from runnel.errors import OperationalError
-from runnel.processor import DONE, Item, LatencyMarker, ResultTarget
+from runnel.errors import ErrorCode, OperationalError
+from runnel.processor import DONE, Item, LatencyMarker, ResultTarget, Watermark
 from runnel.runtime.edges.queues import Queue
 
 SnapshotTarget = Callable[[pa.RecordBatch], bool]
 RecordBatch = pa.RecordBatch
+
+
+class WatermarkOrder:
+    """Checks that the watermarks of a processor increase, for each of its outputs.
+
+    vertex: the name of the vertex, for the error.
+    outputs: the number of outputs.
+    """
+
+    __slots__ = ("_last", "_vertex")
+
+    def __init__(self, vertex: str, outputs: int) -> None:
+        self._vertex = vertex
+        self._last: list[dict[int, int]] = [{} for _ in range(outputs)]
+
+    def _of(self, ordinal: int) -> Sequence[dict[int, int]]:
+        return self._last if ordinal < 0 else self._last[ordinal : ordinal + 1]
+
+    def check(self, item: Item, ordinal: int) -> None:
+        """Raises if the item is a watermark that is not above the last one of its output and its
+        column."""
+        if not isinstance(item, Watermark):
+            return
+        for last in self._of(ordinal):
+            before = last.get(item.column)
+            if before is not None and item.time <= before:
+                raise OperationalError(
+                    f'vertex "{self._vertex}" sent watermark {item.time} after watermark {before}'
+                    + (f" of column {item.column}" if item.column else ""),
+                    code=ErrorCode.GENERIC,
+                    hint=(
+                        "the watermarks of a processor must increase: send one only if it is "
+                        "above the last one"
+                    ),
+                )
+
+    def accepted(self, item: Item, ordinal: int) -> None:
+        """The queues have accepted the item."""
+        if isinstance(item, Watermark):
+            for last in self._of(ordinal):
+                last[item.column] = item.time
 
 
 class BaseOutbox:
@@ -33,6 +74,7 @@ class BaseOutbox:
     only_owed: accepts only the rest of a refused item.
     owed: the refused item and its ordinal; None: there is none.
     snapshot_target: receives state during `save_snapshot`.
+    order: checks the watermarks of a processor that may be the user's; None: not checked.
     """
 
     __slots__ = (
@@ -41,6 +83,7 @@ class BaseOutbox:
         "is_measured",
         "offered",
         "only_owed",
+        "order",
         "owed",
         "refused",
         "rows",
@@ -60,6 +103,7 @@ class BaseOutbox:
         self.is_measured = False
         self.owed: tuple[Item, int] | None = None
         self.snapshot_target: SnapshotTarget | None = None
+        self.order: WatermarkOrder | None = None
 
     def offer(self, item: Item, ordinal: int = -1) -> bool:
         if ordinal >= 0:
@@ -159,6 +203,8 @@ class SingleOutbox(BaseOutbox):
             return True
         if self.owed is not None:
             self.check_owed(item, 0)
+        if rows < 0 and self.order is not None:
+            self.order.check(item, 0)
         if not self._queue.offer(item):
             self.owed = (item, 0)
             self.refused = True
@@ -170,6 +216,8 @@ class SingleOutbox(BaseOutbox):
             self.rows += rows
             if self.is_measured:
                 self.bytes += item.nbytes  # type: ignore[union-attr]
+        elif self.order is not None:
+            self.order.accepted(item, 0)
         return True
 
     def finish(self) -> None:
@@ -201,6 +249,8 @@ class FanOutbox(BaseOutbox):
             if self.only_owed:
                 self.refused = True
                 return False
+            if rows < 0 and self.order is not None:
+                self.order.check(item, ordinal)
             self._waiting = list(self._outputs) if ordinal < 0 else [self._outputs[ordinal]]
             self._is_begun = False
             for output in self._waiting:
@@ -218,6 +268,8 @@ class FanOutbox(BaseOutbox):
             self.rows += rows
             if self.is_measured:
                 self.bytes += item.nbytes  # type: ignore[union-attr]
+        elif self.order is not None:
+            self.order.accepted(item, ordinal)
         return True
 
     @property

@@ -30,9 +30,11 @@ from runnel.processor import (
     LatencyMarker,
     Processor,
     SourceCounters,
+    SourceWatermark,
     Stateful,
     Transactional,
     Watermark,
+    WatermarkSource,
 )
 from runnel.runtime.edges.inputs import InputEdge, Inputs
 from runnel.runtime.edges.outbox import BaseOutbox
@@ -144,6 +146,7 @@ class ProcessorTasklet(Tasklet):
         "unflushed",
         "vertex",
         "watermark",
+        "watermarks",
         "woken_at",
     )
 
@@ -166,6 +169,9 @@ class ProcessorTasklet(Tasklet):
         )
         self.counters: SourceCounters | None = (
             processor if isinstance(processor, SourceCounters) else None
+        )
+        self.watermarks: WatermarkSource | None = (
+            processor if isinstance(processor, WatermarkSource) else None
         )
         self.inputs = inputs
         processor.idle_inputs = inputs.idle
@@ -267,6 +273,12 @@ class ProcessorTasklet(Tasklet):
         counters = self.counters
         return (0, 0) if counters is None else counters.tasks()
 
+    def source_watermark(self) -> SourceWatermark | None:
+        """The watermark that the processor generates, and what holds it back; None if it generates
+        none, or not yet, or has ended. From any thread."""
+        watermarks = self.watermarks
+        return None if watermarks is None or self.state is INIT else watermarks.source_watermark()
+
     def _end_inputs(self) -> None:
         """The processor needs no more input. An outstanding commit is done first nevertheless."""
         self.inputs.abandon()
@@ -286,7 +298,7 @@ class ProcessorTasklet(Tasklet):
         self.last_counts = self.counts()
         # Its resources are released now, not when the garbage collector breaks the cycle.
         self.processor = _CLOSED
-        self.stateful = self.transactional = self.counters = None
+        self.stateful = self.transactional = self.counters = self.watermarks = None
         if not self.inputs.are_done:
             self.inputs.abandon()
         self.outbox.finish()
