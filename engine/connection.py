@@ -327,13 +327,30 @@ class Connection:
                     "a light job has no options",
                     hint='a named job has: submit(dag, name="…", guarantee="exactlyOnce", …)',
                 )
-            return self._database.jobs.start(
-                dag,
-                evaluation=EvaluationContext(zone=self._session.settings.time_zone),
-                options=JobOptions(name=name, is_hand_built=True),
-            )
+            return self._start_light_job(dag, name)
         except BaseException as error:
             fail(error, None)
+
+    def _start_light_job(self, dag: DAG, name: str) -> Job:
+        from runnel.statements.mapping_steps import resolve_mappings
+
+        settings = self._session.settings
+        resolved, event_time = resolve_mappings(
+            self._session, dag, settings.time_zone, in_job=False
+        )
+        return self._database.jobs.start(
+            resolved,
+            evaluation=EvaluationContext(
+                now=self._database.jobs.clock.wall(), zone=settings.time_zone
+            ),
+            is_unbounded=resolved.is_unbounded,
+            options=JobOptions(
+                name=name,
+                is_hand_built=True,
+                event_time=event_time,
+                linger=settings.latency_target // 2,
+            ),
+        )
 
     def _create_job(
         self, dag: DAG, name: str, guarantee: Guarantee | str, options: Mapping[str, object]

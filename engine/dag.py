@@ -244,6 +244,14 @@ class DAG:
         self.edges.append(edge)
         return self
 
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether a supplier says that its processors read an input without an end."""
+        return any(
+            isinstance(vertex.supplier, ProcessorMetaSupplier) and vertex.supplier.is_unbounded
+            for vertex in self.vertices.values()
+        )
+
     def narrowed(self) -> DAG:
         """The same vertices and edges with one processor for each vertex. A plan for one processor
         may have other vertices than a plan for several; a job that must be restorable with any

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from runnel.dag import DAG, ProcessorMetaSupplier
+from runnel.dag import DAG
 from runnel.expressions.context import EvaluationContext
 from runnel.named_jobs.guarantees import guarantees_of
 from runnel.named_jobs.hand_built.dag_record import dag_from_json, state_texts
@@ -16,29 +16,38 @@ from runnel.named_jobs.state_evolution.compatibility import (
     may_begin_empty,
 )
 from runnel.relation.state_identity import StateSignature
+from runnel.sqltypes import SqlType
 from runnel.storage.value_codec import Importer, imported
+
+Resolve = Callable[[DAG], tuple[DAG, SqlType | None]]
+"""Returns the DAG with suppliers that have the tables of the mappings that it names, and the type
+of the times of their watermarks; None: there are none."""
 
 
 def prepared_dag(
-    record: JobRecord, *, linger: int, accumulation_limit: int, importer: Importer = imported
+    record: JobRecord,
+    *,
+    resolve: Resolve,
+    linger: int,
+    accumulation_limit: int,
+    importer: Importer = imported,
 ) -> PreparedJob:
     """The DAG of a job's record, ready to run; OperationalError, with the vertex, if a supplier
     cannot be imported.
 
+    resolve: finds the mappings that the DAG names.
     linger: maximum time, in ns, that rows of a stream may wait in a source for larger batches.
     accumulation_limit: maximum number of rows that one processor may accumulate; 0: no limit.
     """
     assert record.dag is not None
-    dag = dag_from_json(record.dag, importer)
-    is_unbounded = any(
-        isinstance(vertex.supplier, ProcessorMetaSupplier) and vertex.supplier.is_unbounded
-        for vertex in dag.vertices.values()
-    )
+    dag, event_time = resolve(dag_from_json(record.dag, importer))
+    is_unbounded = dag.is_unbounded
     return PreparedJob(
         dag=dag,
         evaluation=EvaluationContext((), record.created, record.zone),
         is_unbounded=is_unbounded,
         written=frozenset(name for name in dag.vertices if not dag.outputs(name)),
+        event_time=event_time if is_unbounded else None,
         linger=linger if is_unbounded else 0,
         accumulation_limit=accumulation_limit,
         guarantee=guarantees_of(dag, record.options.guarantee)[0],

@@ -1,10 +1,11 @@
 """Ready-made processors for hand-built DAGs: sources, steps and sinks.
 
-Imports the contracts `processor` and `dag`, `columns`, `expressions`, and of `processors` the
-folders `grouping`, `sinks` and `stateful`.
+Imports the contracts `connector`, `processor` and `dag`, `columns`, `expressions`, `relation`, and
+of `processors` the folders `grouping`, `joins`, `sinks` and `stateful`, and `calc`.
 
 Begin with `steps`: `source_of`, `map_batches`, `filter_rows`, `sink_to_list` and their neighbours.
-`by_key` aggregates by key with the operations of `aggregate_operation`.
+`by_key` aggregates by key with the operations of `aggregate_operation`. `mappings` reads, writes
+and looks up the mappings of a connection.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ from runnel.processors.library.aggregate_operation import (
     to_list,
 )
 from runnel.processors.library.by_key import accumulate_by_key, aggregate_by_key, combine_by_key
+from runnel.processors.library.mappings import (
+    map_using_lookup,
+    read_journal,
+    read_mapping,
+    write_mapping,
+)
 from runnel.processors.library.steps import (
     filter_rows,
     flat_map,
@@ -39,12 +46,16 @@ __all__ = [
     "filter_rows",
     "flat_map",
     "map_batches",
+    "map_using_lookup",
     "maximum",
     "minimum",
+    "read_journal",
+    "read_mapping",
     "result_sink",
     "sink_to",
     "sink_to_list",
     "source_of",
     "summing",
     "to_list",
+    "write_mapping",
 ]

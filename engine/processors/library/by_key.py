@@ -17,7 +17,7 @@ import pyarrow as pa
 from runnel.columns.batches import Indexes, indexes, join_arrays
 from runnel.columns.key_hash import keyed_state
 from runnel.dag import ProcessorFactory, storable
-from runnel.errors import ProgrammingError, suggest
+from runnel.errors import ProgrammingError
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.kernels.values import canonical
 from runnel.expressions.nodes import Column
@@ -26,6 +26,7 @@ from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.aggregation import Aggregation, AggregationStage
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.library.aggregate_operation import LIBRARY, AggregateOperation
+from runnel.processors.library.typed_rows import field_of
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import SqlType, from_arrow, to_arrow
 from runnel.storage.value_codec import decode, encode
@@ -182,16 +183,6 @@ class KeyedAggregate(Processor, Stateful):
             ]
             aggregation.schema = pa.schema(fields, described)
         return aggregation
-
-
-def field_of(schema: pa.Schema, name: str) -> pa.Field:
-    """Return the field of a key or argument column; ProgrammingError if it doesn't exist."""
-    if name not in schema.names:
-        known = f"the batch has: {', '.join(schema.names)}"
-        raise ProgrammingError(
-            f'column "{name}" not found in the batch', hint=suggest(name, schema.names, known)
-        )
-    return schema.field(name)
 
 
 class KeyedOperations(EmittingProcessor):

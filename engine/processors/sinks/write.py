@@ -103,7 +103,8 @@ class WriteMetaSupplier(ProcessorMetaSupplier):
         return self.table.sink(replace(self._request, owner=f"{context.owner}/{self._sink_id}"))
 
 
-def _rows_write(sink: Sink, context: JobContext) -> Processor:
+def rows_write(sink: Sink, context: JobContext) -> Processor:
+    """Return the processor that writes the rows of a statement or a job to a sink."""
     if context.guarantee is not Guarantee.NONE:
         return DurableWrite(sink, counts=True)
     if context.owner and context.is_unbounded:
@@ -123,7 +124,7 @@ def write(table: WritableTable, request: SinkRequest) -> WriteMetaSupplier:
     They emit one row: the number of written rows, a BIGINT. In a durable job rows are committed
     with each snapshot, in a stream without snapshots soon after their arrival.
     """
-    return WriteMetaSupplier(table, request, f"write {table.name}", _rows_write)
+    return WriteMetaSupplier(table, request, f"write {table.name}", rows_write)
 
 
 def late_write(table: WritableTable, request: SinkRequest, sink_id: str) -> WriteMetaSupplier:

@@ -52,6 +52,7 @@ from runnel.session.job_code.sources import read_sources
 from runnel.statements.arguments import argument_types, converted
 from runnel.statements.call import StatementCall
 from runnel.statements.jobs.runtimes import choose_runtime, foreign_plan
+from runnel.statements.mapping_steps import resolve_mappings
 from runnel.statements.queries import parallelism
 from runnel.storage.value_codec import encode, imported
 
@@ -100,6 +101,7 @@ def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
         return prepared_dag(
             record,
             importer=JobCode(record.modules).import_name if record.modules else imported,
+            resolve=lambda dag: resolve_mappings(session, dag, record.zone, in_job=True),
             linger=session.settings.latency_target // 2,
             accumulation_limit=_accumulation_limit(session, record),
         )
