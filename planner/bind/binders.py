@@ -1,4 +1,5 @@
-"""The binder of a statement, as the binders of its clauses know it: see `query.Binder`."""
+"""Protocols of the statement's binder (`query.Binder`) and of FROM's, for the binders of clauses
+and scalars: they call it without an import of its module."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from runnel.sqltypes import SqlType
 
 
 class QueryBinder(Protocol):
-    """The statement around a scalar."""
+    """The methods of the statement's binder that the binders of scalars call."""
 
     sql: str
     parameter_types: tuple[SqlType, ...]
@@ -36,7 +37,7 @@ class QueryBinder(Protocol):
 
 
 class StatementBinder(QueryBinder, Protocol):
-    """The statement around a clause."""
+    """The methods of the statement's binder that the binders of clauses call."""
 
     bound_tables: BoundTables | None
 
@@ -68,23 +69,24 @@ class StatementBinder(QueryBinder, Protocol):
         """The catalog object of that name, recorded as a dependency."""
 
     def common_table(self, name: str, outer: Scope | None) -> Relation | None:
-        """The relation of the CTE of that name; None where no CTE is called so."""
+        """The relation of the common table of that name; None if no such table is visible."""
 
     def view_query(self, view: View) -> Relation:
         """The relation of a view's query."""
 
     def view_fields(self, view: View) -> tuple[Field, ...]:
-        """The columns of a view, from binding its query now."""
+        """The columns of a view; its query is bound again."""
 
     def inside(self, common_tables: Mapping[str, CommonTable]) -> StatementBinder:
         """A binder for a section of the statement in which these common tables are visible."""
 
     def without_statement(self) -> StatementBinder:
-        """A binder over the same catalog that belongs to no statement."""
+        """A binder over the same catalog that belongs to no statement: the statement gets no
+        dependencies from it."""
 
 
 class FromItems(Protocol):
-    """The operations of the binder of FROM that joins need."""
+    """The methods of the binder of FROM that joins call."""
 
     binder: StatementBinder
     outer: Scope | None

@@ -1,13 +1,14 @@
 """Common tables and views that would be copied too often: each of them is planned and run once.
 
 Normally a common table is bound once, and every use contains its relation, so that the conditions
-and columns of the use can be pushed into it. But if every common table reads the one before it
-twice, the number of copies doubles with each: 30 tables would make 2^30 copies. Where the copies
-outgrow the text, a use therefore gets a `CommonRows`, a leaf for all rules: its relation is planned
-on its own and runs once, like any shared subplan (`planner/physical/sharing/tables.py`).
+and columns of the use can be pushed into it. But if every common table reads the table before it
+twice, the number of copies doubles with each table: 30 tables would make 2^30 copies. If the copies
+outgrow the text, a use therefore gets a `CommonRows` instead, which is a leaf for all rules. The
+relation of a `CommonRows` is planned on its own and runs once, like any shared subplan
+(`planner/physical/sharing/tables.py`).
 
-Some common tables can't run once: streams, volatile expressions, tables that read the outer query
-or a recursion. They are copied, up to MOST_STEPS nodes.
+Some common tables can't run once: streams, volatile expressions, and tables that read the outer
+query or a recursion. They are copied, up to MOST_STEPS nodes.
 """
 
 from __future__ import annotations
@@ -78,8 +79,9 @@ class BoundTables:
     ) -> Relation:
         """The relation that the uses of `table` read.
 
-        It is bound once, except if it has watermarks: each use needs watermarks of its own.
-        `watermarks` returns how many have been numbered.
+        `bind` is called once. If the relation has watermarks, `bind` is called for each use,
+        because each use needs its own watermarks. `watermarks` returns how many watermarks the
+        statement has so far.
         """
         known = self._relations.get(id(table))
         if known is not None:
@@ -94,7 +96,7 @@ class BoundTables:
         return relation
 
     def _read(self, relation: Relation) -> Relation:
-        """The relation, or a leaf instead of it if it would be copied too often."""
+        """The relation; a `CommonRows` instead if the relation would be copied too often."""
         size = self._measured(relation)
         if self._outgrows(size, COPIED_STEPS) and self._can_share(relation):
             return self._leaf(relation)
@@ -105,8 +107,8 @@ class BoundTables:
         return relation
 
     def bounded(self, relation: Relation) -> Relation:
-        """The statement's own relation; if it would have too many copies of its common tables, they
-        are replaced by leaves."""
+        """The relation of the whole statement. If it would have too many copies of its common
+        tables, `CommonRows` replace them."""
         if not self._outgrows(self._measured(relation), MOST_STEPS):
             return relation
         leaves: dict[int, Relation] = {}
@@ -124,8 +126,8 @@ class BoundTables:
         return relation
 
     def _outgrows(self, size: _Size, most: int) -> bool:
-        """Whether the relation has more than `most` nodes, copies included, and these outgrow the
-        nodes that were bound."""
+        """Whether the relation with all copies has more than `most` nodes, and more than COPIES
+        times the nodes that were bound."""
         return size.copied > most and size.copied > COPIES * (
             sum(map(self._own.__getitem__, size.inside)) + size.own
         )
@@ -198,9 +200,9 @@ def commons_in(relation: Relation) -> dict[int, CommonRows]:
 
 
 def copied_where_needed(relation: Relation) -> Relation:
-    """Replaces leaves by their relations where sharing has no use: common tables with a single
-    reader, common tables within a recursion, whose steps run separately from everything else, and
-    all common tables of a statement on streams."""
+    """Replaces each `CommonRows` whose sharing has no use by its relation: common tables with a
+    single reader, common tables within a recursion (whose steps run separately from everything
+    else), and all common tables of a statement on streams."""
     uses: dict[int, int] = {}
     for node in everything(relation):
         if isinstance(node, CommonRows):
@@ -210,8 +212,8 @@ def copied_where_needed(relation: Relation) -> Relation:
 
 
 class _Copies:
-    """Replaces the leaves for which `is_copied` is true, and all leaves within a recursion, by the
-    relations of their common tables."""
+    """Replaces each `CommonRows` by its relation if `is_copied` is true for it, or if it is within
+    a recursion."""
 
     def __init__(self, is_copied: Callable[[CommonRows], bool]) -> None:
         self._is_copied = is_copied

@@ -82,14 +82,15 @@ def common_types(
 
 
 def decimal_key(operand: Expression) -> Expression:
-    """A VARCHAR that is equal for equal exact numbers, whatever their types."""
+    """A VARCHAR for an exact number. Equal numbers have equal texts, whatever the types of the
+    numbers."""
     return Call(
         function="decimal_key", arguments=(operand,), type=VARCHAR, position=operand.position
     )
 
 
 def exact_cast(operand: Expression, target: SqlType) -> Expression:
-    """Casts an exact number to the DECIMAL `target`; DataError if it would have to be rounded."""
+    """Casts an exact number to the DECIMAL `target`; DataError if the cast would round."""
     return Call(function="exact_cast", arguments=(operand,), type=target, position=operand.position)
 
 

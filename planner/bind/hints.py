@@ -1,6 +1,7 @@
-"""Hints for names that other engines know, or that are not visible where they are used.
+"""Hints for unknown names: names that other engines have, or that exist but are not visible where
+they are used.
 
-Loaded only when a statement has failed.
+Imported only when a statement has failed.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def table_function_hint(name: str) -> str | None:
 
 
 def file_hint(name: str) -> str | None:
-    """The hint for an unknown name in FROM; None if it doesn't look like the name of a file."""
+    """The hint for an unknown name in FROM; None if the name does not look like the name of a
+    file."""
     stem = re.sub(r"\.(gz|bz2|zst|lz4)$", "", name.lower())
     reader = _EXTENSIONS.get(stem.rpartition(".")[2]) if "." in stem else None
     return None if reader is None else f"to read a file, write SELECT * FROM {reader}('{name}')"

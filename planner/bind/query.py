@@ -1,7 +1,7 @@
 """Binding of queries: a sqlglot tree becomes relational nodes with names and types resolved.
 
-A common table expression or a view is bound once and shared by its uses (`bound_tables`). The
-clauses after a query body (ORDER BY, LIMIT) are added here; `select.py` binds one SELECT,
+A common table expression or a view is bound once, and its uses share the relation (`bound_tables`).
+This module adds the clauses after a query body (ORDER BY, LIMIT). `select.py` binds one SELECT,
 `set_operations.py` UNION, INTERSECT and EXCEPT.
 """
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Numbers:
-    """Yields numbers from 0; `count` is how many were taken."""
+    """Yields the numbers 0, 1, 2, …; `count` is the number of yielded numbers."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -145,8 +145,8 @@ class Binder:
         return self.query(tree, outer)
 
     def unqualified(self, tree: Any) -> str:
-        """The name of a table without the schema "public" and the catalog, with which it may be
-        qualified."""
+        """The name of a table without its qualifiers, which can only be the schema "public" and the
+        catalog."""
         check_schema(tree.text("catalog"), tree.text("db"), position_of(tree, self.sql))
         return str(tree.name)
 
@@ -174,8 +174,8 @@ class Binder:
         self.dependencies[kind, name.lower()] = Dependency(kind, name, version)
 
     def common_table(self, name: str, outer: Scope | None) -> Relation | None:
-        """The relation of the common table of that name, as seen from a query whose outer scope is
-        `outer`; None if there is no such common table."""
+        """The relation of the common table of that name, for a query whose outer scope is `outer`;
+        None if there is no such common table."""
         common = self.common_tables.get(name.lower())
         if common is None:
             return None
@@ -242,7 +242,7 @@ class Binder:
         return binder.query(statement.expression, None)
 
     def view_fields(self, view: View) -> tuple[Field, ...]:
-        """The columns of a view, from binding its query now."""
+        """The columns of a view; its query is bound again."""
         return renamed(self.view_query(view), view.columns, f'view "{view.name}"', None).fields
 
     def values(self, tree: Any, outer: Scope | None = None) -> Relation:
@@ -336,7 +336,7 @@ class Binder:
         return self.inside(visible).query(body, outer)
 
     def _ordered(self, relation: Relation, tree: Any) -> Relation:
-        """Adds ORDER BY and LIMIT to a query of which only the result's columns have names."""
+        """Adds ORDER BY and LIMIT to a query in which only the columns of the result have names."""
         order = tree.args.get("order")
         if order is not None:
             binder = ExpressionBinder(self, scope_of(relation.fields, None), "ORDER BY")

@@ -1,8 +1,8 @@
 """Binding of a recursive common table expression: WITH RECURSIVE r AS (anchor UNION [ALL] step).
 
-The column types are the common types of anchor and step: the step is bound again until the types
-no longer widen. The step may refer to the table by PostgreSQL's rule: once, in its FROM clause, and
-not where all rows would be needed at once.
+The column types are the common types of anchor and step. The step is bound again until the types no
+longer widen. As in PostgreSQL, the step may refer to the table only once, in its FROM clause, and
+not below an operator that needs all rows of the round at once.
 """
 
 from __future__ import annotations
@@ -99,13 +99,14 @@ def recursion(
 
 
 def _inner_name(name: str, common: CommonTable) -> str:
-    """The table's name, made distinct from an enclosing recursion of the same name."""
+    """The table's name, changed if an enclosing recursion has the same name."""
     around = common.visible.get(name.lower())
     return name if around is None or around.working is None else f"{around.working.name}'"
 
 
 def _reference(tree: Any, name: str, binder: StatementBinder) -> Position | None:
-    """The position at which the step reads the table: of several, the last and innermost one."""
+    """The position at which the step reads the table; of several references, the last and
+    innermost."""
     found = _references(tree, name)
     return position_of(found[-1], binder.sql) if found else None
 
@@ -127,7 +128,8 @@ def _check_step(step: Relation, name: str, inner: str, position: Position | None
 
 
 def _reference_contexts(node: Relation, name: str) -> Iterator[str]:
-    """Yields for each reference to the working table why it is refused; "" if it is allowed."""
+    """Yields one text for each reference to the working table: the reason why the reference is
+    refused, or "" if it is allowed."""
     if isinstance(node, WorkingTable) and node.name == name:
         yield ""
     for expression in node.own_expressions:

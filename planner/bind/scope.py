@@ -33,9 +33,10 @@ class ScopeColumn:
     type: the SQL type of the column.
     index: the column's index in the relation.
     qualifier: the alias or name of the table that the column belongs to; None: there is none.
-    hidden: whether `*` leaves it out.
-    qualified_only: whether it needs its qualifier, because USING merged it with another column.
-    schema: the schema with which its qualifier can be qualified.
+    hidden: whether `*` omits the column.
+    qualified_only: whether a reference needs the qualifier, because USING merged the column with
+        another column.
+    schema: the schema of the table, which may precede the qualifier in a reference.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Scope:
     """The columns of a relation by name.
 
     columns: the columns that names can refer to, in the order of `*`.
-    outer: the scope of the enclosing query, if there is one.
+    outer: the scope of the enclosing query; None: there is no enclosing query.
     has_tables: whether there is a FROM clause.
     collector: collects aggregates that belong to this query but are written in a subquery; None in
         FROM, where aggregates are not allowed.
@@ -67,7 +68,8 @@ class Scope:
     collector: Collector | None = field(default=None, compare=False, repr=False)
 
     def within(self, schema: str) -> Scope:
-        """The scope for names qualified by that schema: only the columns of the schema's tables."""
+        """The scope for references that are qualified by `schema`: it has only the columns of the
+        schema's tables."""
         lower = schema.lower()
         columns = tuple(column for column in self.columns if column.schema == lower)
         return replace(
@@ -135,7 +137,7 @@ class Scope:
     def unknown(
         self, name: str, qualifier: str | None, position: Position | None
     ) -> ProgrammingError:
-        """The error for a name that is in no scope, with the most similar name as hint."""
+        """The error for a name that no scope has; the hint suggests the most similar name."""
         scopes = [self]
         while scopes[-1].outer is not None:
             scopes.append(scopes[-1].outer)
@@ -212,11 +214,11 @@ class CommonTable:
     """A common table expression that can be referred to.
 
     tree: the query in the parentheses, as a sqlglot tree.
-    columns: the names of its columns, or ().
-    visible: the common tables that it may refer to itself.
+    columns: the listed names of its columns; (): the names of the query's columns.
+    visible: the common tables that the query in the parentheses may refer to.
     outer: the scope around the query that has the WITH.
     is_recursive: whether the query refers to its own table, under WITH RECURSIVE.
-    working: within the table's own recursive term, the relation that its name refers to.
+    working: the relation that the table's name refers to within its recursive term; None elsewhere.
     """
 
     tree: Any
@@ -247,7 +249,7 @@ def scope_of(fields: tuple[Field, ...], qualifier: str | None, outer: Scope | No
 
 
 def table_alias(tree: Any) -> tuple[str | None, tuple[str, ...]]:
-    """The alias of an item of FROM and its names of columns."""
+    """The alias of an item of FROM, and the column names after the alias."""
     alias = tree.args.get("alias")
     if alias is None:
         return None, ()

@@ -1,7 +1,8 @@
 """Binding of one SELECT: FROM, WHERE, GROUP BY, HAVING, the select list, DISTINCT, ORDER BY, LIMIT.
 
-Names follow PostgreSQL: GROUP BY prefers an input column to an alias of the select list, and ORDER
-BY the alias; HAVING may also use aliases. A column without a name is called EXPR$ and its number.
+Names are resolved as in PostgreSQL. If a name is both an input column and an alias of the select
+list, GROUP BY uses the column and ORDER BY the alias. HAVING may use aliases too. A column without
+a name is called EXPR$ and its number.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Item:
 
     expression: the value of the column.
     name: the name of the result's column.
-    alias: as the user wrote it; None if there is none.
+    alias: the name after AS, as written; None if there is none.
     """
 
     expression: Expression
@@ -60,8 +61,8 @@ class _Named:
 
 @frozen
 class Upper:
-    """The expressions that are computed over the groups, or over the rows if there is no grouping:
-    first HAVING, then the windows, then the rest.
+    """The expressions that are computed over the groups, or over the rows if there is no grouping.
+    The order of evaluation is HAVING, the windows, the rest.
 
     items: the columns of the select list.
     having: the condition of HAVING, or None.
@@ -275,8 +276,8 @@ class SelectBinder:
         )
 
     def _group_keys(self, tree: Any, items: list[Item]) -> list[Expression]:
-        """The distinct keys of GROUP BY; with grouping sets, `self._sets` has the key numbers of
-        each set."""
+        """The distinct keys of GROUP BY. With grouping sets, the method stores the key numbers of
+        each set in `self._sets`."""
         group = tree.args.get("group")
         keys: list[Expression] = []
         if group is None:
@@ -321,8 +322,8 @@ class SelectBinder:
         return key
 
     def _alias_of(self, tree: Any, items: list[Item], prefer: bool = False) -> Expression | None:
-        """The select list's expression that a bare name refers to. Input columns have precedence
-        unless `prefer`."""
+        """The expression of the select list that a bare name refers to. An input column of the same
+        name has precedence, unless `prefer` is true."""
         tree = unwrapped(tree)
         if not isinstance(tree, exp.Column) or tree.table:
             return None
@@ -396,7 +397,8 @@ class SelectBinder:
     def _grouped(
         self, tree: Any, relation: Relation, keys: list[Expression], upper: Upper
     ) -> tuple[Relation, Upper]:
-        """Adds the aggregation, and rewrites the later clauses in terms of its result."""
+        """Adds the aggregation, and rewrites the expressions of the later clauses over its
+        result."""
         calls: tuple[AggregateCall, ...] = tuple(self._aggregates.calls)
         group_keys, names = tuple(keys), tuple(_key_name(key, i) for i, key in enumerate(keys))
         if self._sets is not None and any(len(numbers) < len(keys) for numbers in self._sets) | (
@@ -489,8 +491,8 @@ class SelectBinder:
 
 
 class _AliasBinder(ExpressionBinder):
-    """Binds HAVING and QUALIFY: a name that no input column has may be an alias of the select
-    list."""
+    """Binds HAVING and QUALIFY, in which a name may be an alias of the select list if no input
+    column has the name."""
 
     def __init__(
         self, select: SelectBinder, items: list[Item], clause: str, windows: WindowCalls | None

@@ -1,5 +1,6 @@
-"""Values that the clauses of one SELECT share while they are bound: the calls that are collected
-separately, and the placeholders for them until the SELECT is assembled."""
+"""Placeholders and collections for one SELECT. Aggregates, windows and GROUPING are collected
+separately while the clauses are bound; a placeholder represents each call until the SELECT is
+assembled."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class GroupingValue(Expression):
 class OuterSelectContext(OuterValue):
     """In a subquery, an aggregate or a GROUPING that belongs to an enclosing query.
 
-    value: its placeholder in that query.
+    value: the placeholder of the call in the enclosing query.
     """
 
     value: AggregateValue | GroupingValue
@@ -63,11 +64,11 @@ class Aggregates:
 
 @frozen
 class Collector:
-    """Collects the aggregates that are written in a subquery of a clause and belong to the query of
+    """Collects the aggregates that are written in a subquery of a clause but belong to the query of
     the clause.
 
-    clause: the clause's name.
-    aggregates: None if the clause may have none.
+    clause: the name of the clause, for messages.
+    aggregates: the collection; None if the clause may have no aggregates.
     """
 
     clause: str

@@ -1,5 +1,5 @@
-"""Binding of UNION, INTERSECT and EXCEPT: their operands are converted to types in which rows
-are equal exactly if `=` says so."""
+"""Binding of UNION, INTERSECT and EXCEPT. The operands are converted to types in which rows are
+equal exactly if `=` is true for their columns."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def set_operation(binder: StatementBinder, tree: Any, outer: Scope | None) -> Relation:
-    """Binds a chain of set operations from the left, without recursion: generated SQL has
-    thousands of them."""
+    """Binds a chain of set operations from the left. There is no recursion, because generated SQL
+    has chains of thousands."""
     operations = [tree]
     while isinstance(operations[-1].this, exp.SetOperation) and not _has_tail(operations[-1].this):
         operations.append(operations[-1].this)
@@ -46,15 +46,15 @@ def set_operation(binder: StatementBinder, tree: Any, outer: Scope | None) -> Re
 
 
 def _has_tail(tree: Any) -> bool:
-    """Whether a set operation has clauses of its own."""
+    """Whether a set operation has its own ORDER BY, LIMIT, OFFSET or WITH."""
     return any(tree.args.get(key) for key in ("with_", "order", "limit", "offset"))
 
 
 def union(left: Relation, right: Relation, distinct: bool, position: Position | None) -> Relation:
     """UNION [ALL].
 
-    If 38 digits can't hold two DECIMALs, UNION ALL rounds to the common type. UNION, which compares
-    the values, refuses a value that would be rounded.
+    Two DECIMALs may need more than 38 digits for a common type. Then UNION ALL rounds to the common
+    type. UNION compares the values, so it raises an error for a value that would be rounded.
     """
     types = common_types(left, right, "UNION", position)
     if distinct:
@@ -78,8 +78,8 @@ def union(left: Relation, right: Relation, distinct: bool, position: Position | 
 def unrounded(
     side: Relation, types: tuple[SqlType, ...], other: Relation, position: Position | None
 ) -> Relation:
-    """One side of a UNION in which the columns that may lose digits in the common types are
-    converted without rounding."""
+    """One side of a UNION. Columns that may lose digits in the common types are converted without
+    rounding."""
     lossy = _lossy(side, other, "UNION", position)
     return changed(side, {number: partial(exact_cast, target=types[number]) for number in lossy})
 
@@ -89,7 +89,8 @@ def _intersect_or_except(
 ) -> Relation:
     """INTERSECT or EXCEPT [ALL], which return rows of the left side.
 
-    If 38 digits can't hold two DECIMALs, they are compared by keys and keep the left side's type.
+    Two DECIMALs may need more than 38 digits for a common type. Then they are compared by keys, and
+    the result has the type of the left side.
     """
     types = list(common_types(left, right, operation.upper(), position))
     lossy = _lossy(left, right, operation.upper(), position)
@@ -116,8 +117,8 @@ def forbids_recursion(node: Relation) -> str:
 
 
 def _lossy(left: Relation, right: Relation, operation: str, position: Position | None) -> list[int]:
-    """The columns of DECIMALs whose digits no common type can hold; ProgrammingError if they are in
-    nested types."""
+    """The numbers of the DECIMAL columns for which no common type has enough digits;
+    ProgrammingError if such DECIMALs are in nested types."""
     lossy = []
     for number, (first, second) in enumerate(zip(left.fields, right.fields, strict=True)):
         if loses_digits(first.type, second.type):

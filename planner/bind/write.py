@@ -1,4 +1,5 @@
-"""Binding of INSERT, SINK, UPDATE and DELETE: which rows go to which columns of which table."""
+"""Binding of INSERT, SINK, UPDATE and DELETE: the rows, and the table and columns to which they are
+written."""
 
 from __future__ import annotations
 
@@ -29,9 +30,9 @@ class BoundWrite:
     mode: how the rows are written.
     columns: the indexes of the table's columns that are written.
     relation: the rows to write; None: all rows are deleted.
-    rows: the same rows as expressions if none of them reads a column, else None.
-    key: the values of the key columns if an UPDATE or DELETE affects a single key, else None.
-    assignments: of an UPDATE: (column, expression over the table's columns).
+    rows: the rows of `relation` as expressions; None if one of them reads a column.
+    key: the values of the key columns; None unless it is an UPDATE or DELETE of a single key.
+    assignments: of an UPDATE: (index of a column, expression over the table's columns).
     """
 
     table: WritableTable
@@ -76,7 +77,8 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
 
 
 def bind_update(binder: StatementBinder, statement: Update) -> BoundWrite:
-    """Binds UPDATE: the relation has all columns of the rows that match, with the new values."""
+    """Binds UPDATE. The relation has the matching rows, with all columns of the table and with the
+    new values."""
     table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.UPDATE)
     assigned = _assigned(binder, table, scope, statement)
     source, condition = _source(binder, table, scope, statement.where)
@@ -129,7 +131,8 @@ def _assigned(
 def _addressed(
     table: RowAddressedTable, source: Relation, assigned: dict[int, Expression]
 ) -> BoundWrite:
-    """The rows to change, or to delete if nothing is assigned, by their addresses."""
+    """A write of rows by their addresses: UPDATE of the assigned columns, or DELETE if nothing is
+    assigned."""
     columns = (table.row_id, *assigned)
     relation = Project(
         input=source,
@@ -140,7 +143,7 @@ def _addressed(
 
 
 def bind_delete(binder: StatementBinder, statement: Delete) -> BoundWrite:
-    """Binds DELETE: the relation has the keys of the rows that match."""
+    """Binds DELETE. The relation has the keys of the matching rows."""
     table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.DELETE)
     if statement.where is None:
         return BoundWrite(table, WriteMode.DELETE, table.key_columns, None)
@@ -218,7 +221,7 @@ def _table(binder: StatementBinder, name: Name) -> Table:
 
 
 def writable(binder: StatementBinder, name: Name, mode: WriteMode) -> WritableTable:
-    """The table of that name; NotSupportedError if it can't be written in that mode."""
+    """The table of that name; NotSupportedError if the table does not support the mode."""
     table = _table(binder, name)
     if not isinstance(table, WritableTable) or mode not in table.write_modes:
         can_insert = isinstance(table, WritableTable) and WriteMode.INSERT in table.write_modes

@@ -62,8 +62,8 @@ class StatementReader(TokenReader):
         )
 
     def expression(self, *ends: str) -> Any:
-        """Reads a scalar expression up to one of the words `ends` outside of parentheses, or up to
-        the end."""
+        """Reads a scalar expression. It ends before one of the words `ends` (outside of
+        parentheses), or at the end of the statement."""
         start, depth = self.index, 0
         while not self.at_end:
             token = self.tokens[self.index]
@@ -87,8 +87,8 @@ class StatementReader(TokenReader):
         return tuple(names)
 
     def object_name(self, what: str) -> Name:
-        """Reads the name of a catalog object, which may be qualified by the only schema and the
-        only catalog."""
+        """Reads the name of a catalog object. The name may be qualified by the schema "public", and
+        that by the catalog; there is only one of each."""
         name = self.name(what)
         if not self.accept("."):
             return name

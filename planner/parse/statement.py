@@ -1,9 +1,9 @@
 """`parse`: SQL text to one statement.
 
-The first word decides which parser reads the rest. Queries and the expressions of DML go to sqlglot
-(`query/query.py`). Everything else is parsed here and in `dml`, `ddl`, `jobs` and `settings` by
-recursive descent over the tokens. Those modules are loaded when the first statement of their kind
-is parsed.
+The first word selects the parser of the statement. Queries, and the expressions of DML, are parsed
+by sqlglot (`query/query.py`). Every other statement is parsed here or in `dml`, `ddl`, `jobs` and
+`settings`, by recursive descent over the tokens. Each of these modules is imported when the first
+statement of its kind is parsed.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def parse(sql: str) -> Statement:
     """Parses the single statement in `sql`; a semicolon at its end is allowed.
 
     Raises ProgrammingError for wrong syntax, for no statement and for more than one, and
-    NotSupportedError for statements and clauses that Runnel does not support. Both have a position
-    and, where there is one, a remedy as hint.
+    NotSupportedError for statements and clauses that Runnel does not support. Both errors have a
+    position, and a hint if a remedy is known.
     """
     try:
         tokens = _single(tokenize(sql), sql)
@@ -122,7 +122,7 @@ def _parse_statement(reader: StatementReader) -> Statement:
 
 
 def _object_word(reader: StatementReader) -> str:
-    """The word after the first one, and after OR REPLACE if that stands there."""
+    """The second word of the statement; after OR REPLACE, the word that follows."""
     is_replacing = reader.peek(1) == "OR" and reader.peek(2) == "REPLACE"
     return reader.peek(3) if is_replacing else reader.peek(1)
 

@@ -1,8 +1,8 @@
 """SQL text as tokens, and a reader that walks over them.
 
-The tokens are sqlglot's, of the DuckDB dialect. `start` and `end` are offsets into the text, `end`
-inclusive. Keywords are compared by their text, because the set of words for which sqlglot's
-tokenizer has keyword tokens changes between its releases.
+sqlglot's tokenizer of the DuckDB dialect makes the tokens. `start` and `end` of a token are offsets
+into the text, `end` inclusive. Keywords are compared by their text, because the set of words for
+which sqlglot has keyword tokens changes between its releases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RunnelDialect(DuckDB):
     """DuckDB's syntax with Runnel's defaults.
 
     NULL is the smallest value, so the parser makes the order of NULLs explicit in every ORDER BY
-    item. A subscript stays the number that was written.
+    item. A subscript is the number that the user wrote (DuckDB's dialect subtracts 1).
     """
 
     NULL_ORDERING = "nulls_are_small"
@@ -37,7 +37,8 @@ class RunnelDialect(DuckDB):
         return path
 
     class Tokenizer(DuckDB.Tokenizer):
-        """Without the statements that sqlglot would keep as one unparsed text."""
+        """A tokenizer that splits every statement; DuckDB's leaves some statements as one unparsed
+        text."""
 
         COMMANDS: ClassVar[set[TokenType]] = set()
 
@@ -78,18 +79,18 @@ def tokenize(sql: str) -> list[Token]:
 
 
 def _is_torn(dot: Token, following: Token | None) -> bool:
-    """Whether the number after a point is a token of its own: sqlglot reads `. 5` as 0.5 and `.0.5`
-    as 0.0.5."""
+    """Whether this dot and the number after it are not a number of SQL: sqlglot would read `. 5` as
+    0.5 and `.0.5` as 0.0.5."""
     if following is None or following.token_type is not TokenType.NUMBER:
         return False
     return following.start != dot.end + 1 or "." in following.text
 
 
 def _tokens(sql: str) -> list[Token]:
-    """sqlglot's tokens, except that `1e0+2` is three of them, while sqlglot reads one number.
+    """The tokens of sqlglot, but three tokens for `1e0+2`, which sqlglot reads as one number.
 
-    To separate them, a space is inserted before each such sign, and then subtracted from the
-    offsets of the tokens. For `1e0+2`:
+    A space is inserted before each such sign, so that sqlglot separates the tokens. The number of
+    spaces before a token is then subtracted from its offsets. For `1e0+2`:
 
         cuts    [3]       offset of the sign in the text
         spaced  "1e0 +2"  the inserted space is at offset 3
@@ -124,8 +125,8 @@ def _tokens(sql: str) -> list[Token]:
 
 
 def _cuts(sql: str, start: int) -> Iterator[int]:
-    """The offsets of the signs that follow numbers with an exponent, in a sum that begins at
-    `start`."""
+    """The offsets at which sqlglot's number token must be split: the signs after numbers with an
+    exponent. The token begins at `start`."""
     match = _GLUED.match(sql, start)
     while match is not None:
         yield match.end()
@@ -182,8 +183,8 @@ def position_at(token: Token, sql: str) -> Position:
 
 
 class TokenReader:
-    """Walks over tokens from first to last. Each error names what was expected, with its
-    position."""
+    """Walks over tokens from first to last. Its errors have a position, and say which token was
+    expected."""
 
     def __init__(self, tokens: Sequence[Token], sql: str) -> None:
         self.tokens = tokens
@@ -204,12 +205,14 @@ class TokenReader:
         return position_at(self.tokens[self.index], self.sql)
 
     def peek(self, ahead: int = 0) -> str:
-        """The text of the token `ahead` after the next one, as `word_of`; "" past the end."""
+        """The word (see `word_of`) of the token `ahead` positions after the next one; "" past the
+        end."""
         index = self.index + ahead
         return self.words[index] if index < len(self.words) else ""
 
     def previous(self, behind: int = 1) -> str:
-        """The text of the token `behind` before the next one; "" before the first token."""
+        """The word of the token `behind` positions before the next one; "" before the first
+        token."""
         return self.words[self.index - behind] if self.index >= behind else ""
 
     def accept(self, *words: str) -> bool:
@@ -245,7 +248,7 @@ class TokenReader:
         raise self.error(what)
 
     def string(self, what: str) -> Name:
-        """Reads a string literal; returns a Name to carry its position."""
+        """Reads a string literal; returns its text and its position as a Name."""
         if self.at_string:
             position = self.position
             return Name(self.next().text, position)
@@ -279,7 +282,8 @@ class TokenReader:
 
 
 def read_options(reader: TokenReader) -> tuple[OptionClause, ...]:
-    """('name' = 'value', …), perhaps empty; no name twice."""
+    """Reads `('name' = 'value', …)`; the list may be empty. ProgrammingError for a repeated
+    name."""
     reader.expect("(")
     options: list[OptionClause] = []
     while not reader.accept(")"):

@@ -58,10 +58,10 @@ MAX_NESTING = 16
 
 
 def parse_type(source: TokenReader | str) -> SqlType:
-    """Parses the type that a text names, or that the reader's next tokens name (and consumes them).
+    """Parses a type: a whole text, or the next tokens of a reader, which are consumed.
 
-    Raises ProgrammingError for an unknown name or a wrong DECIMAL, NotSupportedError for a type
-    that SQL has and Runnel does not.
+    Raises ProgrammingError for an unknown name and for a DECIMAL with wrong digits,
+    NotSupportedError for a type of other SQL engines that Runnel does not have.
     """
     if isinstance(source, str):
         reader = TokenReader(tokenize(source), source)
@@ -143,8 +143,8 @@ def _zoned(reader: TokenReader, plain: SqlType, position: Position) -> SqlType:
 
 
 def _interval(reader: TokenReader) -> SqlType:
-    """INTERVAL, or INTERVAL with a field or a range of fields. YEAR and MONTH make one type, DAY to
-    SECOND another."""
+    """Reads the field or the range of fields after INTERVAL, if there is one. YEAR and MONTH select
+    the year-month type; no field, or DAY to SECOND, the day-time type."""
     if reader.peek() not in (*_MONTHS, *_SECONDS):
         return sqltypes.INTERVAL
     fields = _MONTHS if reader.peek() in _MONTHS else _SECONDS
@@ -235,9 +235,9 @@ def _unknown(name: str, position: Position) -> ProgrammingError | NotSupportedEr
 
 
 def sql_type_of(node: Any) -> SqlType:
-    """The type of an exp.DataType, the target of an exp.Cast, in a tree that `parse` returned.
+    """The type of an exp.DataType (the target of an exp.Cast) in a tree that `parse` returned.
 
-    `parse_type` read it from the tokens; it is stored in the node's `meta`.
+    The token pass parsed the type; `shapes.finish` stored it in the node's `meta`.
     """
     known: SqlType = node.meta["sql_type"]
     return known

@@ -1,5 +1,5 @@
-"""Binding of aggregate calls and of GROUPING: the part of the scalar binder that collects them
-separately."""
+"""Binding of aggregate calls and of GROUPING: the base class of the scalar binder, which collects
+these calls."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MOST_GROUPING_ARGUMENTS = 31
 
 
 class AggregateBinder(ABC):
-    """Binds aggregates over one scope. `aggregates` is where they go, None where the clause may
-    have none; `clause` names it in errors."""
+    """Binds aggregates over one scope, and collects them in `aggregates`; None: the clause may have
+    no aggregates. `clause` is the name of the clause in errors."""
 
     def __init__(
         self, query: QueryBinder, scope: Scope, clause: str, aggregates: Aggregates | None = None
@@ -69,7 +69,7 @@ class AggregateBinder(ABC):
 
     @property
     def _around(self) -> Scope:
-        """The scope that a subquery in this clause has as its outer scope."""
+        """The outer scope of a subquery in this clause."""
         return replace(self._scope, collector=Collector(self._clause, self._aggregates))
 
     def _aggregate(self, tree: Any, predicate: Any) -> Expression:
@@ -84,8 +84,8 @@ class AggregateBinder(ABC):
         )
 
     def _aggregates_of(self, level: Level, tree: Any) -> Aggregates:
-        """The collection of aggregates of an enclosing query, or of this one; ProgrammingError if
-        that query's clause may have none."""
+        """The aggregates of the query at this level: of an enclosing query or of this one.
+        ProgrammingError if the clause of that query may have no aggregates."""
         if not level.depth:
             if self._aggregates is None:
                 raise self._misplaced(tree, self._clause)

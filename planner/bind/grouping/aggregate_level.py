@@ -1,8 +1,8 @@
-"""The query that an aggregate belongs to: the innermost query that owns a column of its arguments;
-without columns, the query in which it is written.
+"""The query that an aggregate belongs to: the innermost query of which a column occurs in the
+arguments; without columns, the query in which the aggregate is written.
 
-An aggregate in a subquery may therefore belong to an enclosing query (SQL:2016, 6.9):
-`SELECT (SELECT SUM(t.x) FROM u) FROM t` returns one row.
+An aggregate in a subquery may therefore belong to an enclosing query (SQL:2016, 6.9): `SELECT
+(SELECT SUM(t.x) FROM u) FROM t` returns one row.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from runnel.relation.subqueries import OuterColumn, OuterValue, map_outer_in
 class Level:
     """The query that an aggregate belongs to.
 
-    depth: the number of queries outwards from the one in which it is written; 0 for that one.
+    depth: the number of queries outwards from the query in which the aggregate is written; 0: that
+        query.
     """
 
     depth: int
 
     def lifted(self, expression: Expression) -> Expression:
-        """An expression of the aggregate, rewritten for the query that it belongs to."""
+        """An expression of the aggregate, rewritten for the query that the aggregate belongs to."""
         return map_outer_in(expression, self._lifted) if self.depth else expression
 
     def _lifted(self, item: Expression, nesting: int) -> Expression | None:
@@ -53,7 +54,7 @@ def level_of(expressions: Iterable[Expression]) -> Level:
 
 
 def _levels(expression: Expression) -> Iterator[tuple[int, Expression]]:
-    """Each column, and each aggregate of an enclosing query, with its depth outwards."""
+    """Yields each column, and each aggregate of an enclosing query, with its depth outwards."""
     found: list[tuple[int, Expression]] = []
 
     def note(item: Expression, nesting: int) -> Expression | None:

@@ -10,11 +10,11 @@ from runnel.errors import Position, ProgrammingError
 
 
 class OrderedCall(NamedTuple):
-    """A call of an aggregate function, taken apart.
+    """A call of an aggregate function and its ORDER BY.
 
-    arguments: without the ORDER BY.
+    arguments: the arguments, without the ORDER BY.
     order: the items of the ORDER BY.
-    within_group: whether it was written in WITHIN GROUP.
+    within_group: whether the ORDER BY was written in WITHIN GROUP.
     """
 
     arguments: list[Any]

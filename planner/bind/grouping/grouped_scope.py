@@ -1,4 +1,4 @@
-"""Rewriting of expressions above GROUP BY, where only the keys are visible, also in subqueries."""
+"""Rewriting of expressions above GROUP BY. Only the keys are visible there, also in subqueries."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 class AboveGroups:
-    """Rewrites expressions in terms of an aggregation's result: keys and aggregates become its
-    columns."""
+    """Rewrites expressions over the result of an aggregation: keys and aggregates become columns of
+    the result."""
 
     def __init__(
         self, keys: list[Expression], sets: tuple[tuple[int, ...], ...], grouped: Aggregate
@@ -63,8 +63,8 @@ class AboveGroups:
         return expression.with_children(children) if children else expression
 
     def _subquery(self, subquery: Subquery) -> Subquery:
-        """The subquery, with its references to the outer query replaced by columns of the groups,
-        of which the keys come first."""
+        """The subquery with its references to the outer query replaced by columns of the
+        aggregation's result. The keys are its first columns."""
         lifted: dict[int, dict[Expression, Column]] = {}
 
         def change(item: Expression, nesting: int) -> Expression | None:
@@ -117,7 +117,7 @@ def ungrouped(column: Column | OuterColumn) -> ProgrammingError:
 
 
 def _from_inside(key: Expression, depth: int) -> Expression:
-    """A value over the groups, as written in a subquery `depth` levels inside."""
+    """A value over the groups, as an expression in a subquery `depth` levels inside."""
 
     def change(node: Expression) -> Expression:
         if isinstance(node, Column):

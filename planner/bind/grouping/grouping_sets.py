@@ -1,9 +1,9 @@
 """GROUPING SETS, ROLLUP and CUBE: the sets of keys that they denote, and a relation that repeats
 each row once per set.
 
-The rows are grouped by the number of the set and by the keys, where the keys outside the row's set
-are NULL. The set's number distinguishes them from keys that are NULL in the data. A set without
-keys has a group even if there are no rows: for it, a row is added that no aggregate counts.
+The rows are grouped by the number of the set and by the keys. A key outside the row's set is NULL;
+the number of the set distinguishes it from a key that is NULL in the data. A set without keys has a
+group even if there are no rows. For such a set a row is added that no aggregate counts.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Keys = tuple[int, ...]
 def grouping_sets(
     trees: Sequence[Any], key_of: Callable[[Any], int], position: Position | None
 ) -> tuple[Keys, ...]:
-    """The sets that the items of a GROUP BY denote together.
+    """The sets that all items of a GROUP BY denote together.
 
     Several items are combined by a cross product: GROUP BY a, ROLLUP (b, c) has the sets (a, b, c),
-    (a, b) and (a). `key_of` returns the number of a key, given its tree.
+    (a, b) and (a). `key_of` returns the number of the key for a tree.
     """
     sets: list[Keys] = [()]
     for tree in trees:
@@ -171,7 +171,8 @@ def _number(value: int) -> Literal:
 
 
 def _only_present(call: AggregateCall, present: Column) -> AggregateCall:
-    """The aggregate without the rows that were added for empty sets, whose columns are all NULL."""
+    """The aggregate without the rows that were added for empty sets. All columns of these rows are
+    NULL."""
     if call.predicate is None:
         if call.function == "count_star":
             return replace(call, function="count", arguments=(present,))
@@ -188,7 +189,7 @@ def grouping_value(
     value: GroupingValue, keys: Sequence[Expression], sets: Sequence[Keys], number: Column | None
 ) -> Expression:
     """GROUPING(…) over the aggregation's result: one bit per argument, 1 if the argument is not in
-    the set with that number.
+    the row's set. `number` is the column with the number of the set.
 
     For the sets (a, b), (a), () with the numbers 0, 1, 2, GROUPING(a, b) is 0b00, 0b01, 0b11, as a
     CASE on the set's number.

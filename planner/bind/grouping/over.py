@@ -1,5 +1,5 @@
-"""Binding of OVER: each call becomes a WindowCall with its WINDOW definition resolved and its frame
-checked.
+"""Binding of OVER. Each call becomes a WindowCall: its WINDOW definition is resolved and its frame
+is checked.
 
 The calls of a SELECT are collected separately, like its aggregates; a `WindowValue` represents each
 of them until the SELECT is assembled. Windows are evaluated after GROUP BY, so the arguments of a
@@ -66,12 +66,13 @@ class Definition:
 
 
 class WindowCalls:
-    """The distinct window calls of one SELECT in order of appearance, and its WINDOW clause."""
+    """The distinct window calls of one SELECT in order of appearance, and the definitions of its
+    WINDOW clause."""
 
     def __init__(
         self, query: QueryBinder, scope: Scope, aggregates: Aggregates, make: MakeBinder
     ) -> None:
-        """`make` makes the binders of what stands inside a window call."""
+        """`make` makes the binders of the operands of window calls."""
         self.calls: list[WindowCall] = []
         self._numbers: dict[WindowCall, int] = {}
         self._query = query
@@ -81,7 +82,8 @@ class WindowCalls:
         self._named: dict[str, Definition] = {}
 
     def define(self, trees: Sequence[Any]) -> None:
-        """Adds the definitions of the WINDOW clause; each may refer to those before it."""
+        """Adds the definitions of the WINDOW clause; a definition may refer to the definitions
+        before it."""
         for tree in trees:
             name = tree.this.name
             if name.lower() in self._named:
@@ -121,8 +123,8 @@ class WindowCalls:
         )
 
     def _base(self, tree: Any) -> Definition:
-        """The definition that an OVER or a WINDOW refers to, after a check that nothing is
-        overridden that may not be."""
+        """The definition of the WINDOW clause that an OVER or a definition refers to.
+        ProgrammingError if the reference overrides a clause that it may not override."""
         alias = tree.args.get("alias")
         if alias is None:
             return Definition()
@@ -154,7 +156,8 @@ class WindowCalls:
 def window_value(
     tree: Any, windows: WindowCalls | None, query: QueryBinder, clause: str
 ) -> WindowValue:
-    """Binds a call with OVER; ProgrammingError if the clause may have none (`windows` is None)."""
+    """Binds a call with OVER. ProgrammingError if `windows` is None: then the clause may have no
+    window call."""
     position = position_of(tree, query.sql)
     called = _Called(tree.this)
     if windows is None:
@@ -223,7 +226,7 @@ def with_windows(
 def first_rows(
     relation: Relation, on: Sequence[Column], order: tuple[SortKey, ...], position: Position | None
 ) -> Relation:
-    """DISTINCT ON: the first row by `order` of each group with equal values of `on`.
+    """DISTINCT ON: of each group of rows with equal values of `on`, the first row by `order`.
 
     ORDER BY must begin with the expressions of `on`.
     """
@@ -263,10 +266,10 @@ def _no_nulls_option(name: str, position: Position | None) -> ProgrammingError:
 class _Called:
     """The function before OVER.
 
-    tree: its call.
-    name, written: in upper case, and as written.
-    arguments: without IGNORE NULLS and RESPECT NULLS.
-    predicate: of its FILTER, or None.
+    tree: the call of the function.
+    name, written: the name in upper case, and the name as written.
+    arguments: the arguments, without IGNORE NULLS and RESPECT NULLS.
+    predicate: the condition of FILTER, or None.
     ignore_nulls: True for IGNORE NULLS, False for RESPECT NULLS, None for neither. They may be
         written after the parentheses or within them.
     """
@@ -399,7 +402,8 @@ class _FrameBinder:
 
 
 def _offset_type(key: SqlType, offset: Expression) -> SqlType | None:
-    """The type in which an offset is added to a key; None if it can't be added."""
+    """The type to which an offset is converted before it is added to a key; None if it can't be
+    added."""
     actual = offset.type
     if key.is_numeric:
         if takes_type(offset, key) and not actual.is_numeric:

@@ -59,8 +59,8 @@ def array_of_query(
 
 
 def _in_order(relation: Relation) -> tuple[Relation, Expression, list[SortKey]]:
-    """The rows with all columns that their sort keys need, the value of each row, and the sort
-    keys."""
+    """Returns the rows with all columns that their sort keys need, the expression of a row's value,
+    and the sort keys."""
     limit = relation if isinstance(relation, Limit) else None
     inner = relation if limit is None else limit.input
     index = 0

@@ -71,8 +71,8 @@ _MANY = 50
 
 
 class ExpressionBinder(AggregateBinder):
-    """Binds scalars over one scope. `windows` is where calls with OVER go, None where the clause
-    may have none."""
+    """Binds scalars over one scope. Calls with OVER are collected in `windows`; None: the clause
+    may have no such call."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class ExpressionBinder(AggregateBinder):
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
 
     def _long_concatenation(self, tree: Any) -> Expression:
-        """Binds a long chain of || as a tree of small depth, which is possible because
+        """Binds a long chain of || as a balanced tree. The result is the same, because
         concatenation of texts is associative."""
         operands = [self.bind(unwrapped(operand)) for operand in _chain(tree)]
         build.call("concat", operands[:2], self._at(tree))  # for its checks
@@ -213,8 +213,8 @@ class ExpressionBinder(AggregateBinder):
         return scope.resolve(tree.name, tree.table or None, self._at(tree))
 
     def _check_schema(self, tree: Any) -> None:
-        """Raises ProgrammingError for a name such as a.b.c whose first component is not a schema;
-        the hint mentions fields of columns, which may be meant."""
+        """Raises ProgrammingError for a name such as a.b.c if `a` is not a schema. The hint
+        mentions fields, because the user may mean a field of a column."""
         try:
             check_schema(tree.text("catalog"), tree.text("db"), self._at(tree))
         except ProgrammingError as error:
@@ -222,8 +222,8 @@ class ExpressionBinder(AggregateBinder):
             raise
 
     def _is_window_final(self, tree: Any) -> bool:
-        """Whether a column is the one that marks the last result of a window, in a query that emits
-        a group more than once."""
+        """Whether a column is `window_final`, which marks the last result of a window in a query
+        that emits a group more than once."""
         is_named = tree.name.lower() == WINDOW_FINAL and not tree.table
         return is_named and self._aggregates is not None and not self._scope.find(tree.name, None)
 
@@ -455,8 +455,8 @@ class ExpressionBinder(AggregateBinder):
 
 
 def _chain(tree: Any) -> list[Any]:
-    """The operands of a chain of the same operator, found without recursion: generated SQL has
-    thousands."""
+    """The operands of a chain of one operator. There is no recursion, because generated SQL has
+    chains of thousands."""
     kind, operands, waiting = type(tree), [], [tree]
     while waiting:
         node = waiting.pop()

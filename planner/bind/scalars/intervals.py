@@ -1,8 +1,8 @@
-"""INTERVAL literals: `INTERVAL '1' DAY`, `INTERVAL '1:30' HOUR TO MINUTE`,
-`INTERVAL '2 days 3 hours'`.
+"""INTERVAL literals: `INTERVAL '1' DAY`, `INTERVAL '1:30' HOUR TO MINUTE`, `INTERVAL '2 days 3
+hours'`.
 
-A day-time interval is a number of µs, a year-month interval a number of months. As in Hazelcast, a
-literal can't be both.
+A day-time interval is a number of µs, a year-month interval a number of months. A literal with both
+is refused, as in Hazelcast.
 """
 
 from __future__ import annotations

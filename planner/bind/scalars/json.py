@@ -1,4 +1,5 @@
-"""Binding of the JSON functions with clauses, which `json_clauses` rewrote as arguments."""
+"""Binding of the JSON functions that have clauses. `json_clauses` has written the clauses as
+arguments."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def json_call(bind: Bind, name: str, arguments: list[Any], position: Position | 
 def aggregate(
     bind: Bind, tree: Any, name: str, position: Position | None, where: Any = None
 ) -> Expression:
-    """Binds JSON_ARRAYAGG and JSON_OBJECTAGG: ARRAY_AGG collects the rows, and its arrays are
-    written as JSON. `where` is the FILTER."""
+    """Binds JSON_ARRAYAGG and JSON_OBJECTAGG: ARRAY_AGG collects the rows, and a JSON function
+    converts its arrays. `where` is the condition of FILTER."""
     function, _, nulls = name.partition(" ")
     if function not in AGGREGATES:
         raise ProgrammingError("FILTER needs an aggregate function", position=position)
@@ -62,8 +63,8 @@ def _clause_of(tree: Any) -> str | None:
 
 
 def _clauses(arguments: list[Any]) -> Iterator[tuple[str, Any]]:
-    """The clauses among the arguments, each with its operand; clauses without one have the clause
-    itself."""
+    """The clauses among the arguments, each with its operand. A clause without an operand is paired
+    with its own text."""
     at = 0
     while at < len(arguments):
         clause = _clause_of(arguments[at])
@@ -87,10 +88,10 @@ def _text(value: str, position: Position | None = None) -> Literal:
 
 
 class _Behaviour:
-    """The results of a function ON EMPTY and ON ERROR, RETURNING and WRAPPER, from its clauses.
+    """The clauses of a JSON function.
 
-    answers: by event ("EMPTY", "ERROR"), the words before ON, or "DEFAULT".
-    defaults: by event, the sqlglot tree after DEFAULT.
+    answers: the words before ON by event ("EMPTY", "ERROR"), or "DEFAULT".
+    defaults: the sqlglot tree after DEFAULT, by event.
     returning: the operand of RETURNING, or None.
     wrapper: "WITHOUT", "CONDITIONAL" or "UNCONDITIONAL".
     """

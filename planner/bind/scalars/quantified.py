@@ -1,7 +1,7 @@
 """Binding of `x IN (SELECT …)`, `x < ANY (…)` and `x < ALL (…)`, over a subquery or an array.
 
-Both sides of IN are converted to the type in which `=` compares them. `= ANY` is IN and `<> ALL` is
-NOT IN. The other comparisons need only four aggregates of the values: the number of values, the
+Both sides of IN are converted to the type in which `=` compares them. `= ANY` is bound as IN, and
+`<> ALL` as NOT IN. The other comparisons need only four aggregates: the number of values, the
 number of values that are not NULL, the smallest and the largest value.
 """
 
@@ -69,8 +69,8 @@ _UNKNOWN = Literal(value=None, type=BOOLEAN)
 
 
 def _unless_null(array: Expression, verdict: Expression, is_all: bool) -> Expression:
-    """The result for an array whose elements gave `verdict`; NULL if the array is NULL, which
-    UNNEST treats as empty."""
+    """`verdict`, which is the result over the elements of `array`; NULL if the array is NULL,
+    because UNNEST returns no elements for it."""
     if isinstance(array, Call) and array.function == "array":
         return verdict
     if is_all:
@@ -122,8 +122,8 @@ def _inside(expression: Expression) -> Expression:
 def _by_extremes(
     operand: Expression, relation: Relation, function: str, is_all: bool, position: Position | None
 ) -> Expression:
-    """The comparison by the four aggregates: one subquery if the operand can be moved into it, else
-    a subquery for each aggregate."""
+    """The comparison by the four aggregates. One subquery computes all of them if the operand can
+    be moved into it; otherwise each aggregate has its own subquery."""
     from runnel.expressions.aggregates.registry import aggregate_call
 
     value = references(relation.fields)[0]
@@ -159,8 +159,8 @@ def _by_extremes(
 def _verdict(
     operand: Expression, bound: Callable[[int], Expression], function: str, is_all: bool
 ) -> Expression:
-    """The comparison, given aggregate 0 (number of values), 1 (number of values that are not NULL),
-    2 (smallest value) and 3 (largest value)."""
+    """The comparison as an expression over the four aggregates. `bound` returns aggregate 0 (number
+    of values), 1 (number of values that are not NULL), 2 (smallest value) or 3 (largest value)."""
     zero = Literal(value=0, type=BIGINT)
     true, false, unknown = (Literal(value=value, type=BOOLEAN) for value in (True, False, None))
     if function in _ORDERED:
@@ -190,7 +190,7 @@ def in_subquery(
 ) -> InSubquery:
     """Binds IN; there is one operand for each column of the relation.
 
-    If no DECIMAL type can hold both sides, they are compared by keys.
+    If no DECIMAL type has enough digits for both sides, they are compared by keys.
     """
     sides: list[Expression] = []
     types: list[SqlType] = []

@@ -1,8 +1,9 @@
 """Binding of UNNEST and GENERATE_SERIES in a select list: each row is repeated for every element.
 
-Several sets advance together: there are as many rows as the longest set has elements, and shorter
-sets are padded with NULL. Sets are expanded after WHERE, grouping and the windows, and before
-DISTINCT and ORDER BY; a set that GROUP BY names is expanded before the grouping.
+A *set* is one call of such a function. Several sets advance together: a row is repeated as often as
+the longest set has elements, and shorter sets are padded with NULL. Sets are expanded after WHERE,
+grouping and the windows, and before DISTINCT and ORDER BY. A set that GROUP BY names is expanded
+before the grouping.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ class SetValue(Expression):
 class SetCall:
     """A call of a set-returning function.
 
-    index: its number among the calls of the SELECT.
+    index: the number of the call among the calls of the SELECT, from 0.
     arguments: the array of UNNEST; start, stop and step if `is_series`.
-    is_series: whether it is GENERATE_SERIES, not UNNEST.
-    type: of an element.
+    is_series: True for GENERATE_SERIES, False for UNNEST.
+    type: the type of an element.
     position: of the call in the statement; None: unknown.
     """
 
@@ -135,7 +136,7 @@ def sets_in(expressions: Iterable[Expression]) -> set[int]:
 
 
 def check_no_set(expression: Expression | None, clause: str) -> None:
-    """Raises ProgrammingError for a set in a clause that selects whole rows."""
+    """Raises ProgrammingError for a set in a clause that only selects rows, such as WHERE."""
     for node in () if expression is None else walk(expression):
         if isinstance(node, SetValue):
             raise ProgrammingError(
@@ -148,8 +149,8 @@ def check_no_set(expression: Expression | None, clause: str) -> None:
 def sets_before_groups(
     relation: Relation, keys: list[Expression], sets: Sequence[SetCall]
 ) -> tuple[Relation, Change, tuple[SetCall, ...]]:
-    """The rows with the elements of those sets that GROUP BY names, what puts these in the place of
-    `SetValue`s, and the other sets."""
+    """Expands the sets that GROUP BY names. Returns the expanded rows, the function that replaces
+    the `SetValue`s of these sets by columns, and the other sets."""
     named = sets_in(keys)
     calls = [call for call in sets if call.index in named]
     if not calls:
@@ -166,8 +167,8 @@ def sets_before_groups(
 
 
 def with_sets(relation: Relation, calls: Sequence[SetCall]) -> tuple[Relation, Change]:
-    """The rows with the elements of the sets as last columns, and a rewriting that replaces each
-    `SetValue` by its column."""
+    """Expands sets. Returns the rows with the elements as last columns, and the function that
+    replaces each `SetValue` by its column."""
     width = len(relation.fields)
     names = tuple(f"$set{call.index}" for call in calls)
     first = calls[0]

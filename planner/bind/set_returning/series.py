@@ -86,8 +86,8 @@ def _arguments(
 def _over_time(
     values: dict[str, Expression], with_ordinality: bool, position: Position | None
 ) -> Relation:
-    """A series of timestamps: dates count as timestamps, and the series has a time zone if either
-    end has one."""
+    """A series of timestamps. Dates are converted to timestamps. The series has a time zone if its
+    start or its stop has one."""
     bounds = [values["start"], values["stop"]]
     kind: SqlType = TIMESTAMP_TZ if any(item.type == TIMESTAMP_TZ for item in bounds) else TIMESTAMP
     for key, item in zip(("start", "stop"), bounds, strict=True):

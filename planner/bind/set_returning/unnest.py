@@ -27,7 +27,8 @@ def is_unnest(tree: Any) -> bool:
 def bind_unnest(
     items: FromItems, left: BoundRelation, tree: Any, is_left: bool = False
 ) -> BoundRelation:
-    """The items before UNNEST with the elements as further columns; `is_left`: of LEFT JOIN."""
+    """The items before UNNEST, with the elements as further columns; `is_left`: whether UNNEST is
+    the right side of a LEFT JOIN."""
     position = items.at(tree)
     binder = ExpressionBinder(items.binder, left.scope, "UNNEST")
     arrays = tuple(binder.bind(item) for item in tree.expressions)
@@ -68,7 +69,8 @@ def _element_names(declared: tuple[str, ...], alias: str | None, count: int) -> 
 def _fields_of(
     relation: Relation, names: tuple[str, ...], has_ordinality: bool, position: Position | None
 ) -> Relation:
-    """The fields of UNNEST's rows as columns, if there is a name for each field."""
+    """The rows of UNNEST with the fields of each element as columns, if the alias has a name for
+    each field."""
     columns = references(relation.fields)
     row = columns[-1 - has_ordinality]
     count = len(names) - has_ordinality

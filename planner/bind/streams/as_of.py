@@ -1,5 +1,5 @@
-"""Binding of ASOF JOIN and of FOR SYSTEM_TIME AS OF: equalities become keys, and one comparison of
-times selects the row."""
+"""Binding of ASOF JOIN and of FOR SYSTEM_TIME AS OF. Equalities become keys; one comparison of
+times selects the right row."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def as_of(
     position: Position | None,
     is_temporal: bool = False,
 ) -> Relation:
-    """The join of a condition that has equalities between the sides and one comparison of their
-    times."""
+    """The as-of join with a condition that has equalities between the sides and one comparison of
+    their times."""
     name = "FOR SYSTEM_TIME AS OF" if is_temporal else "ASOF JOIN"
     if kind not in (JoinKind.INNER, JoinKind.LEFT):
         raise NotSupportedError(
@@ -74,8 +74,8 @@ def as_of(
 
 
 def _sides(conjunct: Expression, width: int) -> tuple[str, Expression, Expression] | None:
-    """The comparison of a conjunct, flipped if necessary so that the left side's expression comes
-    first; None for any other conjunct."""
+    """The comparison of a conjunct, with the left side's expression first (flipped if necessary);
+    None for any other conjunct."""
     if not isinstance(conjunct, Call) or conjunct.function not in _FLIPPED:
         return None
     first, second = conjunct.arguments
@@ -109,7 +109,7 @@ def version_of(tree: Any, position: Position | None) -> Any:
 def at_version(
     left: Relation, right: Relation, instant: Expression, on: Expression, position: Position | None
 ) -> Expression:
-    """The condition of a join with the version of the right side that was valid at `instant`, over
+    """The condition of a join with the version of the right side that is valid at `instant`, over
     the columns of both sides."""
     width = len(left.fields)
     time = _time_column(right)

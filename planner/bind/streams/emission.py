@@ -1,8 +1,9 @@
-"""Binding of EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO, which apply to the aggregation of the
-SELECT that they end.
+"""Binding of EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO. They end a SELECT, and apply to its
+aggregation.
 
-LATE DATA INTO can also apply to a window or an ORDER BY, or to the joins of streams. Of several
-windows and ORDER BYs it is the lowest, because its output is in time for the operators above.
+LATE DATA INTO can also apply to a window, to an ORDER BY, or to the joins of streams. If a SELECT
+has several windows and ORDER BYs, it applies to the lowest one, whose output is in time for the
+operators above.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
 def with_emission(
     binder: StatementBinder, relation: Relation, clauses: EmissionClauses
 ) -> Relation:
-    """The relation of the SELECT, with its clauses added to the aggregation that emits results, or
-    to the operator that can find rows late. NotSupportedError if there is no such operator."""
+    """The relation of the SELECT with the clauses added to the aggregation that emits results, or
+    to another operator that finds late rows. NotSupportedError if there is no such operator."""
     found = _lowest(relation, clauses)
     if (
         found is None
@@ -75,8 +76,8 @@ def with_emission(
 
 
 def check_late_output(relation: Relation, clauses: EmissionClauses) -> None:
-    """Raises NotSupportedError if a rewrite has lost the join with the late output; `relation` is
-    the result of the rules."""
+    """Raises NotSupportedError if the rules have removed the join with the late output; `relation`
+    is the result of the rules."""
     if clauses.late_table is None or not relation.is_unbounded:
         return
     for node in walk(relation):
@@ -94,8 +95,8 @@ def check_late_output(relation: Relation, clauses: EmissionClauses) -> None:
 
 
 def _lowest(relation: Relation, clauses: EmissionClauses) -> Relation | None:
-    """The operator that the clauses apply to: the aggregation, else the lowest window or ORDER BY,
-    which can only have a late output."""
+    """The operator that the clauses apply to: the aggregation, or else the lowest window or ORDER
+    BY, which can have only a late output."""
     only_late = clauses.every is None and clauses.lateness is None
     found: Relation | None = None
     while isinstance(relation, Project | Filter) or (only_late and _keeps_time(relation)):
@@ -172,7 +173,8 @@ def _add_late_output(
 
 
 def _columns_of_from(relation: Relation) -> Sequence[Column]:
-    """The columns of the rows that are grouped, without the columns that grouping sets add."""
+    """The columns of the rows that are grouped, without the columns that the binder adds for
+    grouping sets."""
     found = references(relation.fields)
     expanded = relation.parts[0] if isinstance(relation, Union) else relation
     if isinstance(expanded, Expand) and expanded.of_sets:
@@ -185,8 +187,8 @@ def _columns_of_from(relation: Relation) -> Sequence[Column]:
 def _late_rows_of_from(
     binder: StatementBinder, relation: Window | Sort, name: Name, position: Position | None
 ) -> Relation:
-    """The operator with a late output. Late rows have the columns of FROM: if the select list is
-    below the operator, it passes them through."""
+    """The operator with a late output. Late rows have the columns of FROM. If the select list is
+    below the operator, it is extended by these columns."""
     emission = Emission(every=None, lateness=Literal(value=0, type=BIGINT), position=position)
     below = relation.input
     if not isinstance(below, Project):
@@ -260,7 +262,8 @@ def _late_table(binder: StatementBinder, name: Name) -> WritableTable:
 
 
 def _inserts(binder: StatementBinder, name: Name) -> bool:
-    """Whether late rows are inserted. Into a map, where a key may occur again, they are put."""
+    """Whether late rows are inserted. They are put (SINK) into a map, where a late row may have the
+    key of another one."""
     table = getattr(binder.lookup(name.text, name.position), "table", None)
     modes = (
         table.write_modes if isinstance(table, WritableTable) else frozenset((WriteMode.INSERT,))
@@ -271,8 +274,9 @@ def _inserts(binder: StatementBinder, name: Name) -> bool:
 def _matched(
     table: WritableTable, name: Name, found: Sequence[Column]
 ) -> tuple[tuple[int, ...], list[Expression]]:
-    """The mapping's columns, each with a column of the late rows: by name if all names match, else
-    by position if none does and the numbers of columns are equal."""
+    """The indexes of the mapping's columns, and for each a column of the late rows. Columns match
+    by name if every name has a match; by position if no name has one and the numbers of columns are
+    equal."""
     targets = tuple(i for i, column in enumerate(table.columns) if not column.hidden)
     by_name = {column.name.lower(): column for column in reversed(found)}
     targets_by_name = [table.columns[i].name for i in targets]

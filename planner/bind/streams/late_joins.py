@@ -1,8 +1,8 @@
 """Binding of LATE DATA INTO for joins of streams.
 
-A late row is a row of one side: a column of the mapping is filled from the side's column of that
-name, and with NULL if the side has none. Of several joins, each has the late output of the streams
-that it joins itself, so that a row is written once.
+A late row is a row of one side of a join. A column of the mapping gets the value of the side's
+column of the same name, or NULL if the side has no such column. If a SELECT has several joins, each
+join has the late output of the streams that it joins itself, so that a row is written once.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from runnel.relation.streams import AsOfJoin
 
 
 def with_subqueries_as_joins(relation: Relation) -> Relation:
-    """The SELECT with its subqueries rewritten as joins. The rows of a subquery keep all columns of
-    its stream, because the mapping of the late rows may have them."""
+    """The SELECT with its subqueries rewritten as joins. The rows of a subquery retain all columns
+    of its stream, because the mapping of the late rows may have these columns."""
     return _with_columns_of_streams(subqueries_to_joins(relation))
 
 
@@ -49,8 +49,8 @@ def _with_columns_of_streams(relation: Relation) -> Relation:
 
 
 def _with_columns(side: Relation) -> Relation:
-    """The side with its input's columns added at the end, so that they are found by name and the
-    positions of its own columns are unchanged."""
+    """The side with its input's columns added at the end. There they are found by name, and the
+    indexes of the side's own columns are unchanged."""
     if not isinstance(side, Project):
         return side
     columns = references(side.input.fields)
@@ -64,7 +64,7 @@ def has_joins(relation: Relation) -> bool:
 
 
 def with_late_of_joins(relation: Relation, table: WritableTable, name: Name) -> Relation:
-    """The SELECT, with late outputs in its joins of streams. NotSupportedError if there is a stream
+    """The SELECT with late outputs in its joins of streams. NotSupportedError if there is a stream
     but no join of two streams; ProgrammingError if the mapping can't store the rows."""
     targets = tuple(i for i, column in enumerate(table.columns) if not column.hidden)
     sides = _streams(relation)

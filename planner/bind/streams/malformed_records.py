@@ -21,8 +21,8 @@ START = Position(1, 1, 0)
 def malformed_output_of(
     binder: StatementBinder, table: ReadableTable, position: Position | None
 ) -> MalformedOutput:
-    """The output of a table's malformed records. Columns match by name; other columns of the
-    mapping become NULL."""
+    """The output for a table's malformed records. Columns of the mapping match by name; other
+    columns become NULL."""
     assert table.malformed_target is not None
     name = Name(table.malformed_target, position or START)
     found = binder.lookup(name.text, name.position)

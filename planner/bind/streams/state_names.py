@@ -1,5 +1,5 @@
-"""The hint `SELECT /*+ STATE(name) */ …`: a name for the state of a job's SELECT, by which another
-query finds the state again."""
+"""The hint `SELECT /*+ STATE(name) */ …` names the state of a SELECT in a job, so that a changed
+query of the job finds the state by its name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NAME = re.compile(r"\(\s*([A-Za-z_]\w*)\s*\)\s*")
 
 
 def with_state_name(relation: Relation, tree: Any, sql: str) -> Relation:
-    """Sets the state name in the steps of a SELECT that have state: the name in its hint, or "".
-    Steps of nested SELECTs already have a name."""
+    """Sets the state name in the nodes of a SELECT that have state: the name in the SELECT's hint,
+    or "" without a hint. Nodes of nested SELECTs already have a name."""
     return _named(relation, _name_of(tree, sql) or "")
 
 

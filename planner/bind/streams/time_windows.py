@@ -1,8 +1,7 @@
 """Binding of IMPOSE_ORDER, TUMBLE, HOP, CUMULATE and SESSION in FROM.
 
-At this point their tables are queries, and a PARTITION BY is a call among the arguments: see
-`table_arguments`. Sizes must be constants, not parameters, because the rest of the planner computes
-with them.
+In the tree, their tables are queries, and a PARTITION BY is a call among the arguments: see
+`table_arguments`. Sizes must be constants, not parameters, because the planner computes with them.
 """
 
 from __future__ import annotations
@@ -65,9 +64,9 @@ MOST_WINDOWS = 1 << 32
 class _Call:
     """A call of a window function.
 
-    name: in upper case.
-    arguments: sqlglot trees by parameter name.
-    keys: of PARTITION BY, as sqlglot trees.
+    name: the name in upper case.
+    arguments: the sqlglot trees by parameter name.
+    keys: the sqlglot trees of PARTITION BY.
     position: of the function's name in the statement; None: unknown.
     """
 
@@ -78,9 +77,9 @@ class _Call:
 
 
 class WindowBinder:
-    """Binds calls of these functions in FROM, which may be nested.
+    """Binds calls of these functions in FROM. The table of a call may be another call.
 
-    item: binds the tables in their arguments.
+    item: binds the table of a call.
     """
 
     def __init__(
@@ -91,8 +90,8 @@ class WindowBinder:
         self._outer = outer
 
     def bind(self, tree: Any) -> BoundRelation:
-        """The relation of a call. Its columns keep the names of the input's columns; for a
-        `TABLE t`, they are qualified by t."""
+        """The relation of a call. It has the columns of the call's table, with their names; for
+        `TABLE t` they are qualified by t."""
         call = self._call(tree)
         bound = self._input(call)
         time = self._time(call, bound)
@@ -335,8 +334,9 @@ def _remedy(time: Expression) -> str:
 
 
 def without_order(relation: Relation) -> tuple[Relation, int | None]:
-    """The relation without the imposed order of its table, or of a view of the table, which another
-    one replaces; and the mapping's idle timeout, which still applies."""
+    """Returns the relation without the imposed order of its table (or of a view of the table),
+    because another imposed order replaces it; and the mapping's idle timeout, which still
+    applies."""
     if isinstance(relation, ImposeOrder):
         return without_order(relation.input)[0], relation.idle_timeout
     if isinstance(relation, Project | Filter):
@@ -346,8 +346,8 @@ def without_order(relation: Relation) -> tuple[Relation, int | None]:
 
 
 def named_table(tree: Any) -> Any:
-    """The table of `(SELECT * FROM table)`, as which `TABLE name` was rewritten; None for any other
-    query."""
+    """The table of `(SELECT * FROM table)`, which the token pass writes for `TABLE name`; None for
+    any other query."""
     query = tree.this
     if not isinstance(query, exp.Select) or any(
         tree.args.get(key) for key in ("alias", "joins", "order", "limit", "offset")

@@ -1,7 +1,7 @@
 """Binding of WATERMARK FOR in CREATE MAPPING: `column`, or `column - constant`.
 
-The columns of a mapping are known only when its connector has opened it, so whether the constant
-fits the column's type is checked there.
+The columns of a mapping are known only when its connector has opened it. Only then it is checked
+that the constant fits the column's type.
 """
 
 from __future__ import annotations

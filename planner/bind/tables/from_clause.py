@@ -81,7 +81,7 @@ class FromBinder:
     def item(self, tree: Any, left: BoundRelation | None = None) -> BoundRelation:
         """The relation and the scope of one table, query or table function.
 
-        `left`: the items before it, which UNNEST may read.
+        `left` has the items before it, whose columns UNNEST may read.
         """
         if isinstance(tree, exp.Lateral):
             # Loaded on first use, like all of `joins`.
@@ -213,7 +213,7 @@ class FromBinder:
     def _scan(
         self, table: Table, qualifier: str, names: tuple[str, ...], position: Position | None
     ) -> BoundRelation:
-        """All columns of a table; `names` are new names for the columns that are not hidden."""
+        """All columns of a table; `names` replace the names of the columns that are not hidden."""
         malformed = None
         if isinstance(table, ReadableTable) and table.malformed_target is not None:
             from runnel.planner.bind.streams.malformed_records import malformed_output_of

@@ -1,7 +1,7 @@
-"""The schema information_schema: the catalog as tables that queries read like any others.
+"""The schema information_schema: the catalog as tables that queries read like any other table.
 
-Their rows describe the catalog at the start of the query. The columns of a view are found by
-binding it again at that time; a view that can no longer be bound has none.
+The rows describe the catalog at the start of the query. A view is bound again to find its columns;
+a view that can no longer be bound has no columns.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _position(item: Any) -> tuple[str, str, str]:
 
 
 def _none(binder: StatementBinder) -> list[Row]:
-    """There are no user-defined types."""
+    """No rows: there are no user-defined types."""
     return []
 
 

@@ -118,7 +118,7 @@ def _join_as_of(
 
 
 def _independent(items: FromItems, tree: Any, left: BoundRelation) -> BoundRelation:
-    """An item that knows nothing of the columns left of it."""
+    """The relation of an item that can't refer to the columns of the items before it."""
     try:
         return items.item(tree, left)
     except ProgrammingError as error:
@@ -130,7 +130,8 @@ def _independent(items: FromItems, tree: Any, left: BoundRelation) -> BoundRelat
 
 
 def _lateral(items: FromItems, tree: Any, left: BoundRelation, kind: JoinKind) -> BoundRelation:
-    """An item that may refer to the columns left of it; a `LateralBound` where it does."""
+    """The relation of an item that may refer to the columns of the items before it. If it does, the
+    result is a `LateralBound`."""
     around = Scope(left.scope.columns, items.outer)
     bound = items.inside(around).item(tree)
     scope = Scope(bound.scope.columns, items.outer)
@@ -250,7 +251,7 @@ def _true() -> Expression:
 
 
 def without_lateral(tree: Any) -> Any:
-    """The item after LATERAL, with the alias of LATERAL."""
+    """The item after LATERAL. It gets the alias of the LATERAL."""
     inner = tree.this.copy()
     if not isinstance(inner, exp.DerivedTable):
         inner = exp.Table(this=inner, ordinality=tree.args.get("ordinality"))

@@ -1,8 +1,9 @@
-"""The allow-list: one pass over sqlglot's tree, which refuses all that `clauses.CLAUSES` does not
-list.
+"""The allow-list: one pass over sqlglot's tree, which refuses every node and argument that
+`clauses.CLAUSES` does not list.
 
-A clause that the binder ignores, for example one that a new sqlglot release parses, can therefore
-never run as if it were absent. The functions at the end read nodes of a tree that passed.
+Therefore a clause that the binder does not read (for example one that only a new sqlglot release
+parses) is an error, and never ignored. The functions at the end of the module read nodes of a tree
+that has passed.
 """
 
 from __future__ import annotations
@@ -98,10 +99,12 @@ _CLAUSES_OF_VARIABLES = {"Ordered": "ORDER BY ", "Limit": "LIMIT "}
 def check(
     tree: Any, sql: str, tokens: Sequence[Token], written: Sequence[Token], grammar: Grammar
 ) -> None:
-    """Raises an error, in SQL's words and with a position, for a node that is not on the list, has
-    an argument that is not on the list, or has a shape that is refused there; for a token that the
-    tree lost; and for a tree that is too deep. A chain of AND, of OR, of || or of set operations
-    counts as one level.
+    """Raises an error, in the words of SQL and with a position, for
+
+    - a node or an argument that is not on the list, or a shape that its clause refuses;
+    - a token that has no node in the tree;
+    - a tree that is too deep, where a chain of AND, of OR, of || or of set operations counts as one
+      level.
 
     tokens: of the text.
     written: the tokens that sqlglot parsed.
@@ -168,9 +171,9 @@ _CLAUSE = re.compile(r"([A-Z ]+) (is not supported|lists )")
 def _clause_position(
     message: str, tokens: Sequence[Token], sql: str, near: Position | None
 ) -> Position | None:
-    """The position of the keywords that a message names ("FOR UPDATE is not supported"), else
-    `near`: the nodes of a tree have no positions of keywords. Of several matches, the nearest to
-    `near`."""
+    """The position of the keywords that a message names ("FOR UPDATE is not supported"): of several
+    occurrences, the one nearest to `near`. Without an occurrence, the result is `near`. The tokens
+    are searched because sqlglot's nodes have no positions of keywords."""
     match = _CLAUSE.match(message)
     if match is None or near is None:
         return near
@@ -198,11 +201,11 @@ _NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBE
 def _check_nothing_lost(
     tokens: Sequence[Token], starts: set[int | None], sql: str, dropped: Container[str]
 ) -> None:
-    """Raises ProgrammingError unless every name, number and string begins where a node begins:
-    sqlglot skips some.
+    """Raises ProgrammingError for a name, a number or a string at which no node begins: sqlglot
+    skips some.
 
-    A keyword of a clause that no node of the tree retains belongs in `clauses.CLAUSES`, under
-    `dropped`. Otherwise the clause is a "syntax error" at that word.
+    A keyword that no node of the tree retains belongs in `clauses.CLAUSES`, under `dropped`.
+    Otherwise a query with this clause fails with a "syntax error" at the keyword.
     """
     for index, token in enumerate(tokens):
         if token.token_type not in _NAMED or token.start in starts or word_of(token) in dropped:
@@ -221,8 +224,8 @@ def _check_nothing_lost(
 
 
 def position_of(node: Any, sql: str) -> Position | None:
-    """The range in the text from a node's first to its last descendant with a position; None if no
-    descendant has one (NULL and TRUE have none)."""
+    """The range of the text from a node's first to its last descendant with a position; None if no
+    descendant has a position (NULL and TRUE have none)."""
     first, last = len(sql), -1
     for part in (node,) if isinstance(node, exp.Literal) else node.walk():
         start = part.meta_get("start")
@@ -249,8 +252,8 @@ def function_call(node: Any) -> tuple[str, list[Any]] | None:
     """The name (in upper case) and the arguments of a function call, as written; None for any other
     node.
 
-    TRIM([LEADING | TRAILING | BOTH] [c FROM] s) is LTRIM, RTRIM or BTRIM with (s) or (s, c). The
-    arguments may be exp.Star, exp.Distinct or exp.Kwarg: see `query`.
+    TRIM([LEADING | TRAILING | BOTH] [c FROM] s) is LTRIM, RTRIM or BTRIM with (s) or (s, c). An
+    argument may be an exp.Star, exp.Distinct or exp.Kwarg: see `shapes.py`.
     """
     if isinstance(node, exp.Anonymous):
         return node.name.upper(), list(node.expressions)

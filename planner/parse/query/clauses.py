@@ -31,15 +31,18 @@ class Clause(NamedTuple):
     name: the clause as users write it.
     begins: the words with which `rule` runs: upper case, or the type of a token without a word.
     inside: the functions directly in whose parentheses `rule` runs; () for everywhere.
-    rule: writes the tokens that sqlglot reads instead, or refuses them. Several rules of a word run
-        in the order of this table, until one has written tokens.
-    dropped: the words that no node of sqlglot's tree retains.
+    rule: writes tokens for sqlglot in place of the clause's tokens, or refuses the clause. If
+        several entries have the same word, their rules run in the order of this table, until one
+        has written tokens.
+    dropped: the words that sqlglot parses but that no node of its tree retains.
     not_called: the words that are no function, though a parenthesis follows.
-    not_called_after: the same for a word that follows another one, as pairs.
+    not_called_after: pairs (first word, second word): the second word is no function after the
+        first.
     nodes: for each class of sqlglot's nodes, by name, the arguments that may be set. A class in
         several entries has the arguments of all.
-    shapes: for some of the classes, the check of a node and what is around it.
-    variables: for some of the classes, the words that they may have as an `exp.Var`; None for any.
+    shapes: a check of the node and its surroundings, for some of the classes.
+    variables: the words that an exp.Var in the node may have, for some of the classes; None: any
+        word.
     """
 
     name: str

@@ -1,10 +1,12 @@
 """Rules that write the clauses of JSON functions as arguments: sqlglot misreads or rejects them.
 
 `JSON_VALUE(j, p RETURNING t DEFAULT e ON EMPTY)` becomes JSON_VALUE(j, p, '\\0RETURNING', CAST(NULL
-AS t), '\\0DEFAULT', e, '\\0ON EMPTY'): a clause is a text argument that begins with a character
-that no SQL text can contain, followed by the clause's operand. `JSON_OBJECT(KEY k VALUE v, k : v)`
-becomes JSON_OBJECT(k, v, k, v). The arguments of an aggregate may end with ORDER BY, so its clause
-is appended to the name instead: JSON_ARRAYAGG(x NULL ON NULL) is "JSON_ARRAYAGG NULL"(x).
+AS t), '\\0DEFAULT', e, '\\0ON EMPTY'). The text of each clause begins with a character that no SQL
+text can contain; the clause's operand, if it has one, is the next argument. `JSON_OBJECT(KEY k
+VALUE v, k : v)` becomes JSON_OBJECT(k, v, k, v).
+
+The arguments of an aggregate may end with ORDER BY. The clause of an aggregate is therefore
+appended to its name: JSON_ARRAYAGG(x NULL ON NULL) becomes "JSON_ARRAYAGG NULL"(x).
 `planner/bind/scalars/json.py` reads the result.
 """
 
@@ -58,7 +60,7 @@ FIRST_WORDS = frozenset(words[0] for words in _PHRASES)
 
 
 def pair(to: TokenPass, token: Token) -> bool:
-    """Drops KEY, and replaces VALUE and `:` by a comma."""
+    """Drops KEY, and writes a comma for VALUE and for `:`."""
     is_start = to.previous() in ("(", ",")
     if to.peek() == "KEY":
         if not is_start or to.peek(1) in (":", "VALUE", ",", ")", ".", "("):
@@ -72,7 +74,7 @@ def pair(to: TokenPass, token: Token) -> bool:
 
 
 def phrase(to: TokenPass, token: Token) -> bool:
-    """Replaces one of `_PHRASES`."""
+    """Writes one of `_PHRASES` as an argument, or into the name of an aggregate."""
     is_first = to.previous() == "("
     for words in _PHRASES:
         if to.accept(*words):
@@ -85,7 +87,8 @@ def phrase(to: TokenPass, token: Token) -> bool:
 
 
 def operand(to: TokenPass, token: Token) -> bool:
-    """Replaces RETURNING and its type, or DEFAULT, whose operand follows."""
+    """Writes RETURNING with its type, or DEFAULT, as an argument; the operand of DEFAULT
+    follows."""
     if to.previous() == "(":
         return False
     word = to.peek()

@@ -22,9 +22,9 @@ from runnel.planner.parse.tokens import DIALECT, position_at
 
 @frozen
 class ParsedQuery:
-    """A query as the token pass and sqlglot's parser read it.
+    """A parsed query.
 
-    tree: of a class of sqlglot's nodes, in the shapes that `shapes` describes.
+    tree: a sqlglot tree, in the shapes that `shapes.py` describes.
     emission: EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO; None: the query has none of them.
     unbounded_state: whether its OPTIONS allow unbounded state.
     """
@@ -55,7 +55,7 @@ def _emission(clauses: EmissionTokens, to: TokenPass) -> EmissionClauses:
 def parse_expression(
     tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], end: Position
 ) -> Any:
-    """Parses a scalar expression; `end` is the position of the error if there are no tokens."""
+    """Parses a scalar expression. If there are no tokens, the error has the position `end`."""
     if not tokens:
         raise ProgrammingError("an expression is missing", position=end)
     return _parse(TokenPass(tokens, sql, parameters, is_query=False), exp.Condition)
@@ -89,7 +89,7 @@ _EXPECTING = re.compile(r"^(?:Expecting|Expected) (.+?)(?: but got .*)?$")
 
 
 def _syntax_error(error: SqlglotError, tokens: Sequence[Token], sql: str) -> Error:
-    """A sqlglot error in Runnel's words, at the token that sqlglot blames."""
+    """The error of Runnel for an error of sqlglot, at the token that sqlglot's error points to."""
     details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
     description = str(details.get("description") or str(error).partition("\n")[0])
     blamed = _blamed_token(details, tokens)

@@ -18,8 +18,8 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def emission(to: TokenPass, token: Token) -> bool:
-    """Reads EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO; they follow FROM, outside of
-    parentheses."""
+    """Reads EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO. They are clauses only after a FROM,
+    and outside of parentheses."""
     if to.open or not to.is_query or not _begins_emission(to) or not _after_from(to):
         return False
     clauses = to.emission = EmissionTokens(to.position)
@@ -59,7 +59,8 @@ def _after_from(to: TokenPass) -> bool:
 
 
 def _expression(to: TokenPass) -> tuple[Sequence[Token], Position]:
-    """Reads a constant that reaches to the next clause or to the end."""
+    """Reads the tokens of a constant, up to the next clause or the end of the query. Returns them,
+    and the position after them."""
     start = to.index
     while not (to.at_end or (to.peek(), to.peek(1)) in EMISSION or _begins_options(to)):
         to.index += 1
@@ -90,7 +91,8 @@ def options(to: TokenPass, token: Token) -> bool:
 
 
 def _begins_options(to: TokenPass) -> bool:
-    """Whether OPTIONS and a list come next, which begins with a string and ends the query."""
+    """Whether the next tokens are OPTIONS and a list in parentheses that ends the query. The list
+    is empty or begins with a string."""
     if to.peek() != "OPTIONS" or to.peek(1) != "(" or to.index + 2 >= len(to.tokens):
         return False
     if to.tokens[to.index + 2].token_type not in (TokenType.STRING, TokenType.R_PAREN):

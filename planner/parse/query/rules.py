@@ -1,7 +1,7 @@
-"""Rules that write expressions, joins and ROLLUP so that sqlglot's tree says what the user wrote,
-and rules that refuse texts that its parser accepts or misreads.
+"""Rules of two kinds: some write expressions, joins and ROLLUP so that sqlglot parses them as the
+user meant them, others refuse texts that sqlglot accepts or misreads.
 
-Each function is a `token_pass.Rule`; `clauses.CLAUSES` says for which words it runs.
+Each function is a `token_pass.Rule`; `clauses.CLAUSES` lists the words for which it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _JOIN_WORDS = tuple("INNER OUTER LEFT RIGHT FULL CROSS NATURAL SEMI ANTI ASOF PO
 
 
 def whole_query(to: TokenPass, token: Token) -> bool:
-    """`TABLE t` as a query is SELECT * FROM t."""
+    """`TABLE t` as a query becomes SELECT * FROM t."""
     if to.index or not to.is_query or to.peek(1) == "(":
         return False
     to.put(token, TokenType.SELECT, "SELECT")
@@ -31,7 +31,8 @@ def whole_query(to: TokenPass, token: Token) -> bool:
 
 
 def plain_join(to: TokenPass, token: Token) -> bool:
-    """A JOIN without a word before it is an INNER JOIN, to distinguish it from a comma."""
+    """JOIN without a word before it becomes INNER JOIN, so that the tree distinguishes it from a
+    comma."""
     if to.peek(1) == "(" or to.previous() in _JOIN_WORDS:
         return False
     to.put(token, TokenType.INNER, "INNER")
@@ -40,22 +41,23 @@ def plain_join(to: TokenPass, token: Token) -> bool:
 
 
 def parameter(to: TokenPass, token: Token) -> bool:
-    """`?` is $n, where n is its number in the whole statement from 0."""
+    """`?` becomes $n, where n is its number in the whole statement, from 0."""
     to.put(token, TokenType.PARAMETER, "$")
     to.put(to.next(), TokenType.NUMBER, str(to.parameters[token.start]))
     return True
 
 
 def cast_type(to: TokenPass, token: Token) -> bool:
-    """The type after `::`, or after the AS of a CAST, is a word with its number: sqlglot drops
-    everything after a type's name."""
+    """The type after `::`, or after the AS of a CAST, becomes a word with the type's number:
+    sqlglot would drop everything after the type's name."""
     to.copy()
     to.type_word()
     return True
 
 
 def typed_literal(to: TokenPass, token: Token) -> bool:
-    """DATE '…' is a CAST of the string: sqlglot would let a following `::` bind more tightly."""
+    """DATE '…' becomes a CAST of the string: in sqlglot a following `::` would bind more
+    tightly."""
     is_zoned = to.peek(1) in ("WITH", "WITHOUT") and (to.peek(2), to.peek(3)) == ("TIME", "ZONE")
     at = to.index + (4 if is_zoned else 1)
     if at >= len(to.tokens) or to.tokens[at].token_type is not TokenType.STRING:
@@ -65,8 +67,8 @@ def typed_literal(to: TokenPass, token: Token) -> bool:
 
 
 def whole_interval(to: TokenPass, token: Token) -> bool:
-    """INTERVAL '1 day 2 hours' has a mark before every character: sqlglot would read only the first
-    number and unit of such a string."""
+    """In INTERVAL '1 day 2 hours', a mark is written before every character of the string.
+    Otherwise sqlglot would read only the first number and unit."""
     if to.previous() != "INTERVAL":
         return False
     from runnel.planner.bind.scalars.intervals import has_units
@@ -79,7 +81,7 @@ def whole_interval(to: TokenPass, token: Token) -> bool:
 
 
 def opening(to: TokenPass, token: Token) -> bool:
-    """`TABLE(f(…))` is `f(…)`, and the field of EXTRACT is a string."""
+    """`TABLE(f(…))` becomes `f(…)`, and the field of EXTRACT becomes a string."""
     before = to.previous()
     to.index += 1
     if before == "TABLE" and to.peek(1) == "(" and to.peek() not in ("SELECT", "WITH"):
@@ -103,7 +105,7 @@ def closing(to: TokenPass, token: Token) -> bool:
 
 
 def opening_bracket(to: TokenPass, token: Token) -> bool:
-    """`MAP[k, v]` is a call of "MAP[". The bracket of a subscript or an array is unchanged."""
+    """`MAP[k, v]` becomes a call of "MAP[". The bracket of a subscript or an array is unchanged."""
     is_map = to.previous() == "MAP"
     if is_map:
         to.output[-1] = like(to.output[-1], TokenType.VAR, MARK + "MAP[")
@@ -128,7 +130,7 @@ BRACKETS = frozenset({"[", "MAP["})
 
 
 def separator(to: TokenPass, token: Token) -> bool:
-    """The keywords within EXTRACT, SUBSTRING, POSITION and OVERLAY are commas."""
+    """The keywords within EXTRACT, SUBSTRING, POSITION and OVERLAY become commas."""
     word = to.peek()
     if word == "FROM" and to.previous() == "DISTINCT":
         return False
@@ -152,7 +154,7 @@ def _has_start(tokens: Sequence[Token], words: Sequence[str], index: int) -> boo
 
 
 def hexadecimal(to: TokenPass, token: Token) -> bool:
-    """`X'ff'` is a call of "X'"."""
+    """`X'ff'` becomes a call of "X'"."""
     following = to.tokens[to.index + 1] if to.index + 1 < len(to.tokens) else None
     if (
         following is None
@@ -175,8 +177,8 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 def escaped_string(to: TokenPass, token: Token) -> bool:
-    """`E'a\\n'` is the string that it denotes, as read from the text: the tokenizer has already
-    replaced some escapes in the token."""
+    """`E'a\\n'` becomes the string that it denotes. The rule reads the text, because the tokenizer
+    has already replaced some escapes in the token."""
     body = to.sql[token.start : token.end + 1].strip()[2:-1].replace("''", "'")
     try:
         text = _ESCAPE.sub(_escaped, body)
@@ -203,7 +205,8 @@ _BEFORE_STAR = ("SELECT", "DISTINCT", "ALL", ",", ".")
 
 
 def star_list(to: TokenPass, token: Token) -> bool:
-    """EXCLUDE and REPLACE after the * of a select list are no functions."""
+    """Writes EXCLUDE and REPLACE without a mark after the * of a select list, where they are no
+    functions."""
     if not _follows_star(to.tokens, to.words, to.index):
         return False
     to.copy()
@@ -260,8 +263,8 @@ _BEGINS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 
 
 def grouping_element(to: TokenPass, token: Token) -> bool:
-    """At the end of an element of ROLLUP, CUBE or GROUPING SETS: a condition is in parentheses,
-    because sqlglot reads it only there. ROLLUP(a, b > 1) is ROLLUP(a, (b > 1))."""
+    """Writes parentheses around a condition that is an element of ROLLUP, CUBE or GROUPING SETS:
+    sqlglot reads a condition only there. ROLLUP(a, b > 1) becomes ROLLUP(a, (b > 1))."""
     output = to.output
     depth, is_condition = 0, False
     for start in range(len(output) - 1, -1, -1):
@@ -304,7 +307,7 @@ def comma(to: TokenPass, token: Token) -> bool:
 
 
 def end_of_test(to: TokenPass, token: Token) -> bool:
-    """Refuses `a IS NULL + b`, of which sqlglot drops IS or which it reads as `a IS (NULL + b)`."""
+    """Refuses `a IS NULL + b`: sqlglot would drop the IS, or read `a IS (NULL + b)`."""
     is_test = (
         to.peek() in ("ISNULL", "NOTNULL")
         or to.previous() == "IS"
@@ -323,7 +326,7 @@ def colon(to: TokenPass, token: Token) -> bool:
 
 
 def frame(to: TokenPass, token: Token) -> bool:
-    """Refuses a frame with BETWEEN and without AND before the enclosing bracket closes."""
+    """Refuses a frame that has BETWEEN but no AND before the enclosing bracket closes."""
     if to.peek(1) != "BETWEEN":
         return False
     depth = 0
@@ -337,7 +340,7 @@ def frame(to: TokenPass, token: Token) -> bool:
 
 
 def common_tables(to: TokenPass, token: Token) -> bool:
-    """Refuses BigQuery's WITH OFFSET, and remembers a WITH that begins a query."""
+    """Refuses WITH OFFSET (of BigQuery), and records the depth of a WITH that begins a query."""
     if to.peek(1) == "OFFSET":
         raise to.syntax_error(to.tokens[to.index + 1])
     if to.index == 0 or to.previous() == "(":
@@ -346,7 +349,7 @@ def common_tables(to: TokenPass, token: Token) -> bool:
 
 
 def end_of_common_table(to: TokenPass, token: Token) -> bool:
-    """Refuses a WITH that is not followed by a query, for which sqlglot would write to its log."""
+    """Refuses a WITH without a following query: sqlglot would only write a warning to its log."""
     waiting, depth = to.common_tables, len(to.open) - 1
     while waiting and waiting[-1] > depth:
         waiting.pop()

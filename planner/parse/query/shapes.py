@@ -60,7 +60,7 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def finish(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -> Any:
-    """Turns sqlglot's tree into the one that the binder reads.
+    """Changes sqlglot's tree into the tree that the binder reads.
 
     Parameters become exp.Parameter, types are filled in, marks are removed from names, the column
     names of UNNEST … WITH ORDINALITY are collected, and VALUES after IN becomes a query.
@@ -97,8 +97,8 @@ def finish(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -
 
 
 def _replace(old: Any, new: Any) -> None:
-    """As sqlglot's `replace`, whose time is proportional to the number of siblings: a list may
-    have thousands of parameters."""
+    """Replaces a node in constant time. (The time of sqlglot's `replace` is proportional to the
+    number of siblings, and a list may have thousands of parameters.)"""
     parent, key, index = old.parent, old.arg_key, old.index
     if index is None:
         old.replace(new)
@@ -108,7 +108,8 @@ def _replace(old: Any, new: Any) -> None:
 
 
 def _restore_quantifier(node: Any) -> None:
-    """Replaces a call of ALL, ANY or SOME: sqlglot parses them as functions if no query follows."""
+    """Replaces a call of ALL, ANY or SOME by its node: without a query in the parentheses, sqlglot
+    parses a function call."""
     quantifier = {"ALL": exp.All, "ANY": exp.Any, "SOME": exp.Any}.get(node.name.upper())
     if quantifier is not None and len(node.expressions) == 1:
         node.replace(quantifier(this=node.expressions[0]))

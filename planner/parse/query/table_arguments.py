@@ -26,8 +26,8 @@ FUNCTIONS = WINDOW_FUNCTIONS | {"CHANGES"}
 
 
 def table(to: TokenPass, token: Token) -> bool:
-    """TABLE and a name as an argument are a query; a table function in TABLE(…) is the rule
-    `rules.opening`."""
+    """Writes `TABLE name`, an argument, as a query. (The rule `rules.opening` handles a table
+    function in TABLE(…).)"""
     if to.inside not in FUNCTIONS:
         _check_accepts_tables(to)
         return False
@@ -78,7 +78,8 @@ def _check_accepts_tables(to: TokenPass) -> None:
 
 
 def argument_name(to: TokenPass, token: Token) -> bool:
-    """The word before `=>` is a name: sqlglot would parse the argument name OFFSET as a clause."""
+    """Writes the word before `=>` as a name: sqlglot would parse OFFSET, an argument's name, as a
+    clause."""
     name = to.tokens[to.index - 1]
     if to.index and is_word(name):
         while to.output and to.output[-1].start >= name.start:
@@ -88,7 +89,7 @@ def argument_name(to: TokenPass, token: Token) -> bool:
 
 
 def partition(to: TokenPass, token: Token) -> bool:
-    """PARTITION BY begins a call of PARTITION."""
+    """Writes PARTITION BY as the beginning of a call of PARTITION."""
     to.put(token, TokenType.COMMA, ",")
     to.index += 1
     to.open_call(token, PARTITION)
@@ -98,7 +99,8 @@ def partition(to: TokenPass, token: Token) -> bool:
 
 
 def end_of_partition(to: TokenPass, token: Token) -> bool:
-    """Ends the call of PARTITION: an argument of the function follows, not a key."""
+    """Ends the call of PARTITION if the next argument belongs to the table function and is not a
+    key."""
     if to.peek() == ")" or (to.peek(1) == "DESCRIPTOR" and to.peek(2) == "(") or to.peek(2) == "=>":
         to.close_call(token)
     return False

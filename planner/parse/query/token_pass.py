@@ -1,13 +1,13 @@
-"""The pass over the tokens of a query, which ends with the tokens that sqlglot's parser reads.
+"""The pass over the tokens of a query. Its output is the tokens that sqlglot's parser reads.
 
 For each token, the rules that `clauses.CLAUSES` lists for its word run in order, until one of them
-has written tokens. A rule may also only check, and raise an error. A token that no rule writes is
-written as it is, or, if it begins a call, with a mark: see `TokenPass.word`.
+has written tokens. A rule may also only check, and raise an error. If no rule has written tokens,
+the token is written as it is, or with a mark if it is the name of a function: see `TokenPass.word`.
 
-sqlglot knows about a thousand functions: it renames them, reorders their arguments and splits
-some. The mark makes it parse every call as an exp.Anonymous with name and arguments as written.
-Written tokens retain their offsets in the text. `query.py` turns sqlglot's tree into the one that
-the binder reads.
+The mark makes sqlglot parse every call as an exp.Anonymous with name and arguments as written.
+Without a mark sqlglot would rename about a thousand functions, reorder their arguments or split
+them. Written tokens retain their offsets in the text. `query.py` changes sqlglot's tree into the
+tree that the binder reads.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ class Rules:
 
 
 class EmissionTokens:
-    """EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO as tokens, each None if it is absent.
+    """The tokens of EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO; None for an absent clause.
 
-    An expression is its tokens, and the position of the error if there are none.
+    The value of `every` and of `lateness` is a pair: the tokens of the expression, and the position
+    of the error if there are no tokens.
     """
 
     def __init__(self, position: Position) -> None:
@@ -132,8 +133,8 @@ class TokenPass(TokenReader):
         return self.open[-1] if self.open else ""
 
     def word(self, token: Token, rules: Rules) -> None:
-        """Writes the next token: as it is, or as the name of a function. A word that is a function
-        without parentheses (CURRENT_DATE) becomes a call without arguments."""
+        """Writes the next token. The name of a function gets a mark. A function without parentheses
+        (CURRENT_DATE) becomes a call without arguments."""
         word = self.words[self.index]
         kind = token.token_type
         self.index += 1
@@ -152,7 +153,7 @@ class TokenPass(TokenReader):
         self.output.append(token)
 
     def put(self, position: Token, token_type: TokenType, text: str) -> None:
-        """Writes a token with the position of another one."""
+        """Writes a token with the position of another token."""
         self.output.append(like(position, token_type, text))
 
     def copy(self) -> None:
@@ -170,7 +171,7 @@ class TokenPass(TokenReader):
         return self.open.pop()
 
     def open_call(self, position: Token, name: str) -> None:
-        """Begins a call that is not one in the text."""
+        """Begins a call that the text does not contain."""
         self.put(position, TokenType.VAR, MARK + name)
         self.enter(name)
         self.put(position, TokenType.L_PAREN, "(")
@@ -181,18 +182,19 @@ class TokenPass(TokenReader):
         self.put(position, TokenType.R_PAREN, ")")
 
     def rename(self, suffix: str) -> None:
-        """Appends to the name of the current function."""
+        """Appends `suffix` to the name of the innermost open call."""
         name = self.output[self._names[-1]]
         self.output[self._names[-1]] = like(name, TokenType.VAR, name.text + suffix)
 
     def type_word(self) -> None:
-        """Reads a type, and writes a word with its number."""
+        """Reads a type, and writes a word that stands for it: the index of the type in `types`."""
         at = min(self.index, len(self.tokens) - 1)
         self.put(self.tokens[at], TokenType.VAR, f"{TYPE}{len(self.types)}")
         self.types.append(parse_type(self))
 
     def cast(self, value: Token | None = None) -> None:
-        """Reads a type, and writes a cast to it: of `value`, or else of the next token."""
+        """Reads a type, and writes a CAST to this type: of the token `value`, or of the next
+        token."""
         first = self.tokens[min(self.index, len(self.tokens) - 1)]
         parsed = parse_type(self)
         self.put(first, TokenType.VAR, "CAST")
@@ -225,7 +227,8 @@ _UNCONDITIONAL = {TokenType.CROSS, TokenType.NATURAL}
 
 
 class Nesting:
-    """Refuses nesting that would overflow the parser's stack, which is C's in the compiled build.
+    """Refuses nesting that would overflow the stack of sqlglot's parser. In its compiled build this
+    is the stack of C, whose overflow ends the process.
 
     depth: the number of open brackets and CASEs.
     run: the number of tokens since the last operand.
