@@ -104,7 +104,12 @@ class TableEngine(ABC):
 
 class Table(ABC):
     """An object with columns that a query can name. The connector contract defines how it is read
-    and written."""
+    and written.
+
+    A table is identified by `id`: only plans whose tables are in the catalog are cached, and only
+    scans of one object are merged. A table that wraps another one therefore returns the same object
+    while that one is in use, and is not cached.
+    """
 
     name: str
     connector: str

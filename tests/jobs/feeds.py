@@ -1,5 +1,10 @@
-"""Streams for jobs that tests write row by row, in partitions that keep all, can be read again,
-held up, and taken down."""
+"""Streams for jobs that tests write row by row. Their partitions retain all rows, can be read
+again, blocked, and made to fail.
+
+A feed wakes the partition that was opened last, so each job that runs at the same time needs a feed
+of its own. A feed is in memory: a job in a directory that is opened again needs another source,
+such as a file.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from threading import Event
 import pyarrow as pa
 
 from runnel.catalog import EventTime, Table, TableColumn
+from runnel.columns.batches import make_batch
 from runnel.connector import (
     END,
     Connector,
@@ -136,9 +142,8 @@ class _FeedPartition(SourcePartition):
             row = feed.rows[self._next]
             self._next += 1
             names = [NAMES[number] for number in self._columns]
-            return pa.record_batch(
-                [pa.array([row[number]], pa.int64()) for number in self._columns], names=names
-            )
+            values = [pa.array([row[number]], pa.int64()) for number in self._columns]
+            return make_batch(values, pa.schema([(name, pa.int64()) for name in names]), 1)
         if feed.is_over:
             return END
         if not feed.free.is_set():

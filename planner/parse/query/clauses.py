@@ -34,7 +34,8 @@ class Clause(NamedTuple):
     rule: writes tokens for sqlglot in place of the clause's tokens, or refuses the clause. If
         several entries have the same word, their rules run in the order of this table, until one
         has written tokens.
-    dropped: the words that sqlglot parses but that no node of its tree retains.
+    dropped: the words that sqlglot parses but that no node of its tree retains, or only an exp.Var
+        without a position. A word that is a keyword of sqlglot is never missed.
     not_called: the words that are no function, though a parenthesis follows.
     not_called_after: pairs (first word, second word): the second word is no function after the
         first.
