@@ -332,7 +332,8 @@ class Source(ABC):
         """The partitions for one execution. Called by the thread that starts the statement, before
         `execute` returns: this call fixes the rows that a query reads. The number of partitions
         should follow from the data, not from `context.parallelism`, and a partition returns its
-        rows in a fixed order: then a row is found again by its partition and its index in it."""
+        rows in a fixed order: then a row is found again by its partition and its index in it. The
+        rows of a Spark table have no order."""
 
     def split_so_far(self, context: JobContext) -> Sequence[SourcePartition]:
         """The partitions of all rows that exist now, each from its first row to its current end;

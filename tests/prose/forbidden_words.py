@@ -51,7 +51,7 @@ TEXT = (
     rule(
         "gives",
         r"\bgives\b(?! (?:up|way)\b)|\bg(?:ive|ives|iven|ave|iving) (?:back|out|on|away)\b",
-        "returns, emits, yields, releases",
+        "returns, emits, yields, preserves (a value), releases",
     ),
     rule("hands-out", r"\bhand(?:s|ed|ing)? (?:out|on)\b", "returns, emits, passes"),
     rule("told", r"\btold\b(?! apart)|\btells\b(?! you\b)", "is given, is notified, reports"),
