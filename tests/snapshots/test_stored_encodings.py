@@ -364,7 +364,7 @@ VALUES: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "stored"), VALUES, ids=lambda item: str(item)[:30])
+@pytest.mark.parametrize(("value", "stored"), VALUES, ids=lambda item: type(item).__name__)
 def test_values(value: Any, stored: Any) -> None:
     assert encode_value(value) == stored, CHANGED
     found = decode_value(json.loads(json.dumps(stored)))
