@@ -16,9 +16,11 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from runnel.base.frozen import frozen
-from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from runnel.processor import JobContext, Processor
 
 DEFAULT_QUEUE_SIZE = 16
@@ -43,6 +45,10 @@ class Routing(Enum):
     BROADCAST = "broadcast"
     PARTITIONED = "partitioned"
 
+
+Partitioner = Callable[["pa.RecordBatch", int], Any]
+"""Returns the partition of each row of a batch, which has the key columns of an edge: an array of
+integers from 0 to the second argument - 1. It depends on nothing else than its arguments."""
 
 ProcessorFactory = Callable[[], "Processor"]
 """Makes one processor; called `parallelism` times for each execution."""
@@ -156,6 +162,8 @@ class Edge:
     queue_size: capacity of each queue, in batches.
     watermarks: pairs of a watermark's number in the source and its number in the target; other
         watermarks end here. None: all pass, with unchanged numbers.
+    partitioner: of a PARTITIONED edge, the function that divides the rows; None: the hash of the
+        keys.
     """
 
     __module__ = "runnel"
@@ -169,6 +177,7 @@ class Edge:
     priority: int = 0
     queue_size: int = DEFAULT_QUEUE_SIZE
     watermarks: tuple[tuple[int, int], ...] | None = None
+    partitioner: Partitioner | None = None
 
     def from_output(self, ordinal: int) -> Edge:
         return replace(self, source_ordinal=ordinal)
@@ -183,7 +192,22 @@ class Edge:
         return replace(self, routing=Routing.BROADCAST)
 
     def partitioned(self, *keys: str) -> Edge:
-        return replace(self, routing=Routing.PARTITIONED, keys=keys)
+        return replace(self, routing=Routing.PARTITIONED, keys=keys, partitioner=None)
+
+    def partitioned_by(self, function: Partitioner, *keys: str) -> Edge:
+        """Divides the rows by a function of the columns `keys`.
+
+        function: receives a batch of these columns and the number of partitions; returns an integer
+            from 0 to that number - 1 for each row, as a pyarrow or numpy array. Rows with equal
+            keys must have the same number. State that has the key columns is divided by it too,
+            when a job is restored with another number of processors.
+        """
+        if not callable(function):
+            raise InterfaceError(
+                f"a partition function can't be a value of class {type(function).__name__}",
+                hint='write partitioned_by(function, "key")',
+            )
+        return replace(self, routing=Routing.PARTITIONED, keys=keys, partitioner=function)
 
     def distributed(self) -> Edge:
         """There are no other members: NotSupportedError."""

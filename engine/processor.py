@@ -370,6 +370,10 @@ class Stateful:
     times, then `finish_restore` until it returns True.
     """
 
+    key_names: tuple[str, ...] = ()
+    """The columns of the input by which the state is keyed, in the order of the key columns of the
+    state; set by processors of hand-built DAGs, whose edges may divide the rows by some of them."""
+
     def save_snapshot(self) -> bool:
         """Offers the state to the snapshot. False: not all offered, call again. By default there is
         no state, and `flush` is called, so that each row is emitted before the barrier."""

@@ -30,10 +30,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.columns.batches import flags, indexes, numbers, validity
+from runnel.errors import OperationalError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from runnel.dag import Partitioner
 
 Hashes: TypeAlias = "npt.NDArray[np.uint64]"
 
@@ -232,6 +236,11 @@ def partition(
     # the reordered rows, partition 1 the next two.
     hashes = hash_columns([batch.column(i) for i in key_columns])
     targets = (hashes % np.uint64(count)).astype(np.uint16 if count <= 0xFFFF else np.int64)
+    return _divided(batch, targets, count)
+
+
+def _divided(batch: pa.RecordBatch, targets: npt.NDArray[Any], count: int) -> list[pa.RecordBatch]:
+    """Divide the rows among partitions, of which `targets` has the number for each row."""
     order = np.argsort(targets, kind="stable")
     bounds = np.concatenate(([0], np.cumsum(np.bincount(targets, minlength=count))))
     # All rows belong to one partition: nothing needs to be copied.
@@ -239,6 +248,47 @@ def partition(
         return [batch if size == batch.num_rows else batch.slice(0, 0) for size in np.diff(bounds)]
     rows = batch.take(indexes(order))
     return [rows.slice(bounds[i], bounds[i + 1] - bounds[i]) for i in range(count)]
+
+
+@frozen
+class Partitioning:
+    """The rule by which an edge divides rows.
+
+    keys: names of the key columns.
+    function: returns the partition of each row; None: the hash of the keys.
+    edge: name of the edge, for errors.
+    """
+
+    keys: tuple[str, ...]
+    function: Partitioner | None = None
+    edge: str = ""
+
+    def divided(self, batch: pa.RecordBatch, count: int) -> list[pa.RecordBatch]:
+        """Divide a batch that has the key columns among `count` partitions."""
+        return self.divided_by_columns(batch, self._positions(batch.schema.names), count)
+
+    def divided_by_columns(
+        self, batch: pa.RecordBatch, positions: Sequence[int], count: int
+    ) -> list[pa.RecordBatch]:
+        """Divide a batch whose key columns have these positions, in the order of `keys`."""
+        if self.function is None or count == 1:
+            return partition(batch, positions, count)
+        # Imported on first use: few edges have a function.
+        from runnel.columns.partition_functions import partitions_of
+
+        columns = [batch.column(position) for position in positions]
+        keys = pa.RecordBatch.from_arrays(columns, names=list(self.keys))
+        return _divided(batch, partitions_of(self.function, keys, count, self.edge), count)
+
+    def _positions(self, names: Sequence[str]) -> list[int]:
+        try:
+            return [names.index(key) for key in self.keys]
+        except ValueError:
+            missing = next(key for key in self.keys if key not in names)
+            raise OperationalError(
+                f'the batch for a partitioned edge has no key column "{missing}"',
+                detail="its columns are " + ", ".join(f'"{name}"' for name in names),
+            ) from None
 
 
 def keyed_state(batch: pa.RecordBatch, *keys: str) -> pa.RecordBatch:

@@ -153,7 +153,7 @@ class Execution:
             outbox = ResultOutbox(self.results)
         else:
             outbox = make_outbox(
-                [(o.routing, o.keys, [queues[n] for n in o.queues]) for o in plan.outputs]
+                [(o.routing, o.partitioning, [queues[n] for n in o.queues]) for o in plan.outputs]
             )
         if self.is_hand_built:
             outbox.order = WatermarkOrder(name, len(plan.outputs))

@@ -29,6 +29,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.expressions.kernels.buffers import pack
 from runnel.processor import Barrier
+from runnel.snapshots.division import StateDivision
 from runnel.snapshots.store import (
     ENDED,
     Outcome,
@@ -36,7 +37,6 @@ from runnel.snapshots.store import (
     SnapshotStore,
     StateReader,
     VertexState,
-    share_of,
 )
 from runnel.sqltypes import VARCHAR
 
@@ -202,8 +202,15 @@ class SnapshotCoordinator:
         for tasklet in execution.tasklets:
             tasklet.is_unwanted = tasklet.vertex in ended
             if tasklet.stateful is not None:
+                division = StateDivision(
+                    tasklet.vertex,
+                    execution.template.partitionings(tasklet.vertex),
+                    tasklet.stateful.key_names,
+                )
                 processors = (tasklet.index, parallelism[tasklet.vertex])
-                tasklet.state_rows = _shares(saved[tasklet.vertex], tasklet.stateful, processors)
+                tasklet.state_rows = _shares(
+                    saved[tasklet.vertex], tasklet.stateful, division, processors
+                )
 
     def begin(self, *, is_terminal: bool = False, on_done: OnDone | None = None) -> int | None:
         """Requests a snapshot, which begins when the inputs that must be read first have ended.
@@ -384,14 +391,18 @@ class SnapshotCoordinator:
 
 
 def _shares(
-    rows: Sequence[pa.RecordBatch], stateful: Stateful, processors: tuple[int, int]
+    rows: Sequence[pa.RecordBatch],
+    stateful: Stateful,
+    division: StateDivision,
+    processors: tuple[int, int],
 ) -> Iterator[pa.RecordBatch]:
     """The rows of state that belong to a processor.
 
+    division: how the state of the vertex is divided.
     processors: the index of the processor, and the number of processors of the vertex.
     """
     for batch in rows:
-        share = share_of(stateful.divided_as_now(batch), *processors)
+        share = division.share_of(stateful.divided_as_now(batch), *processors)
         if share.num_rows:
             yield share
 

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from runnel.base.frozen import frozen
+from runnel.columns.key_hash import Partitioning
 from runnel.dag import DAG, Edge, Routing, Vertex
 from runnel.processors.sinks.result_queue import ResultSink
 from runnel.processors.spool import SpoolProcessor
@@ -43,12 +44,12 @@ class OutputPlan:
     """One output edge of a tasklet.
 
     routing: how batches are distributed over the queues.
-    keys: names of the key columns of a PARTITIONED edge.
+    partitioning: how a PARTITIONED edge divides rows.
     queues: numbers of its queues, one to each downstream processor connected to it.
     """
 
     routing: Routing
-    keys: tuple[str, ...]
+    partitioning: Partitioning
     queues: tuple[int, ...]
 
 
@@ -144,7 +145,7 @@ class Template:
                     for e in self._inputs[number]
                 ),
                 tuple(
-                    OutputPlan(e.routing, e.keys, tuple(out[e, index]))
+                    OutputPlan(e.routing, partitioning_of(e), tuple(out[e, index]))
                     for e in self._outputs[number]
                     if (e, index) in out
                 ),
@@ -154,6 +155,16 @@ class Template:
             for index in range(count[vertex.name])
         )
         return TaskletLayout(tasklets, tuple(capacities))
+
+    def partitionings(self, vertex: str) -> list[Partitioning]:
+        """How the PARTITIONED edges into a vertex divide its rows, by ordinal."""
+        return [
+            partitioning_of(edge)
+            for order, edges in zip(self.order, self._inputs, strict=True)
+            if order.name == vertex
+            for edge in edges
+            if edge.routing is Routing.PARTITIONED
+        ]
 
     def _find_result(self) -> int | None:
         """The number of the result sink, if it only passes on what one other vertex emits."""
@@ -220,6 +231,11 @@ class Template:
             if edge.priority < last
             for name in self._ancestors[edge.source]
         }
+
+
+def partitioning_of(edge: Edge) -> Partitioning:
+    """How a PARTITIONED edge divides rows."""
+    return Partitioning(edge.keys, edge.partitioner, f'"{edge.source}" → "{edge.target}"')
 
 
 def connected(edge: Edge, source: int, targets: int) -> range:

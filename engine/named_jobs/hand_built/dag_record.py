@@ -13,8 +13,9 @@ from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.processors.sinks.result_queue import ResultSink
 from runnel.storage.value_codec import Importer, decode, encode, imported
 
-FORMAT = 1
-"""The version of the stored form."""
+FORMAT = 2
+"""The newest version of the stored form. A DAG without partition functions is written as version 1,
+which has none."""
 
 LONGEST = 200
 """Maximum length of an argument in the description of state; of a longer one its digest is used."""
@@ -30,8 +31,9 @@ def dag_to_json(dag: DAG) -> dict[str, Any]:
     """The stored form of a DAG. ProgrammingError if it is invalid, if a supplier cannot be stored,
     or if it returns rows to its caller."""
     dag.validate()
+    has_functions = any(edge.partitioner is not None for edge in dag.edges)
     return {
-        "format": FORMAT,
+        "format": FORMAT if has_functions else 1,
         "vertices": [_vertex_to_json(vertex) for vertex in dag.vertices.values()],
         "edges": [_edge_to_json(edge) for edge in dag.edges],
     }
@@ -40,9 +42,9 @@ def dag_to_json(dag: DAG) -> dict[str, Any]:
 def dag_from_json(value: Mapping[str, Any], importer: Importer = imported) -> DAG:
     """The DAG that `dag_to_json` wrote. OperationalError, with the vertex, if a function or class
     cannot be imported, or refuses its arguments."""
-    if value["format"] != FORMAT:
+    if value["format"] not in range(1, FORMAT + 1):
         raise OperationalError(
-            f"the job's DAG has format {value['format']}, not {FORMAT}",
+            f"the job's DAG has format {value['format']}, not one from 1 to {FORMAT}",
             code=ErrorCode.GENERIC,
             hint="a newer version of Runnel wrote it: open the directory with that version",
         )
@@ -89,11 +91,15 @@ def _encoded(value: Any, owner: str) -> Any:
 
 
 def _supplier_of(vertex: str, value: Any, importer: Importer) -> Any:
+    return _imported(value, f'the supplier of vertex "{vertex}"', importer)
+
+
+def _imported(value: Any, owner: str, importer: Importer) -> Any:
     try:
         return decode(value, importer)
     except Exception as error:
         raise OperationalError(
-            f'the supplier of vertex "{vertex}" can\'t be imported',
+            f"{owner} can't be imported",
             code=ErrorCode.GENERIC,
             detail=f"{type(error).__name__}: {error}",
             hint="make its module importable, as when the job was created, and resume the job",
@@ -101,7 +107,7 @@ def _supplier_of(vertex: str, value: Any, importer: Importer) -> Any:
 
 
 def _edge_to_json(edge: Edge) -> dict[str, Any]:
-    return {
+    stored = {
         "source": edge.source,
         "target": edge.target,
         "source_ordinal": edge.source_ordinal,
@@ -112,6 +118,10 @@ def _edge_to_json(edge: Edge) -> dict[str, Any]:
         "queue_size": edge.queue_size,
         "watermarks": None if edge.watermarks is None else [list(item) for item in edge.watermarks],
     }
+    if edge.partitioner is not None:
+        owner = f'the partition function of the edge "{edge.source}" → "{edge.target}"'
+        stored["partitioner"] = _encoded(edge.partitioner, owner)
+    return stored
 
 
 def _edge_of(value: Mapping[str, Any], importer: Importer) -> Edge:
@@ -126,7 +136,15 @@ def _edge_of(value: Mapping[str, Any], importer: Importer) -> Edge:
         value["priority"],
         value["queue_size"],
         None if watermarks is None else tuple((old, new) for old, new in watermarks),
+        _partitioner_of(value, importer),
     )
+
+
+def _partitioner_of(edge: Mapping[str, Any], importer: Importer) -> Any:
+    if "partitioner" not in edge:
+        return None
+    owner = f'the partition function of the edge "{edge["source"]}" → "{edge["target"]}"'
+    return _imported(edge["partitioner"], owner, importer)
 
 
 def _state_text(supplier: Any) -> str:

@@ -93,7 +93,7 @@ class KeyedAggregate(Processor, Stateful):
     def __init__(
         self, keys: tuple[str, ...], operations: Operations, stage: AggregationStage
     ) -> None:
-        self._keys = keys
+        self._keys = self.key_names = keys
         self._operations = operations
         self._stage = stage
         self._columns: list[str] = []
@@ -192,7 +192,7 @@ class KeyedOperations(EmittingProcessor):
         self, keys: tuple[str, ...], operations: Operations, stage: AggregationStage
     ) -> None:
         super().__init__()
-        self._keys = keys
+        self._keys = self.key_names = keys
         self._operations = operations
         self._stage = stage
         self._numbers: dict[Any, int] = {}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from runnel.columns.key_hash import partition
+from runnel.columns.key_hash import Partitioning
 from runnel.dag import Routing
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import DONE, Item, LatencyMarker, ResultTarget, Watermark
@@ -302,12 +302,14 @@ class OutputEdge:
     queue 1 is full, `push` leaves [(queue 1, rows of 1 and 3)].
     """
 
-    __slots__ = ("_keys", "_next", "_pending", "_routing", "queues")
+    __slots__ = ("_next", "_partitioning", "_pending", "_routing", "queues")
 
-    def __init__(self, routing: Routing, keys: tuple[str, ...], queues: Sequence[Queue]) -> None:
+    def __init__(
+        self, routing: Routing, partitioning: Partitioning, queues: Sequence[Queue]
+    ) -> None:
         self.queues = queues
         self._routing = routing
-        self._keys = keys
+        self._partitioning = partitioning
         self._next = 0
         self._pending: list[tuple[Queue | None, Item]] = []
 
@@ -325,7 +327,7 @@ class OutputEdge:
         if goes_anywhere and len(self.queues) > 1:
             self._pending = [(None, item)]
         elif is_batch and self._routing is Routing.PARTITIONED and len(self.queues) > 1:
-            chunks = partition(item, self._key_columns(item), len(self.queues))
+            chunks = self._partitioning.divided(item, len(self.queues))
             self._pending = [
                 (q, chunk) for q, chunk in zip(self.queues, chunks, strict=True) if chunk.num_rows
             ]
@@ -350,17 +352,6 @@ class OutputEdge:
                 return True
         return False
 
-    def _key_columns(self, item: Item) -> list[int]:
-        names = item.schema.names  # type: ignore[union-attr]
-        try:
-            return [names.index(key) for key in self._keys]
-        except ValueError:
-            missing = next(key for key in self._keys if key not in names)
-            raise OperationalError(
-                f'the batch for a partitioned edge has no key column "{missing}"',
-                detail="its columns are " + ", ".join(f'"{name}"' for name in names),
-            ) from None
-
 
 def no_such_output(ordinal: int, count: int) -> OperationalError:
     return OperationalError(f"there is no output {ordinal}: the vertex has {count}")
@@ -372,8 +363,10 @@ def _same(item: Item, other: Item) -> bool:
     return item is other or (item.__class__ is other.__class__ and bool(item == other))
 
 
-def make_outbox(outputs: Sequence[tuple[Routing, tuple[str, ...], Sequence[Queue]]]) -> BaseOutbox:
-    """The simplest outbox for output edges, each described by routing, key columns and queues."""
+def make_outbox(
+    outputs: Sequence[tuple[Routing, Partitioning, Sequence[Queue]]],
+) -> BaseOutbox:
+    """The simplest outbox for output edges, each described by routing, partitioning and queues."""
     if not outputs:
         return BaseOutbox()
     if len(outputs) == 1 and len(outputs[0][2]) == 1:

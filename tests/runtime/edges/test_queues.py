@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runnel.columns.key_hash import partition
+from runnel.columns.key_hash import Partitioning, partition
 from runnel.dag import Routing
 from runnel.errors import InternalError, OperationalError
 from runnel.processor import DONE, IDLE, Barrier, Watermark
@@ -104,7 +104,7 @@ def rows(one: Queue) -> list[Any]:
 
 
 def outbox(routing: Routing, *queues: Queue, keys: tuple[str, ...] = ()) -> Any:
-    return make_outbox([(routing, keys, queues)])
+    return make_outbox([(routing, Partitioning(keys), queues)])
 
 
 def test_unicast_takes_turns_and_passes_over_full_ones() -> None:
