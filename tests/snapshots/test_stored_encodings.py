@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 
 from runnel import errors
-from runnel.base.error_records import code_name
+from runnel.base.error_records import CLASSES, code_name
 from runnel.columns.type_records import type_of, type_record
 from runnel.connector import WriteMode
 from runnel.connectors.imap.layout import MapLayout
@@ -35,6 +35,7 @@ from runnel.errors import (
     DataError,
     Error,
     ErrorCode,
+    FetchTimeoutError,
     IntegrityError,
     InterfaceError,
     InternalError,
@@ -219,6 +220,7 @@ ERRORS: list[tuple[Error, str]] = [
     (InternalError("x"), "InternalError"),
     (ProgrammingError("x"), "ProgrammingError"),
     (NotSupportedError("x"), "NotSupportedError"),
+    (FetchTimeoutError("x"), "OperationalError"),
     (TooManyRows("x", "y"), "DataError"),
     (DamagedError("x"), "OperationalError"),
 ]
@@ -484,7 +486,8 @@ def test_every_class_of_errors_is_written_down() -> None:
     there = [
         item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, Error)
     ]
-    assert {name for _, name in ERRORS} == {item.__name__ for item in there}
+    assert {type(error) for error, _ in ERRORS} >= set(there)
+    assert {name for _, name in ERRORS} == CLASSES.keys()
 
 
 def test_codes_of_errors() -> None:
