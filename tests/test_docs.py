@@ -48,6 +48,9 @@ READ_ONLY = {"Nexmark"}
 PAGE = ROOT / "ARCHITECTURE.md"
 DESIGN = sorted((ROOT / "docs" / "design").glob("*.md"))
 CONTRIBUTING = DOCS / "contributing.md"
+SOURCE_DOCUMENTS = DOCS / "design" / "022-seeds.md"
+ANSWERS = ("works", "differs", "members", "no behaviour")
+"""The first words of an answer in the tables of `SOURCE_DOCUMENTS`, as it explains them."""
 PAGES = [PAGE, CONTRIBUTING, *DESIGN]
 OPEN_TO_ALL = ("contracts", "values", "basics")
 """Nodes of the picture that every folder may import: their arrows are left out."""
@@ -373,6 +376,33 @@ def test_a_path_name_or_link_without_a_target_is_found(tmp_path: Path) -> None:
         "page.md:2: gone.py",
         "page.md: gone.md",
     ]
+
+
+def test_each_item_of_the_source_documents_has_an_answer_and_tests() -> None:
+    """Items are numbered; one that one process can show names tests, whose existence
+    `test_paths_names_and_links_in_pages_exist` checks; the counts are those of the rows."""
+    text = SOURCE_DOCUMENTS.read_text("utf-8")
+    numbers, counts = [], {}
+    for title, rows in re.findall(
+        r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL
+    ):
+        items = re.findall(r"^\| (\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", rows, re.MULTILINE)
+        assert len(items) == len(re.findall(r"^\| \d+ \|", rows, re.MULTILINE)), title
+        numbers += [int(number) for number, *_ in items]
+        words = [answer.split(":")[0] for _, _, answer, _ in items]
+        if items:
+            counts[title] = [len(items), *(words.count(word) for word in ANSWERS)]
+        for number, _, answer, tests in items:
+            word, _, explanation = answer.partition(": ")
+            assert word in ANSWERS, (number, answer)
+            assert explanation or word in ("works", "members"), (number, answer)
+            assert tests != "—" or word in ("members", "no behaviour"), (number, answer)
+            for test in re.findall(r"`([^`]+)`", tests):
+                assert re.fullmatch(r"tests/\S+(::test_\w+|\.slt)", test), (number, test)
+    assert numbers == list(range(1, len(numbers) + 1))
+    counts["all"] = [sum(column) for column in zip(*counts.values(), strict=True)]
+    shown = re.findall(r"^\| ([A-Za-z ]+) ((?:\| \d+ ){5})\|$", text, re.MULTILINE)
+    assert {title: [int(n) for n in re.findall(r"\d+", row)] for title, row in shown} == counts
 
 
 def test_no_page_has_marks_of_a_merge() -> None:

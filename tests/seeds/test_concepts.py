@@ -13,7 +13,8 @@ import pytest
 
 import runnel
 from runnel import DAG, Connection, between, library
-from runnel.processor import Inbox, Processor, Watermark
+from runnel.processor import DONE, Inbox, Processor, Watermark
+from runnel.runtime.light_job import Job
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.snapshots.store import MemorySnapshotStore
@@ -27,6 +28,7 @@ from tests.runtime.sample_processors import (
     values_of,
 )
 from tests.shared_duckdb import duckdb_over
+from tests.waiting import eventually
 
 SECONDS = 20
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64()), ("v", pa.int64())])
@@ -121,6 +123,20 @@ def test_a_map_and_a_filter_drop_no_late_rows(connection: Connection) -> None:
     assert streamed(connection, query, rows) == [(10,), (20,), (30,), (40,)]
 
 
+def test_a_row_is_late_beyond_the_lag(connection: Connection) -> None:
+    """Of two rows of a partition, the second is late if the time of the first, less the lag, is
+    above its time."""
+    writer = connection.register_stream("s", SCHEMA, time_column="ts", max_disorder=10)
+    cursor = connection.execute("SELECT ts FROM s ORDER BY ts")
+    (job,) = connection.jobs()
+    writer.write([(1, 100, 0)])
+    assert eventually(lambda: job.watermark()[0] == 90)
+    writer.write([(1, 90, 0), (1, 89, 0)])
+    writer.close()
+    assert cursor.fetchall() == [(90,), (100,)]
+    assert isinstance(job, Job) and job.late_rows == 1
+
+
 def split(lines: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     words = pc.split_pattern(lines.column("line"), " ").flatten()
     yield pa.record_batch([words], names=["word"])
@@ -176,17 +192,17 @@ def test_a_key_always_goes_to_the_same_processor(connection: Connection) -> None
     assert set().union(*log.values()) == {0, 1, 2}
 
 
-class Backwards(Processor):
-    """Emits a watermark that does not increase."""
+class Offering(Processor):
+    """A source of any values."""
 
-    def __init__(self, times: tuple[int, ...]) -> None:
-        self.times = list(times)
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = list(values)
 
     def complete(self) -> bool:
-        while self.times:
-            if not self.outbox.offer(Watermark(self.times[0])):
+        while self.values:
+            if not self.outbox.offer(self.values[0]):
                 return False
-            self.times.pop(0)
+            self.values.pop(0)
         return True
 
 
@@ -194,9 +210,30 @@ class Backwards(Processor):
 def test_a_watermark_that_does_not_increase_ends_the_job(
     connection: Connection, times: tuple[int, ...]
 ) -> None:
-    job = connection.submit(chain(lambda: Backwards(times), lambda: Collect([])))
+    marks = tuple(Watermark(time) for time in times)
+    job = connection.submit(chain(lambda: Offering(marks), lambda: Collect([])))
     with pytest.raises(runnel.Error, match="watermark"):
         job.join(SECONDS)
+
+
+@pytest.mark.parametrize("value", [0, "text", None, DONE, pa.table({"x": [1]}), object()])
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_an_edge_carries_batches_and_control_items_only(
+    connection: Connection, value: Any, parallelism: int
+) -> None:
+    """Another value is refused where it is sent."""
+    dag = DAG()
+    read = dag.vertex("read", lambda: Offering((numbers(1), value)), parallelism=1)
+    write = dag.vertex("write", lambda: Collect([]), parallelism=parallelism)
+    dag.edge(between(read, write).partitioned("x"))
+    job = connection.submit(dag)
+    with pytest.raises(runnel.OperationalError) as caught:
+        job.join(SECONDS)
+    kind = type(value).__name__
+    assert caught.value.message == (
+        f'vertex "read" sent a value of class {kind}, which is no item of an edge'
+    )
+    assert "record batches" in str(caught.value.hint)
 
 
 def test_a_watermark_reaches_all_processors_whatever_the_edge(connection: Connection) -> None:

@@ -16,15 +16,28 @@ import pyarrow as pa
 from runnel.columns.key_hash import Partitioning
 from runnel.dag import Routing
 from runnel.errors import ErrorCode, OperationalError
-from runnel.processor import DONE, Item, LatencyMarker, ResultTarget, Watermark
+from runnel.processor import (
+    DONE,
+    Active,
+    Barrier,
+    Idle,
+    Item,
+    LatencyMarker,
+    ResultTarget,
+    Watermark,
+)
 from runnel.runtime.edges.queues import Queue
 
 SnapshotTarget = Callable[[pa.RecordBatch], bool]
 RecordBatch = pa.RecordBatch
 
+_CONTROL = (Active, Barrier, Idle, LatencyMarker)
+"""The classes of control items that the outbox accepts, except watermarks: the end is `finish`."""
+
 
 class WatermarkOrder:
-    """Checks that the watermarks of a processor increase, for each of its outputs.
+    """Checks that a processor sends only items, and that its watermarks increase, for each of its
+    outputs.
 
     vertex: the name of the vertex, for the error.
     outputs: the number of outputs.
@@ -40,9 +53,19 @@ class WatermarkOrder:
         return self._last if ordinal < 0 else self._last[ordinal : ordinal + 1]
 
     def check(self, item: Item, ordinal: int) -> None:
-        """Raises if the item is a watermark that is not above the last one of its output and its
-        column."""
+        """Raises if the item is no batch and no control item, or a watermark that is not above the
+        last one of its output and its column."""
         if not isinstance(item, Watermark):
+            if not isinstance(item, _CONTROL):
+                raise OperationalError(
+                    f'vertex "{self._vertex}" sent a value of class {type(item).__name__}, '
+                    "which is no item of an edge",
+                    code=ErrorCode.GENERIC,
+                    hint=(
+                        "send record batches and watermarks; Table.to_batches() returns the "
+                        "batches of an Arrow table"
+                    ),
+                )
             return
         for last in self._of(ordinal):
             before = last.get(item.column)
@@ -74,7 +97,7 @@ class BaseOutbox:
     only_owed: accepts only the rest of a refused item.
     owed: the refused item and its ordinal; None: there is none.
     snapshot_target: receives state during `save_snapshot`.
-    order: checks the watermarks of a processor that may be the user's; None: not checked.
+    order: checks the items of a processor that may be the user's; None: not checked.
     """
 
     __slots__ = (
