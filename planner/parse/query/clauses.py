@@ -135,6 +135,9 @@ CLAUSES: tuple[Clause, ...] = (
     Clause("QUALIFY", nodes={"Select": "qualify", "Qualify": "this"}),
     Clause(
         "ORDER BY",
+        ("ASC", "DESC"),
+        (),
+        rules.direction,
         nodes={**_each(_QUERIES, "order"), "Order": "this expressions", "Ordered": "this desc"},
         shapes={"Order": shapes.order},
     ),

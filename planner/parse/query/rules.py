@@ -40,6 +40,18 @@ def plain_join(to: TokenPass, token: Token) -> bool:
     return True
 
 
+def direction(to: TokenPass, token: Token) -> bool:
+    """Refuses ASC DESC: sqlglot would skip the first word."""
+    if to.peek(1) not in ("ASC", "DESC"):
+        return False
+    following = to.tokens[to.index + 1]
+    raise ProgrammingError(
+        f'syntax error at "{to.sql[following.start : following.end + 1]}"',
+        detail="expected one of ASC and DESC",
+        position=position_at(following, to.sql),
+    )
+
+
 def parameter(to: TokenPass, token: Token) -> bool:
     """`?` becomes $n, where n is its number in the whole statement, from 0."""
     to.put(token, TokenType.PARAMETER, "$")
