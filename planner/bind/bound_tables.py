@@ -173,7 +173,7 @@ class BoundTables:
 def _too_many_copies() -> ProgrammingError:
     return ProgrammingError(
         "the common tables and views of the statement refer to one another too often",
-        detail="it would have more than some thousand copies of them, which can't be run once",
+        detail="they can't run once, and the plan would have thousands of copies of them",
         hint="write an intermediate result to a table, and read the table",
     )
 

@@ -225,7 +225,7 @@ class Binder:
         views = (*self.views, view.name.lower())
         environment = self.environment
         if view.is_confined != environment.is_confined:
-            # Files that the view names are restricted as for the view's creator.
+            # The view's files are restricted as they were for its creator.
             environment = replace(environment, is_confined=view.is_confined)
         binder = Binder(
             view.sql,

@@ -57,14 +57,14 @@ def recursion(
         raise ProgrammingError(
             f'recursive query "{name}" does not have the form: '
             "non-recursive term UNION [ALL] recursive term",
-            hint=f'let only the last term after UNION read "{name}"',
+            hint=f'only the last term of the UNION may read "{name}"',
             position=position,
         )
     for clause, text in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET")):
         if tree.args.get(clause) is not None:
             raise NotSupportedError(
                 f'{text} is not supported within recursive query "{name}"',
-                hint=f'put it where "{name}" is read',
+                hint=f'write it in the query that reads "{name}"',
                 position=position_of(tree.args[clause], binder.sql) or position,
             )
     anchor = renamed(

@@ -167,7 +167,7 @@ class Scope:
                 if (c.qualifier or "").lower() == qualifier.lower()
             ]
         known = ", ".join(dict.fromkeys(names[:20]))
-        otherwise = f"there are: {known}" if known else "no column can be named here"
+        otherwise = f"the columns are: {known}" if known else "no column is visible here"
         return ProgrammingError(
             f'column "{name}"{where} does not exist',
             hint=suggest(name, names, otherwise),

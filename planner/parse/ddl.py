@@ -114,7 +114,7 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
     if reader.peek() == "EXTERNAL" and columns:
         raise ProgrammingError(
             'syntax error at "EXTERNAL"',
-            hint="EXTERNAL NAME stands before the columns: "
+            hint="EXTERNAL NAME precedes the columns: "
             f"CREATE MAPPING {as_written(name.text)} EXTERNAL NAME … (column type, …) TYPE …",
             position=reader.position,
         )

@@ -213,7 +213,7 @@ def _body(reader: StatementReader) -> tuple[Insert, str]:
     if reader.peek() not in ("INSERT", "SINK"):
         raise ProgrammingError(
             "a job runs INSERT INTO or SINK INTO",
-            hint=("write AS INSERT INTO mapping SELECT …: a job needs a target that outlives it"),
+            hint=("write AS INSERT INTO mapping SELECT …: no cursor reads the rows of a job"),
             position=reader.position,
         )
     start, end = reader.tokens[reader.index].start, reader.tokens[-1].end

@@ -100,7 +100,7 @@ class StatementReader(TokenReader):
         if name.text.lower() == "information_schema":
             raise ProgrammingError(
                 f'schema "{name}" can only be queried',
-                hint="it shows what CREATE and DROP change",
+                hint="its tables show the catalog, which CREATE and DROP change",
                 position=name.position,
             )
         if name.text.lower() != "public":

@@ -171,7 +171,7 @@ def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSuppor
     if word in _TRANSACTIONS:
         return NotSupportedError(
             f"{word} is not supported",
-            hint="every statement is complete when it returns",
+            hint="there are no transactions: each statement takes effect by itself",
             position=position,
         )
     if word in _FOREIGN:
@@ -234,8 +234,8 @@ def _parse_explain(reader: StatementReader) -> Explain:
         raise NotSupportedError(
             "EXPLAIN ALTER JOB needs a new query",
             hint=(
-                "write EXPLAIN ALTER JOB name AS INSERT INTO … to see what becomes of the "
-                "job's state"
+                "write EXPLAIN ALTER JOB name AS INSERT INTO … to see which state the new query "
+                "can use"
             ),
             position=statement.position,
         )

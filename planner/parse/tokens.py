@@ -262,7 +262,7 @@ class TokenReader:
     def unique(self, name: Name, earlier: Sequence[Name], kind: str) -> Name:
         """Returns the name; ProgrammingError if it is among the earlier ones."""
         if any(name.text.lower() == item.text.lower() for item in earlier):
-            raise ProgrammingError(f'{kind} "{name}" comes twice', position=name.position)
+            raise ProgrammingError(f'{kind} "{name}" is listed twice', position=name.position)
         return name
 
     def finish(self) -> None:

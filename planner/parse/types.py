@@ -189,7 +189,7 @@ def _row(reader: TokenReader, depth: int) -> SqlType:
     while True:
         name = reader.name("a field")
         if any(name.text.lower() == known.lower() for known, _ in fields):
-            raise ProgrammingError(f'field "{name}" comes twice', position=name.position)
+            raise ProgrammingError(f'field "{name}" is listed twice', position=name.position)
         fields.append((name.text, _parse(reader, depth + 1)))
         if not reader.accept(","):
             break

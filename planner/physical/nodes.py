@@ -334,7 +334,7 @@ class PhysicalExpand(SingleInput):
     """Each row, repeated for each list of projections.
 
     projections: for each copy, the values of its columns.
-    of_sets: as in Expand.
+    of_sets: whether the last column is the number of a grouping set.
     """
 
     family = "calculations"

@@ -110,7 +110,7 @@ class AggregateBinder(ABC):
         is_grouping = name == "GROUPING"
         return ProgrammingError(
             f"{'' if is_grouping else 'aggregate function '}{name} is not allowed in {clause}",
-            detail=("all its columns belong to the outer query, so it belongs to that query")
+            detail=("all its columns belong to the outer query, so the aggregate does too")
             if is_outer
             else None,
             hint=None if is_grouping else hints.get(clause),

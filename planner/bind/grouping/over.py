@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from runnel.planner.bind.binders import QueryBinder
 
 MakeBinder = Callable[[Scope, str, Aggregates | None], AggregateBinder]
-"""Makes the binder of a clause, which the text names, over a scope."""
+"""Makes a binder over a scope; the text is the name of the clause, for messages."""
 
 
 @frozen

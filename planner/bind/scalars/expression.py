@@ -169,8 +169,7 @@ class ExpressionBinder(AggregateBinder):
                 or not can_cast(item.type, VARCHAR)
             ):
                 raise ProgrammingError(
-                    f"|| joins more than {_MANY} values only where all are text, "
-                    f"and here is {item.type}",
+                    f"|| of more than {_MANY} values needs texts, not {item.type}",
                     position=item.position or self._at(tree),
                 )
         operands = [convert(item, VARCHAR) for item in operands]

@@ -58,7 +58,7 @@ def _array(bind: Bind, tree: Any, position: Position | None) -> Expression:
 
 def _subscript(bind: Bind, tree: Any, position: Position | None) -> Expression:
     if len(tree.expressions) != 1:
-        raise NotSupportedError("a subscript is one number", position=position)
+        raise NotSupportedError("a subscript must be one number", position=position)
     if isinstance(tree.expressions[0], exp.Slice):
         return _slice(bind, tree, position)
     return build.call("subscript", [bind(tree.this), bind(tree.expressions[0])], position)

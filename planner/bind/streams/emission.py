@@ -127,7 +127,7 @@ def _no_late_output(relation: Relation, clauses: EmissionClauses) -> NotSupporte
     return NotSupportedError(
         "LATE DATA INTO is supported for GROUP BY over windows, joins of streams, OVER, "
         "DISTINCT ON and ORDER BY",
-        detail="no other operator finds rows late: they accept rows in any order",
+        detail="all other operators accept rows in any order, so they have no late rows",
         hint="leave LATE DATA INTO out",
         position=clauses.position,
     )
@@ -223,7 +223,7 @@ def _every(binder: StatementBinder, tree: Any) -> int:
     every = value.value // timedelta(microseconds=1) if value.type.kind is Kind.INTERVAL else 0
     if every <= 0:
         raise ProgrammingError(
-            "EMIT EVERY needs a positive interval of days or less",
+            "EMIT EVERY needs a positive interval without years and months",
             hint="write EMIT EVERY INTERVAL '1' SECOND",
             position=position_of(tree, binder.sql),
         )
@@ -237,8 +237,8 @@ def _lateness(binder: StatementBinder, tree: Any) -> Literal:
         timedelta(0) if is_interval else 0
     ):
         raise ProgrammingError(
-            "ALLOWED LATENESS needs an interval of days or less, or a number for an integer time "
-            "column, not negative",
+            "ALLOWED LATENESS needs an interval without years and months, or a number if the time "
+            "column is an integer, and it can't be negative",
             hint="write ALLOWED LATENESS INTERVAL '10' SECOND",
             position=position_of(tree, binder.sql),
         )

@@ -57,7 +57,7 @@ _EXAMPLES = {
 _LARGEST = 2**63 - 1
 
 MOST_WINDOWS = 1 << 32
-"""A row in more windows than this is refused: the sizes are surely in wrong units."""
+"""A row in more windows than this is refused: its sizes probably have the wrong units."""
 
 
 @frozen
@@ -198,7 +198,7 @@ class WindowBinder:
         if name != "SESSION":
             raise ProgrammingError(
                 f"{name} has no PARTITION BY",
-                hint="only sessions depend on it: leave it out, and group by the columns",
+                hint="only SESSION has PARTITION BY: leave it out, and GROUP BY the columns",
                 position=self._at(tree),
             )
         if before is not None:
@@ -226,7 +226,7 @@ class WindowBinder:
         found = function_call(tree)
         if found is None or found[0] != "DESCRIPTOR":
             raise ProgrammingError(
-                f"the time column of {call.name} is named by DESCRIPTOR",
+                f"{call.name} needs DESCRIPTOR with the time column",
                 hint=f"write {_EXAMPLES[call.name]}",
                 position=self._at(tree) or call.position,
             )

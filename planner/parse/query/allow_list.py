@@ -90,7 +90,7 @@ _REFUSED = (
     ("Join.match_condition", "ASOF JOIN", None),
 )
 """Node classes and arguments that are not listed: their names in SQL, and what to write instead.
-Others are named by their class."""
+A node or argument without an entry is reported by the name of its class."""
 
 _NAMES = {key: (name, hint) for keys, name, hint in _REFUSED for key in keys.split()}
 _CLAUSES_OF_VARIABLES = {"Ordered": "ORDER BY ", "Limit": "LIMIT "}

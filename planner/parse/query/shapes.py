@@ -188,7 +188,7 @@ within_group = _over("this", exp.Anonymous, wrong="WITHIN GROUP belongs to an ag
 
 
 def bracket(node: Any) -> Verdict:
-    return None if len(node.expressions) == 1 else _wrong("a subscript is one number")
+    return None if len(node.expressions) == 1 else _wrong("a subscript must be one number")
 
 
 def group(node: Any) -> Verdict:
@@ -196,13 +196,13 @@ def group(node: Any) -> Verdict:
         return _unsupported("GROUP BY DISTINCT", "list each grouping set once")
     if node.args.get("all"):
         return None
-    return None if node.expressions else _wrong("GROUP BY lists nothing")
+    return None if node.expressions else _wrong("GROUP BY lists no expressions")
 
 
 def list_of_values(node: Any) -> Verdict:
     if isinstance(node.parent, exp.Group | exp.GroupingSets):
         return None
-    return None if node.expressions else _wrong("an empty list in parentheses")
+    return None if node.expressions else _wrong("a list in parentheses must not be empty")
 
 
 def membership(node: Any) -> Verdict:
@@ -214,7 +214,7 @@ def grouping_sets(node: Any) -> Verdict:
     name = {"Rollup": "ROLLUP", "Cube": "CUBE"}.get(type(node).__name__, "GROUPING SETS")
     if not isinstance(node.parent, exp.Group | exp.GroupingSets):
         return _wrong(f"{name} is only allowed in GROUP BY")
-    return None if node.expressions else _wrong(f"{name} lists nothing")
+    return None if node.expressions else _wrong(f"{name} lists no expressions")
 
 
 def window(node: Any) -> Verdict:

@@ -35,8 +35,8 @@ MAX_DEPTH = 100
 tree."""
 
 MAX_DOTS = 20
-"""The maximum number of dots in a chain such as `f(a).g(b).c`: sqlglot's time grows with its
-cube."""
+"""The maximum number of dots in a chain such as `f(a).g(b).c`: sqlglot's time grows with
+the cube of this number."""
 
 _PARSER: Any = type(DIALECT.parser())
 _SYNTAX_TYPES = {

@@ -37,7 +37,7 @@ REMEDIES = [
     ),
     (f"SELECT COUNT(*) AS n FROM {ROWS} WHERE n > 1", "filter by it with HAVING"),
     (f"SELECT a + 1 AS b FROM {ROWS} WHERE b > 1", 'WHERE can\'t see "b" of the select list'),
-    (f"SELECT a + 1 AS b FROM {ROWS} WHERE c > 1", "there are: a"),
+    (f"SELECT a + 1 AS b FROM {ROWS} WHERE c > 1", "the columns are: a"),
     (f"SELECT * FROM {ROWS}, (SELECT t.a) AS x", "write LATERAL"),
     (f"SELECT * FROM {ROWS} CROSS JOIN (SELECT a) AS x", "write LATERAL"),
     ("SHOW TABLES", "use SHOW MAPPINGS"),
@@ -48,7 +48,7 @@ REMEDIES = [
     ("SELECT 1 INTO x", "use INSERT INTO … SELECT …"),
     (
         "CREATE MAPPING e (a INT) EXTERNAL NAME x TYPE DuckDB",
-        "EXTERNAL NAME stands before the columns",
+        "EXTERNAL NAME precedes the columns",
     ),
     ("SELECT 1 WHERE UNNEST(ARRAY[1]) > 0", "write it in FROM"),
 ]

@@ -528,7 +528,7 @@ def test_over_a_table_that_ends_the_clauses_mean_nothing() -> None:
         ),
         (
             f"SELECT window_end FROM {SOURCE} GROUP BY window_end ALLOWED LATENESS -1",
-            "not negative",
+            "can't be negative",
         ),
         (
             f"SELECT window_end FROM {SOURCE} GROUP BY window_end EMIT EVERY INTERVAL '0' SECOND",
