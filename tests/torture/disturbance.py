@@ -55,6 +55,6 @@ def bring_back(connection: Connection, case: cases.Case) -> None:
     if job is None or job.status is JobStatus.FAILED:
         snapshots = {str(row[0]) for row in connection.execute("SHOW SNAPSHOTS").fetchall()}
         last = f"last_{case.name}"
-        connection.execute(cases.job(case, last if last in snapshots else None))
+        cases.create(connection, case, last if last in snapshots else None)
     elif job.status is JobStatus.SUSPENDED:
         job.resume()

@@ -27,7 +27,7 @@ from tests.torture.kill_loop import (
 
 SHORT = (
     "window_parquet,join_duckdb,poison_map,disorder_json,copy_parquet_again,join_parquet_again,"
-    "window_duckdb_again"
+    "window_duckdb_again,dag_parquet,dag_map"
 )
 
 
@@ -42,6 +42,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> KillLoop:
         ("window_parquet,join_duckdb", 20241378, False),
         ("copy_parquet_again,window_duckdb_again", 20241017, False),
         ("poison_map,disorder_json", 20240302, True),
+        ("dag_parquet,dag_map", 20240417, True),
     ],
 )
 def test_killed_jobs_hold_each_row(loop: KillLoop, names: str, seed: int, disturbs: bool) -> None:
@@ -54,7 +55,7 @@ def test_killed_jobs_hold_each_row(loop: KillLoop, names: str, seed: int, distur
 
 def test_what_is_to_come_is_many_rows(loop: KillLoop) -> None:
     assert {name: len(rows) > 100 for name, rows in loop._expected.items()} == dict.fromkeys(
-        ["window", "join", "poison", "bad", "disorder", "copy"], True
+        ["window", "join", "poison", "bad", "disorder", "copy", "dag"], True
     )
 
 
