@@ -198,6 +198,25 @@ def test_a_shutdown_repeats_no_row_even_at_least_once(tmp_path: Path, world: Wor
     assert list(range(limit)) == SHOWN
 
 
+def test_a_sink_without_transactions_lowers_the_guarantee(
+    connection: Connection, world: World
+) -> None:
+    """SHOW JOBS has the guarantee of the whole job."""
+    shown = {}
+    for name, sink in (("plain", sink_to(show)), ("commits", steps.kept_in("seeds"))):
+        dag = DAG()
+        source = dag.vertex("numbers", steps.numbers_of("seeds"), 1)
+        dag.edge(between(source, dag.vertex("sink", sink, 1)))
+        connection.submit(dag, name=name, guarantee="exactlyOnce")
+    cursor = connection.execute("SHOW JOBS")
+    assert cursor.description is not None
+    columns = [column.name for column in cursor.description]
+    for row in cursor.fetchall():
+        values = dict(zip(columns, row, strict=True))
+        shown[values["name"]] = values["guarantee"]
+    assert shown == {"plain": "atLeastOnce", "commits": "exactlyOnce"}
+
+
 def test_paths_of_a_source_and_a_sink_change_while_a_job_is_suspended(
     connection: Connection, tmp_path: Path
 ) -> None:
