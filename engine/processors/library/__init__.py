@@ -1,11 +1,12 @@
 """Ready-made processors for hand-built DAGs: sources, steps and sinks.
 
 Imports the contracts `connector`, `processor` and `dag`, `columns`, `expressions`, `relation`, and
-of `processors` the folders `grouping`, `joins`, `sinks` and `stateful`, and `calc`.
+of `processors` the folders `grouping`, `joins`, `sessions`, `sinks`, `sources`, `stateful` and
+`time_windows`, and `calc`.
 
 Begin with `steps`: `source_of`, `map_batches`, `filter_rows`, `sink_to_list` and their neighbours.
 `by_key` aggregates by key with the operations of `aggregate_operation`. `mappings` reads, writes
-and looks up the mappings of a connection.
+and looks up the mappings of a connection. `windows` aggregates by windows of event time.
 """
 
 from __future__ import annotations
@@ -34,17 +35,33 @@ from runnel.processors.library.steps import (
     sink_to_list,
     source_of,
 )
+from runnel.processors.library.windows import (
+    Window,
+    accumulate_by_pane,
+    aggregate_by_session,
+    aggregate_by_window,
+    combine_by_window,
+    insert_watermarks,
+    sliding,
+    tumbling,
+)
 from runnel.processors.sinks.result_queue import result_sink
 
 __all__ = [
     "AggregateOperation",
+    "Window",
     "accumulate_by_key",
+    "accumulate_by_pane",
     "aggregate_by_key",
+    "aggregate_by_session",
+    "aggregate_by_window",
     "averaging",
     "combine_by_key",
+    "combine_by_window",
     "counting",
     "filter_rows",
     "flat_map",
+    "insert_watermarks",
     "map_batches",
     "map_using_lookup",
     "maximum",
@@ -54,8 +71,10 @@ __all__ = [
     "result_sink",
     "sink_to",
     "sink_to_list",
+    "sliding",
     "source_of",
     "summing",
     "to_list",
+    "tumbling",
     "write_mapping",
 ]

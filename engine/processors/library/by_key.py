@@ -235,7 +235,7 @@ class KeyedOperations(EmittingProcessor):
         for place, values in enumerate(
             zip(*(column.to_pylist() for column in rows.columns), strict=True)
         ):
-            number = self._numbers.setdefault(_hashable(values), len(self._states))
+            number = self._numbers.setdefault(hashable(values), len(self._states))
             if number == len(self._states):
                 self._states.append([operation.create() for operation in self._operations.values()])
                 fresh.append(place)
@@ -268,18 +268,7 @@ class KeyedOperations(EmittingProcessor):
     def state(self) -> list[pa.RecordBatch]:
         if not self._group_keys:
             return []
-        return [keyed_state(self._result(self._encoded), *self._keys)]
-
-    def _encoded(self, accumulator: Any) -> bytes:
-        try:
-            return json.dumps(encode(accumulator)).encode()
-        except TypeError as error:
-            raise ProgrammingError(
-                f'vertex "{self.context.vertex}" has an accumulator that can\'t be stored in a '
-                "snapshot",
-                detail=f"it has {error}",
-                hint="use numbers, texts, times, lists, tuples, dicts, sets or dataclasses of them",
-            ) from None
+        return [keyed_state(self._result(encoded_accumulator(self.context.vertex)), *self._keys)]
 
     def _result(self, write: Callable[[Any], bytes] | None) -> pa.RecordBatch:
         """Return a row per group: its keys, and its accumulators as `write` encodes them; None: the
@@ -299,16 +288,32 @@ class KeyedOperations(EmittingProcessor):
         return pa.RecordBatch.from_arrays(columns, names=[*self._keys, *self._operations])
 
 
+def encoded_accumulator(vertex: str) -> Callable[[Any], bytes]:
+    """Return the function that encodes the accumulators of a vertex for a snapshot."""
+
+    def encoded(accumulator: Any) -> bytes:
+        try:
+            return json.dumps(encode(accumulator)).encode()
+        except TypeError as error:
+            raise ProgrammingError(
+                f'vertex "{vertex}" has an accumulator that can\'t be stored in a snapshot',
+                detail=f"it has {error}",
+                hint="use numbers, texts, times, lists, tuples, dicts, sets or dataclasses of them",
+            ) from None
+
+    return encoded
+
+
 def _decoded(data: bytes) -> Any:
     return decode(json.loads(data))
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
     """Convert a value to a dictionary key, so that values that are equal in SQL are equal keys."""
     if isinstance(value, float) and value != value:
         return "NaN", None
     if isinstance(value, list | tuple):
-        return tuple(_hashable(item) for item in value)
+        return tuple(hashable(item) for item in value)
     if isinstance(value, dict):
-        return tuple((name, _hashable(item)) for name, item in value.items())
+        return tuple((name, hashable(item)) for name, item in value.items())
     return value
