@@ -208,18 +208,18 @@ class Session:
         zone: str,
         *,
         is_confined: bool,
-        functions: Mapping[str, PythonFunction],
+        functions: Mapping[str, PythonFunction] | None = None,
     ) -> WritePlan:
         """The plan of a named job's query with the current catalog. If this thread runs a
         statement, its timeout applies: some statements plan the job again.
 
         is_confined: the files that the query names have bounds.
-        functions: the functions of the job's modules, by lower-case name.
+        functions: the functions of the job's modules, by lower-case name; None: none.
         """
         environment = replace(
             self.planning_environment(zone), check=statement_check(), is_confined=is_confined
         )
-        return plan_job(query, self.catalog.with_functions(functions), types, environment)
+        return plan_job(query, self.catalog.with_functions(functions or {}), types, environment)
 
     def put_function(self, function: Any) -> None:
         """Adds a function to the catalog. Called under `definitions`."""
