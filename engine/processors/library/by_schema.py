@@ -106,6 +106,8 @@ class OperatorProcessor(Processor, Stateful):
 
     def save_snapshot(self) -> bool:
         if self._saving is None:
+            if self._inner is not None and not self._inner.drain():
+                return False
             self._saving = self._own_state()
         while (part := self._refused or next(self._saving, None)) is not None:
             self._refused = None if self.outbox.offer_snapshot(part) else part
