@@ -210,7 +210,10 @@ class Cursor:
 
         self._database.origin.check()
         job = self._starting if self._result is None else self._result.job
-        return progress_of(job) if isinstance(job, Job) else None
+        if isinstance(job, Job):
+            return progress_of(job)
+        report = None if (waiting := self._deadline) is None else waiting.report
+        return None if report is None else report()
 
     def close(self) -> None:
         """Cancels the cursor's job and releases its rows. The cursor cannot be used afterwards."""

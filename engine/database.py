@@ -22,7 +22,7 @@ from runnel.catalog import (
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import ConnectorRegistry
 from runnel.deadline import DeadlineLock, RunningStatements
-from runnel.errors import InterfaceError
+from runnel.errors import InterfaceError, NotSupportedError
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.environment import Environment, PlanSettings, Pushdown
 from runnel.planner.planner import plan as make_plan
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from runnel.named_jobs.record.record import JobRecord
     from runnel.named_jobs.registry import NamedJobs
     from runnel.named_jobs.run import PreparedJob
+    from runnel.session.backup import BackupSize
     from runnel.session.directory import Directory
     from runnel.session.writers import WriterNumbers
 
@@ -181,6 +182,11 @@ class Database:
             raise
 
     def _open_jobs(self) -> None:
+        assert self.directory is not None
+        if self.directory.record.origin is not None:
+            from runnel.session.backup import warn_of_original
+
+            warn_of_original(self.directory)
         try:
             self.named_jobs.open()
         except BaseException:
@@ -276,6 +282,19 @@ class Database:
         """OperationalError if the directory of a durable connection was removed or renamed."""
         if self.directory is not None:
             self.directory.check()
+
+    def back_up(self, target: str) -> BackupSize:
+        """Makes a backup of the directory in the folder `target`; NotSupportedError in memory."""
+        # Loaded on first use: few connections make one.
+        from runnel.session.backup import back_up
+
+        if self.directory is None:
+            raise NotSupportedError(
+                "a connection in memory has no directory to back up",
+                hint="connect to a directory: runnel.connect('some/dir')",
+            )
+        self.directory.check()
+        return back_up(self.directory.path, target, self.bounds, self.kernel)
 
     def leave(self) -> None:
         """In a forked child the connection is closed; its components are notified themselves."""

@@ -42,6 +42,9 @@ class Deadline:
     # Most statements never change these defaults, and each statement makes an instance.
     is_cancelled = False
     timeout: float | None = None
+    report: Callable[[], Any] | None = None
+    """Returns the progress of a statement that starts no job, as a QueryProgress; None: it has
+    none."""
     _outer: Deadline | None = None
     _wakes: AbstractSet[Callable[[], object]] = frozenset()
 

@@ -29,6 +29,7 @@ from runnel.snapshots.store import (
     SnapshotStore,
 )
 from runnel.storage.durable_files import sync_folder
+from runnel.storage.write_gate import durable_writes
 
 if TYPE_CHECKING:
     from runnel.snapshots.file_store import FileSnapshotStore
@@ -349,6 +350,7 @@ def _remove(folder: Path | None) -> None:
     when the directory is opened next."""
     if folder is not None:
         gone = folder.with_name("." + folder.name)
-        folder.rename(gone)
-        sync_folder(folder.parent)
+        with durable_writes:
+            folder.rename(gone)
+            sync_folder(folder.parent)
         shutil.rmtree(gone, ignore_errors=True)

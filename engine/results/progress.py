@@ -14,6 +14,8 @@ class StepProgress:
     rows_in, rows_out: number of rows that it has received and emitted so far.
     tasks_done: number of tasks that have ended.
     tasks: number of tasks of a stage of Spark; 0: it has none.
+    bytes_done: number of bytes that a backup has copied.
+    bytes: number of bytes that it copies; 0: it copies none, or the number is unknown.
     """
 
     name: str
@@ -21,8 +23,12 @@ class StepProgress:
     rows_out: int
     tasks_done: int = 0
     tasks: int = 0
+    bytes_done: int = 0
+    bytes: int = 0
 
     def __str__(self) -> str:
+        if self.bytes:
+            return f"{self.name}: {self.bytes_done:,} of {self.bytes:,} bytes"
         counts = [f"{self.rows_in:,} rows in"] if self.rows_in else []
         counts.append(f"{self.rows_out:,} rows out")
         if self.tasks:

@@ -1,5 +1,7 @@
-"""The command `runnel serve DIR`: keeps a directory's jobs running, and serves the cursors of other
-processes, until it is stopped.
+"""The commands `runnel serve DIR` and `runnel backup DIR TARGET`.
+
+`serve` keeps a directory's jobs running, and serves the cursors of other processes, until it is
+stopped:
 
     runnel serve DIR [--host H] [--port P] [--token-file F] [--user-token-file F]
                      [--certificate F --key F] [--set NAME=VALUE]…
@@ -46,7 +48,7 @@ USER_TOKEN = "RUNNEL_USER_TOKEN"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit status: 0 after a clean end, 1 after an error, 2 for wrong
+    """Runs a command; returns the exit status: 0 after a clean end, 1 after an error, 2 for wrong
     arguments."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(
@@ -54,11 +56,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     logging.getLogger("py4j").setLevel(logging.WARNING)  # at INFO it logs each call
     try:
-        serve(options)
+        options.run(options)
     except Error as error:
         print(f"runnel: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def back_up(options: argparse.Namespace) -> None:
+    """Makes a backup of a directory that no process has open, and prints its size."""
+    # Loaded on first use: few servers make a backup.
+    from runnel.session.backup import back_up_closed
+
+    made = back_up_closed(Path(options.directory), options.target)
+    print(f"{made.path}: {made.files} files, {made.bytes} bytes")
 
 
 def serve(options: argparse.Namespace) -> None:
@@ -166,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
         help="the address to listen on; any but loopback needs a certificate",
     )
     serving.add_argument("--port", type=_port, default=0, help="0, the default: any free port")
+    serving.set_defaults(run=serve)
     _add_tokens(serving)
     _add_users_bounds(serving)
     serving.add_argument("--certificate", help="a PEM file, for TLS")
@@ -188,6 +200,13 @@ def _parser() -> argparse.ArgumentParser:
             "sc://host, and settings of it"
         ),
     )
+    copying = commands.add_parser(
+        "backup",
+        help="copy a directory that no process has open; where one has: BACKUP TO 'folder'",
+    )
+    copying.set_defaults(run=back_up)
+    copying.add_argument("directory", help="the directory of the connection")
+    copying.add_argument("target", help="the folder of the backup, which does not exist yet")
     return parser
 
 

@@ -6,7 +6,8 @@ and the entry point of `planner`; `engine/database.py` and `named_jobs` for type
 
 Begin with `session.Session`: one client with its rights and settings, and all that a statement
 handler may use of the database. `directory.Directory` is the lock and the saved catalog of a
-durable connection; `table_options` opens a mapping's table with its watermark, or a
-substitute for a saved mapping that can't be opened; `functions` registers Python functions;
-`state_tables` reads JOB_STATE; `writers` has the numbers of outside writers' batches.
+durable connection; `directory_version` is the version of its format; `backup` copies it;
+`table_options` opens a mapping's table with its watermark, or a substitute for a saved mapping that
+can't be opened; `functions` registers Python functions; `state_tables` reads JOB_STATE; `writers`
+has the numbers of outside writers' batches.
 """

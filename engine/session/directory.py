@@ -74,10 +74,12 @@ class Saved:
 class Directory:
     """A durable directory, locked by this object until `close`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_upgraded: bool = True) -> None:
         """Creates the directory if necessary, locks it, and upgrades it to the current version of
-        its format; OperationalError if another connection has it open, or if its version is
-        newer."""
+        its format; OperationalError if another connection has it open, or if its version is newer.
+
+        is_upgraded: False: it keeps its version, and may only be copied.
+        """
         self.path = path
         read_record(path)  # a directory of a newer version is refused before anything is written
         self._lock = -1
@@ -103,7 +105,8 @@ class Directory:
             os.pwrite(self._lock, str(os.getpid()).encode(), 0)
             self._held = PinnedFile(path / "lock", self._lock, f'the directory "{path}"')
             self.record = read_record(path)
-            upgrade(path, self.record)
+            if is_upgraded:
+                upgrade(path, self.record)
         except OSError as error:
             self.close()
             raise _unusable(path, error) from error
@@ -229,6 +232,21 @@ class Directory:
         """A forked child shares the parent's lock through its copy of the descriptor. Closing the
         copy does not unlock; keeping it open would lock the directory while the child lives."""
         self.close()
+
+
+def is_open(path: Path) -> bool:
+    """Whether a connection of any process has a directory open."""
+    try:
+        descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _unusable(path: Path, error: OSError) -> OperationalError:

@@ -16,6 +16,7 @@ upgrade writes that file, also if there is none.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -86,19 +87,19 @@ def read_record(path: Path) -> DirectoryRecord:
 
 
 def write_record(path: Path, record: DirectoryRecord) -> None:
-    """Replaces the record of a directory, with VERSION. Raises OSError."""
+    """Replaces the record of a directory. Raises OSError."""
     replace_file(path / FILE, encoded(record))
 
 
 def encoded(record: DirectoryRecord) -> str:
-    """The text of a record, with VERSION and the version of this Runnel."""
+    """The text of a record, with the version of this Runnel."""
     # Imported here: it is slow, and the record is written once for a directory.
     from importlib.metadata import version
 
     origin = record.origin
     return sealed(
         {
-            "format": VERSION,
+            "format": record.version,
             "written_by": version("runnel"),
             "backup_of": None if origin is None else {"path": origin.path, "time": origin.time},
         }
@@ -114,7 +115,7 @@ def upgrade(path: Path, record: DirectoryRecord) -> None:
         change = UPGRADES.get(version)
         if change is not None:
             change(path)
-    write_record(path, record)
+    write_record(path, replace(record, version=VERSION))
 
 
 def _newer(path: Path, version: int, written_by: str) -> OperationalError:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from runnel.named_jobs.registry import NamedJobs
     from runnel.planner.environment import Environment
     from runnel.planner.plans import Plan, WritePlan
+    from runnel.session.backup import BackupSize
     from runnel.session.writers import WriterNumbers
     from runnel.settings import SessionSettings, Value
     from runnel.sqltypes import SqlType
@@ -220,6 +221,11 @@ class Session:
             self.planning_environment(zone), check=statement_check(), is_confined=is_confined
         )
         return plan_job(query, self.catalog.with_functions(functions or {}), types, environment)
+
+    def back_up(self, target: str) -> BackupSize:
+        """Makes a backup of the directory in the folder `target`; NotSupportedError if the
+        database is in memory."""
+        return self.database.back_up(target)
 
     def put_function(self, function: Any) -> None:
         """Adds a function to the catalog. Called under `definitions`."""

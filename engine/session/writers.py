@@ -9,6 +9,7 @@ from runnel.connector import Token
 from runnel.deadline import DeadlineLock
 from runnel.errors import ErrorCode, OperationalError
 from runnel.storage.durable_files import OWN_FOLDER, replace_file, sealed, sync_folder, unsealed
+from runnel.storage.write_gate import durable_writes
 
 FOLDER = "writers"
 FORMAT = 2
@@ -62,7 +63,8 @@ class WriterNumbers:
         try:
             self._folder.mkdir(mode=OWN_FOLDER, exist_ok=True)
             if value is None:
-                file.unlink(missing_ok=True)
+                with durable_writes:
+                    file.unlink(missing_ok=True)
             else:
                 replace_file(
                     file, sealed({"format": FORMAT, "number": value[0], "token": value[1]})

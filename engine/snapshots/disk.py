@@ -11,6 +11,7 @@ from typing import BinaryIO
 from xxhash import xxh3_64
 
 from runnel.storage.durable_files import sync_file, sync_folder
+from runnel.storage.write_gate import durable_writes
 
 ALIGNMENT = 64
 """Sections of a file begin at multiples of this number of bytes, the preferred alignment of Arrow's
@@ -107,7 +108,8 @@ class Disk:
         sync_folder(path)
 
     def rename(self, source: Path, target: Path) -> None:
-        source.rename(target)
+        with durable_writes:
+            source.rename(target)
 
     def remove(self, path: Path) -> None:
         """Removes a folder with its content."""

@@ -15,6 +15,7 @@ from typing import Any
 from zlib import crc32
 
 from runnel.errors import ErrorCode, OperationalError
+from runnel.storage.write_gate import durable_writes
 
 OWN_FILE, OWN_FOLDER = 0o600, 0o700
 """The modes of files and folders that only their owner may read.
@@ -99,8 +100,9 @@ def replace_file(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         sync_file(file.fileno())
-    unfinished.replace(path)
-    sync_folder(path.parent)
+    with durable_writes:
+        unfinished.replace(path)
+        sync_folder(path.parent)
 
 
 def sealed(content: Mapping[str, Any]) -> str:

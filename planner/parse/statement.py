@@ -23,7 +23,7 @@ _KNOWN = (
     "statements are SELECT, VALUES, INSERT, SINK, UPDATE, DELETE, CREATE MAPPING, CREATE VIEW, "
     "CREATE INDEX, "
     "CREATE DATA CONNECTION, CREATE JOB, CREATE SNAPSHOT, ALTER JOB, VERIFY JOB, CANCEL JOB, "
-    "DROP, EXPLAIN, SHOW, DESCRIBE, SET and RESET"
+    "BACKUP TO, DROP, EXPLAIN, SHOW, DESCRIBE, SET and RESET"
 )
 _TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT", "RELEASE")
 _FOREIGN = {
@@ -140,6 +140,10 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
                 "CREATE": jobs.parse_create,
                 "DROP": jobs.parse_drop,
             }[word]
+        case "BACKUP":
+            from runnel.planner.parse.backup import parse_backup
+
+            return parse_backup
         case "CANCEL" | "VERIFY":
             from runnel.planner.parse import jobs
 

@@ -38,6 +38,7 @@ from runnel.connectors.imap.storage.records import Record, decode, encode
 from runnel.connectors.imap.storage.staging import MapStaging, StagedRows
 from runnel.errors import OperationalError
 from runnel.storage.durable_files import sync_folder
+from runnel.storage.write_gate import durable_writes
 
 LEAST_LOG = 16 << 20
 """The size in bytes below which a log is not replaced by a checkpoint."""
@@ -97,7 +98,8 @@ class DurableMap:
             create_file(_FIRST.log_path(unfinished))
             _FIRST.write(unfinished)
             sync_folder(unfinished)
-            unfinished.rename(self._folder)
+            with durable_writes:
+                unfinished.rename(self._folder)
             sync_folder(self._folder.parent)
             sync_folder(self._folder.parent.parent)
             return RecordFile(_FIRST.log_path(self._folder))
@@ -164,11 +166,12 @@ class DurableMap:
             self._manifest.log_path(self._folder),
             self._folder / MANIFEST,
         }
-        for path in self._folder.iterdir():
-            if path not in keep and path.name.lstrip(".").startswith(
-                ("checkpoint-", "log-", MANIFEST)
-            ):
-                path.unlink(missing_ok=True)
+        with durable_writes:
+            for path in self._folder.iterdir():
+                if path not in keep and path.name.lstrip(".").startswith(
+                    ("checkpoint-", "log-", MANIFEST)
+                ):
+                    path.unlink(missing_ok=True)
 
     # Start and end
 

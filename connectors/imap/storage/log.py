@@ -23,6 +23,7 @@ from pathlib import Path
 
 from runnel.errors import OperationalError
 from runnel.storage.durable_files import PinnedFile, sync_file
+from runnel.storage.write_gate import durable_writes
 
 logger = logging.getLogger("runnel.maps")
 
@@ -130,13 +131,14 @@ class RecordFile:
             )
         self.check()
         record = self._framing.framed(payload)
-        try:
-            self._write(record)
-            sync_file(self._file.fileno())
-        except OSError as error:
-            self._undo()
-            raise write_failed(self.path, error) from error
-        self.size += len(record)
+        with durable_writes:
+            try:
+                self._write(record)
+                sync_file(self._file.fileno())
+            except OSError as error:
+                self._undo()
+                raise write_failed(self.path, error) from error
+            self.size += len(record)
 
     def _write(self, record: bytes) -> None:
         self._file.seek(self.size)
@@ -153,9 +155,10 @@ class RecordFile:
 
     def cut(self, size: int) -> None:
         """Drops everything from `size` on."""
-        self._file.truncate(size)
-        sync_file(self._file.fileno())
-        self.size = size
+        with durable_writes:
+            self._file.truncate(size)
+            sync_file(self._file.fileno())
+            self.size = size
 
     def close(self) -> None:
         self._file.close()
@@ -177,7 +180,8 @@ def create_file(path: Path, payloads: Iterable[bytes] = ()) -> int:
                 file.append(payload)
         finally:
             file.close()
-        unfinished.replace(path)
+        with durable_writes:
+            unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise

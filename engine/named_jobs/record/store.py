@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from runnel.errors import ErrorCode, OperationalError
 from runnel.named_jobs.record.record import DAG_FORMAT, FORMAT, JobRecord
 from runnel.storage.durable_files import OWN_FOLDER, replace_file, sealed, sync_folder, unsealed
+from runnel.storage.write_gate import durable_writes
 
 if TYPE_CHECKING:
     from runnel.snapshots.store import SnapshotStore
@@ -144,8 +145,9 @@ class JobRecords:
         if folder is None or not folder.exists():
             return
         try:
-            (folder / FILE).unlink(missing_ok=True)
-            sync_folder(folder)
+            with durable_writes:
+                (folder / FILE).unlink(missing_ok=True)
+                sync_folder(folder)
             shutil.rmtree(folder)
         except OSError as error:
             raise OperationalError(

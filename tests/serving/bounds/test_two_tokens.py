@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 import runnel
+from runnel.access import access_of
+from runnel.connection import Connection, prepare_job
+from runnel.database import Database
 from runnel.errors import ErrorCode
 from runnel.serving.server import Server
 from tests.serving.test_command import MAP, served
@@ -76,3 +79,32 @@ def test_served_with_two_tokens(tmp_path: Path) -> None:
                 user.execute("SET pushdown = off")
         with runnel.connect(url, token=(tmp_path / "kept/token").read_text()) as owner:
             owner.execute("SET pushdown = off")
+
+
+def test_backups_are_the_owners(
+    tmp_path: Path, user: runnel.Connection, owner: runnel.Connection
+) -> None:
+    statement = f"BACKUP TO '{tmp_path}/copy'"
+    with pytest.raises(runnel.ProgrammingError, match="backups are the owner's") as caught:
+        user.execute(statement)
+    assert caught.value.code is ErrorCode.NOT_ALLOWED
+    with pytest.raises(runnel.NotSupportedError, match="in memory"):
+        owner.execute(statement)
+
+
+def test_a_backup_is_not_written_where_users_read(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    database = Database(tmp_path / "db", {}, bounds=access_of([files]), prepare_job=prepare_job)
+    with Connection(database) as connection:
+        server = Server(connection, OWNERS, user_token=USERS)
+        try:
+            with runnel.connect(server.url, token=OWNERS) as owner:
+                with pytest.raises(runnel.ProgrammingError, match="can't be written") as caught:
+                    owner.execute(f"BACKUP TO '{files}/copy'")
+                assert caught.value.code is ErrorCode.NOT_ALLOWED
+                assert list(files.iterdir()) == []
+                [row] = owner.execute(f"BACKUP TO '{tmp_path}/copy'").fetchall()
+                assert row[0] == str(tmp_path / "copy")
+        finally:
+            server.stop()
