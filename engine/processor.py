@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -211,6 +212,9 @@ class JobContext:
     expired_position: what a source does when its position has expired.
     tell: reports a message to the job's owner, such as the rows that were skipped for an expired
         position; may be called from any thread.
+    job_metrics: returns the rows of information_schema.job_metrics that the caller of the statement
+        may see; None: this is no statement of a caller.
+    logged_at: the time from which the next message about late rows may be logged, by vertex.
     """
 
     job_id: int
@@ -227,6 +231,8 @@ class JobContext:
     request_snapshot: Callable[[], object] | None = None
     expired_position: ExpiredPosition = ExpiredPosition.FAIL
     tell: Callable[[str], object] | None = None
+    job_metrics: Callable[[], Sequence[tuple[Any, ...]]] | None = None
+    logged_at: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
 
 @frozen

@@ -29,6 +29,7 @@ from runnel.named_jobs.record.states import (
     TRANSITIONS,
     check_allowed,
 )
+from runnel.named_jobs.record.stored_metrics import metrics_to_json
 from runnel.named_jobs.run import JobRun, PreparedJob
 from runnel.processors.sources.scan import ScanMetaSupplier, beginnings_of
 
@@ -322,6 +323,7 @@ class JobLifecycle:
         """The fields of the record that a new execution determines."""
         found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "guarantee": run.end_to_end}
         found |= {"signatures": prepared.signatures, "is_resumable": False, "resumes": False}
+        found["metrics"] = ()
         if run.restored_from is None:
             found["beginnings"] = beginnings_of(prepared.dag)
             return found
@@ -360,6 +362,7 @@ class JobLifecycle:
                 late_rows=run.job.late_rows,
                 late_in_all=before.late_in_all + run.job.late_rows,
                 last_batch=run.last_batch or before.last_batch,
+                metrics=metrics_to_json(run.job.metrics()),
             )
             error = None if run.is_cut else run.job.error
             if aim is Aim.CANCEL:

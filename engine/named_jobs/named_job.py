@@ -24,6 +24,7 @@ from runnel.named_jobs.named_snapshots import check_name
 from runnel.named_jobs.record.current import CurrentRecord
 from runnel.named_jobs.record.record import JobRecord, RecordedError
 from runnel.named_jobs.record.states import COMPLETED, EXPORTING, FAILED, SUSPENDED
+from runnel.named_jobs.record.stored_metrics import metrics_from_json
 from runnel.named_jobs.run import JobRun
 from runnel.named_jobs.waiters import JobWaiters
 from runnel.runtime.light_job import Job, JobStatus
@@ -381,9 +382,10 @@ class NamedJob:
         return max(0, record.finished - record.started) / 1e6  # the clock may have been set back
 
     def metrics(self) -> dict[str, VertexMetrics]:
-        """The metrics of each vertex in this execution; empty if none runs."""
+        """The metrics of each vertex in this execution, or in the last one that ended; empty if
+        there was none."""
         job = self.execution
-        return {} if job is None else job.metrics()
+        return metrics_from_json(self.record.metrics) if job is None else job.metrics()
 
     def __repr__(self) -> str:
         return f"<job {self.name!r} {self.status}>"

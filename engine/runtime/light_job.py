@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from enum import Enum
 from itertools import count
 from threading import Lock
@@ -92,6 +92,7 @@ class JobOptions:
     linger: maximum time, in ns, that rows of a stream may wait in a source for larger batches.
     durability: for an execution of a named job.
     is_confined: its caller has bounds.
+    job_metrics: as in `JobContext`.
     """
 
     name: str = ""
@@ -106,6 +107,7 @@ class JobOptions:
     linger: int = 0
     durability: Durability | None = None
     is_confined: bool = False
+    job_metrics: Callable[[], Sequence[tuple[Any, ...]]] | None = None
 
 
 _DEFAULT = JobOptions()
@@ -168,6 +170,7 @@ class Jobs:
             kernel=self._kernel,
             memory=self._memory,
             linger=options.linger if is_unbounded else 0,
+            job_metrics=options.job_metrics,
         )
         snapshots = None
         if options.durability is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from runnel.base.frozen import frozen
 from runnel.processor import SourceWatermark, Watermark
 from runnel.runtime.latency import LatencyHistogram, quantiles
@@ -54,6 +56,43 @@ class ProcessorMetrics:
     state_bytes: int = 0
     spilled_bytes: int = 0
     latency: LatencyHistogram | None = None
+
+
+COUNTS = (
+    "rows_in",
+    "rows_out",
+    "batches_in",
+    "batches_out",
+    "bytes_out",
+    "calls",
+    "busy",
+    "queued",
+    "late_rows",
+    "malformed_records",
+    "skipped_rows",
+    "tasks_done",
+    "tasks",
+    "state_rows",
+    "state_bytes",
+    "spilled_bytes",
+)
+"""The metrics of a processor that are sums in its vertex."""
+
+LATENCIES = {"latency_p50": 0.5, "latency_p99": 0.99, "latency_max": 1.0}
+"""The quantiles of the latency by name."""
+
+
+def metric_values(item: ProcessorMetrics) -> Iterator[tuple[str, int]]:
+    """The metrics of a processor by name; the ones that it has."""
+    for name in COUNTS:
+        yield name, getattr(item, name)
+    if item.watermark is not None:
+        yield "watermark", item.watermark
+    if item.latency is not None:
+        values = quantiles([item.latency], LATENCIES.values())
+        for name, value in zip(LATENCIES, values, strict=True):
+            if value is not None:
+                yield name, value
 
 
 @frozen
@@ -206,11 +245,8 @@ def _time(received: Watermark | None, generated: SourceWatermark | None) -> int 
 def _state_size(tasklet: ProcessorTasklet) -> tuple[int, int, int]:
     """Rows and bytes of the processor's state, and how many of the bytes are in files. It may be
     working, so the structures may change during the read."""
-    stateful = tasklet.stateful
-    if stateful is None:
-        return 0, 0, 0
     try:
-        return *stateful.state_size(), stateful.spilled_size()[1]
+        return tasklet.state_size()
     except (RuntimeError, IndexError, KeyError, AttributeError):
         return 0, 0, 0
 

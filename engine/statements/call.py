@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from runnel.base.frozen import frozen
+from runnel.catalog import INFORMATION_SCHEMA
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.planner.plans import QueryPlan
@@ -78,6 +79,7 @@ class StatementCall:
             # the windows.
             linger=session.settings.latency_target // 2 if is_unbounded else 0,
             is_confined=session.caller.is_confined,
+            job_metrics=_job_metrics(session, plan),
         )
         return session.light_jobs.start(
             dag,
@@ -94,3 +96,13 @@ def _event_time_type(plan: Plan) -> SqlType | None:
     from runnel.relation.streams import event_time_type
 
     return event_time_type(plan.logical) if isinstance(plan, QueryPlan) else None
+
+
+def _job_metrics(session: Session, plan: Plan) -> Callable[[], Sequence[tuple[Any, ...]]] | None:
+    """The function for `JobContext.job_metrics`, if the plan may need it. A job that has it refers
+    to the session."""
+    if all(table.connector != INFORMATION_SCHEMA for table in getattr(plan, "tables", ())):
+        return None
+    from runnel.statements.jobs.job_metrics import metric_rows
+
+    return lambda: metric_rows(session)

@@ -47,6 +47,11 @@ from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.named_jobs.hand_built.dag_record import dag_from_json, dag_to_json, state_texts
 from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.named_jobs.record.record import JobRecord, RecordedError
+from runnel.named_jobs.record.stored_metrics import (
+    MAX_PROCESSORS,
+    metrics_from_json,
+    metrics_to_json,
+)
 from runnel.processor import ExpiredPosition, Guarantee
 from runnel.processors.library import AggregateOperation, aggregate_by_key, counting, source_of
 from runnel.processors.sources.scan_state import SavedPartition
@@ -54,7 +59,9 @@ from runnel.processors.sources.scan_state import decode as decode_partitions
 from runnel.processors.sources.scan_state import encode as encode_partitions
 from runnel.relation.state_identity import VERSION, Form, StateSignature, StateWindows
 from runnel.relation.streams import WindowKind, WindowShape
+from runnel.runtime.latency import LatencyHistogram
 from runnel.runtime.light_job import JobStatus
+from runnel.runtime.metrics import COUNTS, ProcessorMetrics, VertexMetrics
 from runnel.serving.messages import error_message, error_of
 from runnel.snapshots.manifest import DamagedError, Section, SnapshotManifest, encode_manifest
 from runnel.sqltypes import BIGINT, DATE, VARCHAR, Kind, SqlType, array, decimal, map_of, row
@@ -92,6 +99,34 @@ ARGUMENTS = (
     ),
     *(timedelta(seconds=1), UUID(int=5), [1, b"c"], (1, "y"), {"k": Decimal(2)}),
 )
+LATENCY = LatencyHistogram()
+LATENCY.add(7)
+LATENCY.add(1000)
+METRICS = {
+    "scan a": VertexMetrics(
+        "scan a",
+        (
+            ProcessorMetrics(
+                0,
+                *range(1, 9),
+                state="END",
+                watermark=9,
+                held_by="scan a, partition 1",
+                late_rows=10,
+                malformed_records=11,
+                skipped_rows=12,
+                tasks_done=13,
+                tasks=14,
+                state_rows=15,
+                state_bytes=16,
+                spilled_bytes=17,
+                latency=LATENCY,
+            ),
+            ProcessorMetrics(1, *[0] * 8, state="END", watermark=None, held_by=None),
+        ),
+        18,
+    )
+}
 RECORD = JobRecord(
     id=4,
     name="j",
@@ -123,6 +158,7 @@ RECORD = JobRecord(
     late_in_all=8,
     last_batch=(9, 10),
     snapshot=11,
+    metrics=metrics_to_json(METRICS),
 )
 MEANING = StateSignature(
     text="t",
@@ -164,7 +200,13 @@ RECORD_TEXT = (
     '"may_drop_state": true, "promise": "atLeastOnce", "meanings": {"scan a": "read a"}, '
     '"modules": {"m": "x = 1"}, "beginnings": {"sc'
     'an a": {"0": {"offset": 5}}}, "runtime": "spark", "is_confined": true, "rows_in": 5, '
-    '"rows_out": 6, "late_rows": 7, "late_in_all": 8, "last_batch": [9, 10], "snapshot": 11}'
+    '"rows_out": 6, "late_rows": 7, "late_in_all": 8, "last_batch": [9, 10], "snapshot": 11, '
+    '"metrics": [{"vertex": "scan a", "capacity": 18, "processors": [{"index": 0, "state": "END", '
+    '"rows_in": 1, "rows_out": 2, "batches_in": 3, "batches_out": 4, "bytes_out": 5, "calls": 6, '
+    '"busy": 7, "queued": 8, "late_rows": 10, "malformed_records": 11, "skipped_rows": 12, '
+    '"tasks_done": 13, "tasks": 14, "state_rows": 15, "state_bytes": 16, "spilled_bytes": 17, '
+    '"watermark": 9, "held_by": "scan a, partition 1", "latency": [[7, 1], [111, 1]]}, '
+    '{"index": 1, "state": "END"}]}]}'
 )
 MEANING_TEXT = (
     '{"text": "t", "name": "n", "form": "frames", "keeps": true, "same": {"by": "k"}, "reads": '
@@ -320,6 +362,41 @@ def test_the_record_of_a_job() -> None:
     assert JobRecord.from_json(json.loads(RECORD_TEXT)) == RECORD
 
 
+def test_the_metrics_of_a_job() -> None:
+    (stored,) = metrics_from_json(json.loads(json.dumps(metrics_to_json(METRICS)))).values()
+    (vertex,) = METRICS.values()
+    for before, after in zip(vertex.processors, stored.processors, strict=True):
+        assert replace(before, latency=None) == replace(after, latency=None)
+    assert stored.latency(0.1, 1.0) == vertex.latency(0.1, 1.0) == [7, 1023]
+    assert stored.queue_capacity == 18
+
+
+def test_metrics_of_many_processors_are_stored_as_sums() -> None:
+    (vertex,) = METRICS.values()
+    busy, idle = vertex.processors
+    many = VertexMetrics("scan a", (*[busy] * MAX_PROCESSORS, idle), 5)
+    (stored,) = metrics_from_json(metrics_to_json({"scan a": many})).values()
+    (total,) = stored.processors
+    for name in COUNTS:
+        assert getattr(total, name) == getattr(many, name) == MAX_PROCESSORS * getattr(busy, name)
+    assert (total.watermark, stored.latency(0.1, 1.0)) == (9, [7, 1023])
+    vertices = {str(n): VertexMetrics(str(n), (idle,), 0) for n in range(2 * MAX_PROCESSORS)}
+    assert len(metrics_to_json(vertices)) == MAX_PROCESSORS
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [5, [5], ["a"], [{}], [{"vertex": "a", "capacity": 0, "processors": [1]}]]
+    + [
+        [{"vertex": "a", "capacity": 0, "processors": [{"index": 0, "state": "END", **item}]}]
+        for item in ({"latency": 5}, {"latency": [[99999, 1]]}, {"latency": [[1]]})
+    ],
+)
+def test_a_record_with_damaged_metrics(metrics: Any) -> None:
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        JobRecord.from_json({**json.loads(RECORD_TEXT), "metrics": metrics})
+
+
 def test_the_record_of_a_hand_built_job() -> None:
     dag = DAG()
     source = dag.vertex("read", source_of(steps.doubled))
@@ -434,6 +511,7 @@ def test_a_record_of_an_earlier_version_lacks_what_was_added() -> None:
         None,
         (),
     )
+    assert found.metrics == ()
     assert found.last_error == RECORD.last_error
 
 

@@ -13,6 +13,7 @@ from runnel.connector import Token
 from runnel.errors import Error, OperationalError
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.record.options import NamedJobOptions
+from runnel.named_jobs.record.stored_metrics import metrics_from_json
 from runnel.runtime.light_job import JobStatus
 from runnel.storage.value_codec import decode, encode
 
@@ -106,6 +107,7 @@ class JobRecord:
     late_in_all: late rows of all executions that have ended.
     last_batch: for a job that another engine runs, the number of the last batch and when it was
         committed, as known when its last execution ended.
+    metrics: stored form of the metrics of the execution that ended last (`stored_metrics.py`).
     snapshot: number of the last snapshot that was completed and recorded.
     dag: stored form of a hand-built DAG (`hand_built/dag_record.py`), which the job runs; `query`
         then only describes it. None: the job runs its query.
@@ -141,6 +143,7 @@ class JobRecord:
     late_in_all: int = 0
     last_batch: Sequence[int] = ()
     snapshot: int | None = None
+    metrics: Sequence[Mapping[str, Any]] = ()
     dag: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -148,6 +151,8 @@ class JobRecord:
         value = {name: getattr(self, attribute) for name, attribute in _ATTRIBUTES.items()}
         if self.dag is None:
             del value["dag"]
+        if not self.metrics:
+            del value["metrics"]
         error = self.last_error
         return {
             "format": FORMAT if self.dag is None else DAG_FORMAT,
@@ -168,6 +173,7 @@ class JobRecord:
         if value["format"] not in (1, FORMAT, DAG_FORMAT):
             raise ValueError(f"its format is {value['format']}, not {DAG_FORMAT}")
         error = value["last_error"]
+        metrics_from_json(value.get("metrics", ()))
         converted = {
             **value,
             "options": NamedJobOptions.from_json(value["options"]),
@@ -216,6 +222,7 @@ _ATTRIBUTES = {
     "late_in_all": "late_in_all",
     "last_batch": "last_batch",
     "snapshot": "snapshot",
+    "metrics": "metrics",
     "dag": "dag",
 }
 """The attributes of a record by stored name, in the order in which they are written. An attribute

@@ -23,6 +23,7 @@ from runnel.processors.library.by_key import encoded_accumulator, hashable
 from runnel.processors.library.typed_rows import column_of
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_event import LateEvent, time_unit
 from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.time_windows.frames import FrameTimes
 from runnel.relation.streams import WindowShape
@@ -95,7 +96,7 @@ class PaneOperations(EmittingProcessor):
         self._until = LEAST_TIME
         self._restored: int | None = None
         self._running: tuple[int, Groups] | None = None
-        super().__init__(LateRows(self, "" if time.is_integer else "µs", False))
+        super().__init__(LateRows(self, time_unit(self._bound_type), False))
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         if self._stage is AggregationStage.COMBINE:
@@ -132,8 +133,7 @@ class PaneOperations(EmittingProcessor):
         if pane is not None and self._stage is not AggregationStage.ACCUMULATE:
             first = self._times.first_end(pane)
             if first <= self._watermark:
-                assert self._late is not None
-                self._late.add(rows, first, self._watermark)
+                self._count_late(rows, key, first)
                 if self._times.last_end(pane) <= self._watermark:
                     return None
         group = self._entry(self._panes[pane], key)
@@ -141,6 +141,18 @@ class PaneOperations(EmittingProcessor):
         if self._running is not None and pane is not None and pane <= self._running[0]:
             self._running = None
         return group
+
+    def _count_late(self, rows: int, key: tuple[Any, ...], due: int) -> None:
+        """Count rows of a key whose window was due at a time."""
+
+        def event(number: int) -> LateEvent:
+            values = [pa.array([value]) for value in key]
+            keys = pa.RecordBatch.from_arrays(values, names=list(self._rule.keys))
+            return LateEvent(keys, due, "due")
+
+        assert self._late is not None
+        lateness = np.array([self._watermark - due], np.int64)
+        self._late.add(rows, lateness, self._watermark, event)
 
     def _entry(self, groups: Groups, key: tuple[Any, ...]) -> _Group:
         identity = hashable(key)

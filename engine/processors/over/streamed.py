@@ -137,8 +137,7 @@ class OrderedWindow(EmittingProcessor):
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         late = self._buffer.add(batch, self.context.job.evaluation)
         if late is not None:
-            self.late.add(late.rows.num_rows, late.due, late.watermark)
-            self.late.emit(late.rows)
+            late.report_to(self.late)
         self._fresh += batch.num_rows
         self.check_accumulated(self._buffer.count + self._retained.count)
 

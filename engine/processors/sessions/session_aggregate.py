@@ -46,6 +46,7 @@ from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.processors.sessions.session_states import SESSION, SessionStates, session_numbers
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_event import LateEvent, time_unit
 from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.stateful.state_account import StateAccount
 from runnel.processors.time_windows.assign_windows import bounds_range
@@ -134,7 +135,7 @@ class SessionAggregateProcessor(EmittingProcessor):
     """Holds the states of open sessions."""
 
     def __init__(self, aggregation: SessionAggregation, emission: SessionEmission) -> None:
-        unit = "" if aggregation.by.time.type.is_integer else "µs"
+        unit = time_unit(to_arrow(aggregation.by.time.type))
         self.late = LateRows(self, unit, emission.diverts)
         self.account = StateAccount(self, "the states of open sessions", STATE_WEIGHT)
         super().__init__(self.late, self.account)
@@ -209,12 +210,7 @@ class SessionAggregateProcessor(EmittingProcessor):
             found[timed], late[timed] = self._sessions.add(hashes[timed], moments[timed], before)
         columns[SESSION] = from_numbers(found, pa.int64(), valid)
         if late.any():
-            assert before is not None
-            self.late.add(
-                int(late.sum()),
-                min(int(moments[late].min()) + self._by.gap, before),
-                self._watermark,
-            )
+            self._count_late(batch, np.flatnonzero(late), moments[late])
             self.late.emit(batch.filter(from_flags(late)))
             columns = [column.filter(from_flags(~late)) for column in columns]
         self._sets[0].add(columns, len(columns[0]))
@@ -227,6 +223,14 @@ class SessionAggregateProcessor(EmittingProcessor):
         for item, states in zip(aggregation.distinct_sets, self._sets[1:], strict=True):
             rows = aggregation.distinct_rows(item, columns)
             states.add(rows, len(rows[0]))
+
+    def _count_late(self, batch: pa.RecordBatch, late: Indexes, times: Indexes) -> None:
+        """Counts the `late` rows of a batch, which have these event times."""
+
+        def event(number: int) -> LateEvent:
+            return LateEvent(batch.slice(int(late[number]), 1), int(times[number]))
+
+        self.late.add(len(late), self._watermark - times, self._watermark, event)
 
     def process_watermark(self, watermark: Watermark) -> bool:
         if not self.drain():

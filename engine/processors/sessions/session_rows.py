@@ -30,10 +30,12 @@ from runnel.processors.sessions.session_output import Held, SessionPlan
 from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_event import LateEvent, time_unit
 from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.stateful.state_account import StateAccount
 from runnel.processors.stateful.until_watermark import TAKEN_SHARE, WEIGHT
 from runnel.relation.streams import TimeBound
+from runnel.sqltypes import to_arrow
 from runnel.storage.memory_budget import size_of
 
 _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
@@ -43,7 +45,7 @@ class SessionRowsProcessor(EmittingProcessor):
     """Holds the rows of open sessions."""
 
     def __init__(self, plan: SessionPlan, bound: TimeBound, passes_late: bool) -> None:
-        self.late = LateRows(self, "" if plan.type.is_integer else "µs", are_emitted=False)
+        self.late = LateRows(self, time_unit(to_arrow(plan.type)), are_emitted=False)
         self.account = StateAccount(self, "the rows of open sessions", WEIGHT)
         super().__init__(self.late, self.account)
         self._plan = plan
@@ -91,13 +93,21 @@ class SessionRowsProcessor(EmittingProcessor):
             if self._passes_late:
                 self._pass_late(batch.filter(from_flags(late)))
             else:
-                self.late.add(
-                    int(late.sum()), min(int(times[late].min()) + self._plan.gap, before), before
-                )
+                self._count_late(batch, np.flatnonzero(late), times[late], before)
             rows, sessions = rows[~late], sessions[~late]
         if len(rows):
             self._hold(Held(batch, rows, sessions))
             self.check_accumulated(self._count)
+
+    def _count_late(
+        self, batch: pa.RecordBatch, late: Indexes, times: Indexes, watermark: int
+    ) -> None:
+        """Counts the `late` rows of a batch, which have these event times."""
+
+        def event(number: int) -> LateEvent:
+            return LateEvent(batch.slice(int(late[number]), 1), int(times[number]))
+
+        self.late.add(len(late), watermark - times, watermark, event)
 
     def _pass_late(self, batch: pa.RecordBatch) -> None:
         """Emits late rows with bounds that end behind the watermark: those of the session that a

@@ -15,11 +15,12 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.columns.batches import Mask, from_flags, from_numbers, numbers
+from runnel.columns.batches import Indexes, Mask, from_flags, from_numbers, numbers
 from runnel.dag import ProcessorFactory
 from runnel.processor import Watermark
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_event import LateEvent
 from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.stateful.row_buffer import Buffering, CompiledBuffering
 
@@ -55,13 +56,21 @@ class LateFilterProcessor(EmittingProcessor):
                 if missed.any():
                     new = missed & ~late
                     if new.any():
-                        self.late.add(int(new.sum()), int(due[new].min()), self._times[number])
+                        self._count(batch, np.flatnonzero(new), due[new], self._times[number])
                     late |= missed
         if late.any():
             self.late.emit(batch.filter(from_flags(late)))
             batch = batch.filter(from_flags(~late))
         if batch.num_rows:
             self.emit(batch)
+
+    def _count(self, batch: pa.RecordBatch, rows: Indexes, due: Indexes, watermark: int) -> None:
+        """Count the late `rows` of a batch, which were due at the times `due`."""
+
+        def event(number: int) -> LateEvent:
+            return LateEvent(batch.slice(int(rows[number]), 1), int(due[number]), "due")
+
+        self.late.add(len(rows), np.maximum(watermark - due, 0), watermark, event)
 
     def process_watermark(self, watermark: Watermark) -> bool:
         if not self.drain():

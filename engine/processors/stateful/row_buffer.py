@@ -31,7 +31,10 @@ from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.processor import Watermark
 from runnel.processors.sources.partition_watermarks import event_times, less
+from runnel.processors.stateful.late_event import LateEvent, time_unit
+from runnel.processors.stateful.late_rows import LateRows
 from runnel.relation.streams import TimeBound
+from runnel.sqltypes import to_arrow
 from runnel.storage.memory_budget import Memory, size_of
 
 NEVER = np.iinfo(np.int64).max
@@ -64,26 +67,37 @@ class Late:
     """Rows that arrived late.
 
     rows: the rows.
-    due: the least time at which one of them was due.
+    due: the time at which each of them was due.
     watermark: the time of the watermark that they missed.
     """
 
     rows: pa.RecordBatch
-    due: int
+    due: Indexes
     watermark: int
+
+    def report_to(self, late: LateRows) -> None:
+        """Count, log and emit the rows."""
+
+        def event(number: int) -> LateEvent:
+            return LateEvent(self.rows.slice(number, 1), int(self.due[number]))
+
+        # The rows of ALWAYS come before all others, and were never due at a time.
+        lateness = np.where(self.due > ALWAYS, self.watermark - self.due, 0)
+        late.add(self.rows.num_rows, lateness, self.watermark, event)
+        late.emit(self.rows)
 
 
 class CompiledBuffering:
     """A compiled Buffering, shared by executions.
 
     lead: as in Buffering.
-    unit: the unit of event times: "µs", or "" for integers.
+    unit: the unit of event times; see `time_unit`.
     watermarks: the numbers of the watermarks, ascending.
     """
 
     def __init__(self, buffering: Buffering) -> None:
         self.lead = buffering.lead
-        self.unit = "" if buffering.bounds[0][0].type.is_integer else "µs"
+        self.unit = time_unit(to_arrow(buffering.bounds[0][0].type))
         self.watermarks = sorted({bound.watermark for _, bound in buffering.bounds})
         self._null = ALWAYS if buffering.nulls_first else NEVER
         self._bounds: list[list[tuple[Evaluator, int]]] = [
@@ -282,12 +296,9 @@ class RowBuffer:
             known = times[is_late & (times > ALWAYS)]
             if number in self.watermarks:
                 by.append((self.watermarks[number] - int(known.min()) if len(known) else 0, number))
-        most, number = max(by)
-        return Late(
-            batch.filter(from_flags(is_late)),
-            self.watermarks[number] - most,
-            self.watermarks[number],
-        )
+        _, number = max(by)
+        times = due[self._buffering.watermarks.index(number)]
+        return Late(batch.filter(from_flags(is_late)), times[is_late], self.watermarks[number])
 
     def _before(self, due: list[Indexes], lead: int) -> Mask | None:
         """Return a mask of the rows that are due by the watermarks; None if no row can be.

@@ -100,8 +100,7 @@ class UntilWatermarkProcessor(EmittingProcessor):
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         late = self.buffer.add(batch, self.context.job.evaluation)
         if late is not None:
-            self.late.add(late.rows.num_rows, late.due, late.watermark)
-            self.late.emit(late.rows)
+            late.report_to(self.late)
         self.check_accumulated(self.buffer.count)
         self._completion.rows_added()
 

@@ -24,6 +24,7 @@ from runnel.processor import Watermark
 from runnel.processors.grouping.row_identity import factorise, same
 from runnel.processors.joins.build_side import JoinPlan, JoinShape
 from runnel.processors.joins.index import all_valid
+from runnel.processors.stateful.late_event import time_unit
 from runnel.processors.stream_joins.sorted_runs import (
     NEVER,
     TAME_TIME,
@@ -37,6 +38,7 @@ from runnel.processors.stream_joins.stream_join import StreamJoin, StreamJoinPro
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.stream_joins import AsOfShape, partition_columns
 from runnel.relation.streams import TimeBound
+from runnel.sqltypes import to_arrow
 
 LEFT, RIGHT = 0, 1
 
@@ -76,7 +78,7 @@ class AsOfPlan:
         self.times = tuple(compile_expression(time) for time in times)
         self.divided_by = partition_columns(*keys)
         self.numbers = tuple(sorted({bound.watermark for _, bound in shape.bounds}))
-        self.unit = "" if times[LEFT].type.is_integer else "µs"
+        self.unit = time_unit(to_arrow(times[LEFT].type))
 
     def rows_of(
         self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext
@@ -166,7 +168,8 @@ class AsOfJoin(StreamJoin):
         if bound is not None and bound.watermark in self.inputs.observed:
             assert rows.times is not None
             late = rows.times < self.inputs.observed[bound.watermark] + bound.offset
-            self.count_late(late, rows.times, self.inputs.observed[bound.watermark])
+            limit = self.inputs.observed[bound.watermark] + bound.offset
+            self.count_late(late, rows, rows.times, limit, bound.watermark)
             self.emit_late(RIGHT, rows.batch, late)
         if rows.count:
             self._versions.add(SortedRun(rows))
@@ -206,7 +209,7 @@ class AsOfJoin(StreamJoin):
             return None
         assert rows.times is not None
         late: Mask = rows.times < self._due(due)
-        self.count_late(late, rows.times, self.inputs.observed[due.watermark])
+        self.count_late(late, rows, rows.times, self._due(due), due.watermark)
         self.emit_late(LEFT, rows.batch, late)
         return late if late.any() else None
 

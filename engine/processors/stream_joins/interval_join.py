@@ -78,7 +78,7 @@ class IntervalJoin(StreamJoin):
         late: Mask = rows.holds[place] < horizon
         if not late.any():
             return None
-        self.count_late(late, rows.holds[place], horizon)
+        self.count_late(late, rows, rows.holds[place], horizon, self.numbers[side][place])
         self.emit_late(side, rows.batch, late)
         return late
 

@@ -18,6 +18,7 @@ from runnel.expressions.nodes import Expression, columns_of
 from runnel.processors.joins.build_side import JoinPlan, JoinShape
 from runnel.processors.joins.index import all_valid, is_integer_like
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME, LEAST_TIME, less
+from runnel.processors.stateful.late_event import time_unit
 from runnel.processors.stream_joins.sorted_runs import NEVER, JoinRows, times_of
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.stream_joins import BufferedSide, IntervalShape, partition_columns
@@ -69,7 +70,8 @@ class IntervalPlan:
             for side in (LEFT, RIGHT)
             for column, _ in self.waiting[side].bounds
         ]
-        self.unit = "" if any(item.is_integer for item in timed) else "µs"
+        units = [time_unit(to_arrow(item)) for item in timed]
+        self.unit = "" if "" in units or not units else units[0]
         self.late_by = (
             _expiry_watermark(times.left, times.right),
             _expiry_watermark(times.right, times.left),

@@ -17,6 +17,7 @@ from runnel.columns.batches import Indexes, Mask, indexes
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME, LEAST_TIME
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_event import LateEvent
 from runnel.processors.stateful.late_rows import LATE, LateRows
 from runnel.processors.stateful.state_account import StateAccount
 from runnel.processors.stream_joins.join_inputs import JoinInputs, restored_rows, rows_state
@@ -93,14 +94,24 @@ class StreamJoin(ABC):
     def finish_restore(self) -> None:
         """All state was restored."""
 
-    def count_late(self, late: Mask, times: Indexes, watermark: int) -> None:
+    def count_late(self, late: Mask, rows: JoinRows, due: Indexes, limit: int, number: int) -> None:
         """Count the rows where `late` is true.
 
-        times: the times of all rows.
-        watermark: the time of the watermark that the late rows missed.
+        rows: all rows.
+        due: the times of all rows; these are late because they are below `limit`.
+        limit: the least time that a row could have without being late.
+        number: the number of the watermark from which `limit` is derived.
         """
-        if late.any():
-            self._late.add(int(np.count_nonzero(late)), int(times[late].min()), watermark)
+        if not late.any():
+            return
+        places, lateness = np.flatnonzero(late), limit - due[late]
+        watermark = self.inputs.observed.get(number, limit)
+
+        def event(number: int) -> LateEvent:
+            row = rows.batch.slice(int(places[number]), 1)
+            return LateEvent(row, watermark - int(lateness[number]))
+
+        self._late.add(len(places), lateness, watermark, event)
 
     def emit_late(self, ordinal: int, rows: pa.RecordBatch, late: Mask) -> None:
         """Emit the rows where `late` is true, if late rows of this input are requested."""

@@ -29,12 +29,14 @@ from runnel.processors.joins.build_side import (
     JoinTable,
 )
 from runnel.processors.sources.partition_watermarks import less
+from runnel.processors.stateful.late_event import time_unit
 from runnel.processors.stateful.until_watermark import TAKEN_SHARE
 from runnel.processors.stream_joins.interval_plan import watermark_limits
 from runnel.processors.stream_joins.sorted_runs import NEVER, JoinRows, SortedRun, times_of
 from runnel.processors.stream_joins.stream_join import StreamJoin, StreamJoinProcessor
 from runnel.relation.nodes import Field
 from runnel.relation.stream_joins import BufferedSide, WindowJoinShape
+from runnel.sqltypes import to_arrow
 from runnel.storage.memory_budget import LEAST_BYTES
 
 LEFT, RIGHT = 0, 1
@@ -65,7 +67,7 @@ class WindowJoinPlan:
             dict(bounds)[column]
             for bounds, column in zip(self.times.bounds, self.columns, strict=True)
         )
-        self.unit = "" if fields[LEFT][link.left].type.is_integer else "µs"
+        self.unit = time_unit(to_arrow(fields[LEFT][link.left].type))
 
     def rows_of(self, side: int, batch: pa.RecordBatch) -> tuple[JoinRows, Mask | None]:
         """Return the rows of a batch that have a time, and their mask (None: all)."""
@@ -149,7 +151,8 @@ class WindowJoin(StreamJoin):
             assert rows.expiry is not None
             late = rows.expiry < horizon
             if late.any():
-                self.count_late(late, rows.expiry, horizon)
+                number = self._plan.bounds[ordinal].watermark
+                self.count_late(late, rows, rows.expiry, horizon, number)
                 alone.append(_RowSelection(rows.batch, np.flatnonzero(late)))
                 rows = rows.filtered(~late)
         if rows.count:

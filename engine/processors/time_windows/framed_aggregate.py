@@ -30,6 +30,7 @@ from runnel.processors.grouping.group_state import (
     exported,
 )
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
+from runnel.processors.stateful.late_event import time_unit
 from runnel.processors.time_windows.assign_windows import AssignWindowsPlan, bounds_range, place
 from runnel.processors.time_windows.dense_frames import DenseFrames
 from runnel.processors.time_windows.dense_states import dense_state
@@ -146,6 +147,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
 
     def __init__(self, aggregation: FramedAggregation, timing: Timing) -> None:
         super().__init__(aggregation, timing)
+        self.late.unit = time_unit(aggregation.bound_type)
         self._framed = aggregation
         self._until = LEAST_TIME
         self._without_time: list[Partial | None] = []
@@ -224,6 +226,11 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         """Windows that end until here are complete."""
         bound = self._framed.framed.bound
         return self._times[0] + (0 if bound is None else bound.offset)
+
+    def named_keys(self, keys: Sequence[pa.Array]) -> pa.RecordBatch:
+        """All keys but the frame, whose end is in the log as the time at which it is due."""
+        named = super().named_keys(keys)
+        return named.select(range(FRAME + 1, named.num_columns))
 
     def late_among(self, keys: Sequence[pa.Array]) -> tuple[Mask, Mask]:
         frames, valid = numbers(keys[FRAME], np.int64), validity(keys[FRAME])

@@ -49,6 +49,7 @@ from runnel.processors.grouping.group_state import (
 )
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_event import LateEvent, time_unit
 from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.stateful.state_account import StateAccount
 from runnel.processors.time_windows.given_groups import GivenGroups
@@ -83,8 +84,7 @@ class TimedAggregateProcessor(EmittingProcessor):
         first = aggregation.layout.key_types[timing.bounds[0][0]]
         self._aggregation = aggregation
         self._timing = timing
-        unit = "" if pa.types.is_integer(first) else "µs"
-        self.late = LateRows(self, unit, timing.diverts)
+        self.late = LateRows(self, time_unit(first), timing.diverts)
         weight = WEIGHT if self.can_spill else 1
         self.account = StateAccount(self, "the states of open groups", weight)
         super().__init__(self.late, self.account)
@@ -176,7 +176,7 @@ class TimedAggregateProcessor(EmittingProcessor):
             late, gone = self.late_among(columns)
             if late.any():
                 counted = self._counted(late, columns)
-                self._count_late(int(counted.sum()), least)
+                self._count_late(int(counted.sum()), counted, columns, batch)
                 if self._timing.diverts:
                     self.late.emit(batch.filter(from_flags(counted)))
             if gone.any():
@@ -200,7 +200,9 @@ class TimedAggregateProcessor(EmittingProcessor):
             late, gone = self.late_among(partial.keys)
             if late.any():
                 counts = filled(partial.columns[self._aggregation.count_slot][0], np.int64)
-                self._count_late(int(counts[self._counted(late, partial.keys)].sum()), least)
+                counted = self._counted(late, partial.keys)
+                total = int(counts[counted].sum())
+                self._count_late(total, counted, partial.keys, self.named_keys(partial.keys))
             partial = partial.take(indexes(np.flatnonzero(~gone)))
         self._groups.add_partial(partial)
 
@@ -228,13 +230,27 @@ class TimedAggregateProcessor(EmittingProcessor):
         number = self._timing.counted
         return late if number is None else late & (numbers(keys[number], np.int64) == 0)
 
-    def _count_late(self, count: int, least: Sequence[int]) -> None:
-        if count:
-            self.late.add(count, *self._latest(least))
+    def named_keys(self, keys: Sequence[pa.Array]) -> pa.RecordBatch:
+        """The keys of groups with their names, for the log."""
+        names = [getattr(key, "name", "?") for key in self._aggregation.keys]
+        return pa.RecordBatch.from_arrays(list(keys), names=names)
 
-    def _latest(self, least: Sequence[int]) -> tuple[int, int]:
-        """The due time that is farthest behind its watermark, and that watermark."""
-        return min(zip(least, self._times, strict=True), key=lambda pair: pair[0] - pair[1])
+    def _count_late(
+        self, count: int, late: Mask, keys: Sequence[pa.Array], rows: pa.RecordBatch
+    ) -> None:
+        """Counts `count` rows, which are in the `late` ones of `rows`, or of states."""
+        if not count:
+            return
+        places = np.flatnonzero(late)
+        due = [times[late] for times in self._due.of(keys)]
+        latest = [time - int(times.min()) for time, times in zip(self._times, due, strict=True)]
+        chosen = latest.index(max(latest))
+        watermark, times = self._times[chosen], due[chosen]
+
+        def event(number: int) -> LateEvent:
+            return LateEvent(rows.slice(int(places[number]), 1), int(times[number]), "due")
+
+        self.late.add(count, watermark - times, watermark, event)
 
     def process_watermark(self, watermark: Watermark) -> bool:
         if not self.drain():

@@ -129,6 +129,7 @@ class ProcessorTasklet(Tasklet):
         "is_closed",
         "is_unwanted",
         "last_counts",
+        "last_state",
         "latency",
         "mark",
         "name",
@@ -188,6 +189,7 @@ class ProcessorTasklet(Tasklet):
         self.reported_idle = False
         self.latency: LatencyHistogram | None = None
         self.last_counts: Counts | None = None
+        self.last_state = (0, 0, 0)
         self.mark: LatencyMarker | None = None
         self.next_mark = 0
         self.poll: Backoff | None = None
@@ -273,6 +275,14 @@ class ProcessorTasklet(Tasklet):
         counters = self.counters
         return (0, 0) if counters is None else counters.tasks()
 
+    def state_size(self) -> tuple[int, int, int]:
+        """Rows and bytes of the processor's state, and how many of the bytes are in files; in a job
+        with snapshots the values at its end remain. From any thread."""
+        stateful = self.stateful
+        if stateful is None:
+            return self.last_state
+        return *stateful.state_size(), stateful.spilled_size()[1]
+
     def source_watermark(self) -> SourceWatermark | None:
         """The watermark that the processor generates, and what holds it back; None if it generates
         none, or not yet, or has ended. From any thread."""
@@ -290,6 +300,8 @@ class ProcessorTasklet(Tasklet):
         self.is_closed = True
         self.state = END
         try:
+            if self.snapshots is not None:
+                self.last_state = self.state_size()
             self.processor.close()
         except BaseException as error:
             if is_interrupt(error):

@@ -1,7 +1,7 @@
 """The schema information_schema: the catalog as tables that queries read like any other table.
 
-The rows describe the catalog at the start of the query. A view is bound again to find its columns;
-a view that can no longer be bound has no columns.
+The rows describe the catalog and the jobs at the start of the query. A view is bound again to find
+its columns; a view that can no longer be bound has no columns.
 """
 
 from __future__ import annotations
@@ -24,12 +24,19 @@ from runnel.connector import (
     SourcePartition,
     WritableTable,
 )
-from runnel.errors import DatabaseError, ErrorCode, Position, ProgrammingError, suggest
+from runnel.errors import (
+    DatabaseError,
+    ErrorCode,
+    NotSupportedError,
+    Position,
+    ProgrammingError,
+    suggest,
+)
 from runnel.expressions.kernels.values import array_of
 from runnel.planner.explain.redaction import redacted_options
 from runnel.processor import JobContext
 from runnel.relation.nodes import Field
-from runnel.sqltypes import BOOLEAN, INTEGER, JSON, VARCHAR, SqlType
+from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, JSON, VARCHAR, SqlType
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
@@ -53,7 +60,14 @@ _OF_NUMBERS = frozenset(
         "maximum_cardinality"
     ).split()
 )
-_TYPES: dict[str, SqlType] = {"shared": BOOLEAN, "options": JSON, "mapping_options": JSON}
+_TYPES: dict[str, SqlType] = {
+    "shared": BOOLEAN,
+    "options": JSON,
+    "mapping_options": JSON,
+    "job_id": BIGINT,
+    "processor": INTEGER,
+    "value": BIGINT,
+}
 
 
 def _mappings(binder: StatementBinder) -> list[Row]:
@@ -139,11 +153,11 @@ class _Definition:
     """A table of the schema.
 
     columns: the names of its columns, separated by spaces.
-    rows: computes its rows from the catalog.
+    rows: computes its rows from the catalog; None: the job that reads the table has the rows.
     """
 
     columns: str
-    rows: Callable[[StatementBinder], list[Row]]
+    rows: Callable[[StatementBinder], list[Row]] | None
 
 
 TABLES: dict[str, _Definition] = {
@@ -170,6 +184,7 @@ TABLES: dict[str, _Definition] = {
     "dataconnections": _Definition(
         "catalog schema name type shared options source", _data_connections
     ),
+    "job_metrics": _Definition("job_id job kind status vertex processor name value", None),
     "user_defined_types": _Definition(
         "user_defined_type_catalog user_defined_type_schema user_defined_type_name "
         "user_defined_type_category is_instantiable is_final ordering_form ordering_category "
@@ -207,8 +222,16 @@ class SchemaTable(ReadableTable):
     def row_count(self) -> int | None:
         return len(self._binder.snapshot.objects)
 
-    def rows(self) -> list[Row]:
-        return self._rows(self._binder)
+    def rows(self, context: JobContext) -> Sequence[Row]:
+        """The rows for a statement that runs in this context."""
+        if self._rows is not None:
+            return self._rows(self._binder)
+        if context.job_metrics is None:
+            raise NotSupportedError(
+                f"{NAME}.{self.name} cannot be read by a job",
+                hint="read it with a SELECT, or call metrics() of the job in Python",
+            )
+        return context.job_metrics()
 
     def scan(self, request: ScanRequest) -> Source:
         return SchemaSource(self, request)
@@ -226,7 +249,7 @@ class SchemaSource(Source):
         self._columns = request.columns
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        rows = self._table.rows()
+        rows = self._table.rows(context)
         if not self._columns:
             return [SchemaPartition(empty_columns(len(rows)))]
         chosen = [self._table.columns[i] for i in self._columns]

@@ -356,9 +356,10 @@ def test_all_late_rows_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     late = batch_of(windowed([{"t": 5, "k": 1, "v": 1, "s": "s", "f": 0.0}]), SCHEMA)
     with caplog.at_level(logging.WARNING, "runnel.testing"):
         feed(processor, [Watermark(50, 1), *[late] * 4])
-        assert [record.args[0] for record in caplog.records if record.args] == [1]
+        assert [record.args[-1] for record in caplog.records if record.args] == [1]
         processor.close()
-    assert [record.args[0] for record in caplog.records if record.args] == [1, 3]
+    assert [record.args[-1] for record in caplog.records if record.args] == [1, 4]
+    assert "; 2 more since the last message" in caplog.messages[-1]
     assert processor.late_rows == 4
 
 
