@@ -22,6 +22,7 @@ from runnel.processors.library.aggregate_operation import (
     to_list,
 )
 from runnel.processors.library.by_key import accumulate_by_key, aggregate_by_key, combine_by_key
+from runnel.processors.library.co_group import co_group
 from runnel.processors.library.joins import hash_join
 from runnel.processors.library.mappings import (
     map_using_lookup,
@@ -59,6 +60,7 @@ __all__ = [
     "aggregate_by_session",
     "aggregate_by_window",
     "averaging",
+    "co_group",
     "combine_by_key",
     "combine_by_window",
     "counting",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -204,6 +204,10 @@ class KeyedOperations(EmittingProcessor):
         if self._stage is AggregationStage.COMBINE:
             self._combine(batch, pickle.loads)
             return
+        self._accumulate(batch, range(len(self._operations)))
+
+    def _accumulate(self, batch: pa.RecordBatch, chosen: Sequence[int]) -> None:
+        """Add rows to the accumulators with these numbers."""
         codes, groups = self._grouped(batch)
         order = np.argsort(codes, kind="stable")
         ordered = batch.take(indexes(order))
@@ -213,8 +217,8 @@ class KeyedOperations(EmittingProcessor):
         for group, end in zip(groups.tolist(), ends, strict=True):
             rows = ordered.slice(start, end - start)
             states = self._states[group]
-            for place, operation in enumerate(operations):
-                states[place] = operation.accumulate(states[place], rows)
+            for place in chosen:
+                states[place] = operations[place].accumulate(states[place], rows)
             start = end
 
     def _grouped(self, batch: pa.RecordBatch) -> tuple[Indexes, Indexes]:

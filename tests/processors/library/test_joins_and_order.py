@@ -14,6 +14,7 @@ from runnel.processor import Processor
 from runnel.processors.library import (
     aggregate_by_session,
     aggregate_by_window,
+    co_group,
     combine_by_window,
     counting,
     distinct_rows,
@@ -26,6 +27,7 @@ from runnel.processors.library import (
     sliding,
     sort_rows,
     source_of,
+    summing,
     top_rows,
     write_mapping,
 )
@@ -130,6 +132,10 @@ class Never(Processor):
         (sort_rows, "at least one column"),
         (lambda: top_rows(-1, "n"), "from 0 on, not -1"),
         (lambda: top_rows(None, "n"), "needs a number"),  # type: ignore[arg-type]
+        (lambda: co_group("k", {"n": counting()}), "a list of key columns"),
+        (lambda: co_group(["k"]), "at least one operation"),
+        (lambda: co_group(["k"], {"k": counting()}), "two columns"),
+        (lambda: co_group(["k"], counting()), "a dict of AggregateOperations"),  # type: ignore[arg-type]
         (lambda: hash_join(TABLE.schema, SMALL.schema, {}), "needs the key columns"),
         (lambda: hash_join(TABLE, SMALL.schema, {"n": "key"}), "needs a pyarrow.Schema"),  # type: ignore[arg-type]
         (lambda: hash_join(TABLE.schema, SMALL.schema, {"m": "key"}), 'column "m" not found'),
@@ -160,6 +166,7 @@ def test_every_step_can_be_stored() -> None:
         aggregate_by_session("k", time="t", gap=5, n=counting()),
         aggregate_by_window("k", **window),
         combine_by_window("k", **window),
+        co_group(["k"], {"n": counting()}, {"s": summing("x")}),
         distinct_rows("a"),
         hash_join(TABLE.schema, SMALL.schema, {"n": "key"}, outer=True),
         insert_watermarks("t", lag=5),
@@ -175,3 +182,34 @@ def test_every_step_can_be_stored() -> None:
         dag.vertex("v", step)
         stored = dag_to_json(dag)
         assert dag_to_json(dag_from_json(stored)) == stored
+
+
+VISITS = random_table(12, 40, "is").append_column("w", pa.array(range(40), pa.int64()))
+
+
+@pytest.mark.parametrize("keys", [("s",), ("s", "i")])
+def test_co_grouped_rows_are_a_full_join_of_groups(keys: tuple[str, ...]) -> None:
+    names = ", ".join(keys)
+    sql = (
+        f"SELECT {names}, SUM(n), COUNT(n) FROM (SELECT {names}, n, NULL AS w FROM t UNION ALL "
+        f"SELECT {names}, NULL, w FROM visits) GROUP BY {names}"
+    )
+    total = by_sql(sql.replace("COUNT(n)", "SUM(w)"), t=TABLE, visits=VISITS)
+    verify_processor(
+        co_group(keys, {"total": summing("n")}, {"weight": summing("w")}),
+        [TABLE.to_batches(max_chunksize=13), VISITS.to_batches(max_chunksize=9)],
+        total,
+        ordered=False,
+        row_by_row=False,
+        priorities=(0, 0),
+    )
+
+
+def test_keys_of_different_types_and_too_many_inputs() -> None:
+    step = co_group(["s"], {"n": counting()}, {"m": counting()})
+    other = pa.RecordBatch.from_pydict({"s": [1]})
+    with pytest.raises(runnel.ProgrammingError, match="has types string and int64"):
+        verify_processor(step, [TABLE.to_batches(), [other]], [], row_by_row=False)
+    one = co_group(["s"], {"n": counting()})
+    with pytest.raises(runnel.ProgrammingError, match="operations for 1 inputs"):
+        verify_processor(one, [TABLE.to_batches(), TABLE.to_batches()], [], row_by_row=False)
