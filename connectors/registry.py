@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
+from runnel.base.clock import SYSTEM_CLOCK
 from runnel.base.frozen import frozen
 from runnel.connector import Connector
 from runnel.errors import (
@@ -37,10 +38,12 @@ class Home:
 
     directory: the connection's directory; None for a connection in memory.
     kernel: returns the connection's DuckDB, and creates it on the first call.
+    wall: returns the connection's time, in µs since 1970.
     """
 
     directory: Path | None
     kernel: Callable[[], DuckDBKernel]
+    wall: Callable[[], int]
 
 
 ConnectorFactory = Callable[[Home], Connector]
@@ -48,9 +51,8 @@ ConnectorFactory = Callable[[Home], Connector]
 
 
 def _map_connector(home: Home) -> Connector:
-    return cast(
-        Connector, import_module("runnel.connectors.imap.connector").MapConnector(home.directory)
-    )
+    module = import_module("runnel.connectors.imap.connector")
+    return cast(Connector, module.MapConnector(home.directory, home.wall))
 
 
 def _file_connector(home: Home) -> Connector:
@@ -106,9 +108,12 @@ class ConnectorRegistry:
     """The connectors of one connection, each created on first use. Safe for threads."""
 
     def __init__(
-        self, directory: Path | None = None, kernel: Callable[[], DuckDBKernel] | None = None
+        self,
+        directory: Path | None = None,
+        kernel: Callable[[], DuckDBKernel] | None = None,
+        wall: Callable[[], int] = SYSTEM_CLOCK.wall,
     ) -> None:
-        self._home = Home(directory, kernel or _no_kernel)
+        self._home = Home(directory, kernel or _no_kernel, wall)
         self._made: dict[str, Connector] = {}
         self._lock = Lock()
 

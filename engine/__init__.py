@@ -47,6 +47,7 @@ from runnel.errors import (
 )
 
 if TYPE_CHECKING:
+    from runnel.base.clock import Clock
     from runnel.connection import Connection
     from runnel.cursor import Cursor
     from runnel.dag import DAG, Edge, Routing, Vertex, between
@@ -84,6 +85,7 @@ __all__ = [
     "ROWID",
     "STRING",
     "Binary",
+    "Clock",
     "Connection",
     "Cursor",
     "DataError",
@@ -129,6 +131,7 @@ _HOMES = {
         *("Time", "TimeFromTicks", "Timestamp", "TimestampFromTicks"),
     ),
     "runtime.light_job": ("Job", "JobStatus"),
+    "base.clock": ("Clock",),
     "named_jobs.named_job": ("NamedJob",),
     "processors": ("library",),
 }
@@ -148,6 +151,7 @@ def connect(
     *,
     spark: Any = None,
     allowed_paths: Iterable[str | Path] | None = None,
+    clock: Clock | None = None,
     **settings: Any,
 ) -> Connection:
     """Opens a connection to a directory, which stores maps and the catalog; without `path`, to
@@ -163,19 +167,21 @@ def connect(
     allowed_paths: folders, files and URLs ('s3://bucket/folder') that statements of the connection
         may reach; None: all that the process can. With bounds, nothing below `path` is reachable.
         Existing objects of the directory may use what they name (docs/security.md).
+    clock: the time of the connection, for tests: a runnel.testing.ManualClock, or another Clock;
+        None: the computer's (docs/testing.md).
     settings: settings as in SET, and `cooperative_threads`.
     """
     if isinstance(path, str) and "://" in path:
         # Loaded on first use: Flight takes a while.
         from runnel.serving.remote_connection import connect_remote
 
-        local = {"spark": spark, "allowed_paths": allowed_paths}
+        local = {"spark": spark, "allowed_paths": allowed_paths, "clock": clock}
         return connect_remote(
             path, settings | {name: value for name, value in local.items() if value is not None}
         )
     from runnel.connection import open_connection
 
-    return open_connection(path, settings, spark=spark, allowed_paths=allowed_paths)
+    return open_connection(path, settings, spark=spark, allowed_paths=allowed_paths, clock=clock)
 
 
 def __getattr__(name: str) -> Any:

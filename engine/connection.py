@@ -20,6 +20,7 @@ from runnel.catalog import Registration, Table, View
 from runnel.cursor import Cursor
 from runnel.dag import DAG
 from runnel.database import Database
+from runnel.deadline import wait_limit
 from runnel.errors import (
     ErrorCode,
     InterfaceError,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from types import FrameType, TracebackType
 
+    from runnel.base.clock import Clock
     from runnel.connector import Connector
     from runnel.connectors.pushed.table import StreamWriter
     from runnel.connectors.spark.connector import SparkConnector
@@ -54,6 +56,7 @@ def open_connection(
     *,
     spark: Any = None,
     allowed_paths: Iterable[str | Path] | None = None,
+    clock: Clock | None = None,
 ) -> Connection:
     """Opens a connection of this process; see `runnel.connect`."""
     try:
@@ -63,7 +66,9 @@ def open_connection(
             from runnel.access import access_of
 
             access = access_of(allowed_paths, () if path is None else (path,))
-        return Connection(Database(path, settings, spark, access, prepare_job=prepare_job))
+        return Connection(
+            Database(path, settings, spark, access, clock=clock, prepare_job=prepare_job)
+        )
     except BaseException as error:
         fail(error, None)
 
@@ -391,6 +396,24 @@ class Connection:
             return database.named_jobs.get(job)
         named = database.named_jobs.by_id(job) if database.has_named_jobs else None
         return database.jobs.get(job) if named is None else named
+
+    def settle(self, timeout: float = 30.0) -> None:
+        """For tests: waits until the jobs of the connection have nothing left to do until a row is
+        written, rows are fetched, or the clock advances: all rows that were written are processed,
+        all timers that are due have been handled, no snapshot is in progress, and no job changes
+        its status. OperationalError (TIMEOUT) if that is not so within `timeout` real seconds. Work
+        of other engines (Spark, DuckDB) and of brokers is not waited for."""
+        from runnel.runtime.settling import wait_until_settled
+
+        limit = wait_limit(timeout)
+        self._database.check_open()
+        try:
+            if limit is None:
+                raise InterfaceError("settle needs a timeout", hint="pass a number of seconds")
+            wait_until_settled(self._database.jobs, self._database.busy_part, limit)
+            self._database.check_open()
+        except BaseException as error:
+            fail(error, None)
 
     @property
     def is_closed(self) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
+from runnel.base.clock import SYSTEM_CLOCK, Clock
 from runnel.base.forks import closed_error, here, watch
 from runnel.catalog import (
     Catalog,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from runnel.named_jobs.record.record import JobRecord
     from runnel.named_jobs.registry import NamedJobs
     from runnel.named_jobs.run import PreparedJob
+    from runnel.runtime.threads.guarded_clock import GuardedClock
     from runnel.session.backup import BackupSize
     from runnel.session.directory import Directory
     from runnel.session.writers import WriterNumbers
@@ -61,6 +63,8 @@ class PrepareJob(Protocol):
 class Database:
     """Catalog, connectors, plan cache and jobs, which sessions share. Thread-safe."""
 
+    _guarded_clock: GuardedClock | None = None
+
     def __init__(
         self,
         path: str | Path | None,
@@ -69,6 +73,7 @@ class Database:
         access: Access | None = None,
         bounds: Access | None = None,
         *,
+        clock: Clock | None = None,
         prepare_job: PrepareJob,
     ) -> None:
         """Opens the database.
@@ -79,6 +84,7 @@ class Database:
         access: bounds of the connection's own statements; None: none.
         bounds: bounds of a server's users, and of objects that were defined within bounds; None:
             `access`, or bounds that permit nothing.
+        clock: the time of everything but waits of threads; None: the system's.
         prepare_job: plans a named job.
         """
         self.access = access
@@ -91,12 +97,12 @@ class Database:
         self.catalog = Catalog()
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
         self.memory = Memory(is_shared=lambda: self._kernel is not None and self._kernel.is_open)
-        self.jobs = Jobs(
-            self.settings.integer("cooperative_threads"), kernel=self.kernel, memory=self.memory
-        )
+        self.jobs = self._new_jobs(clock)
         self.directory = None if path is None else _directory(path)
         self.connectors = ConnectorRegistry(
-            None if self.directory is None else self.directory.path, self.kernel
+            None if self.directory is None else self.directory.path,
+            self.kernel,
+            self.jobs.clock.wall,
         )
         self._kernel: DuckDBKernel | None = None
         self._set_memory()
@@ -116,6 +122,29 @@ class Database:
             self._open_saved(self.directory)
             if (self.directory.path / "jobs").exists():
                 self._open_jobs()
+
+    def _new_jobs(self, clock: Clock | None) -> Jobs:
+        if clock is None:
+            return self._jobs_by(SYSTEM_CLOCK)
+        # Loaded on first use: only tests have another clock than the system's.
+        from runnel.runtime.threads.guarded_clock import GuardedClock, clock_of
+
+        jobs = self._jobs_by(clock_of(clock))
+        if isinstance(jobs.clock, GuardedClock):
+            self._guarded_clock = jobs.clock
+            jobs.clock.on_failure = self._clock_failed
+        return jobs
+
+    def _clock_failed(self, error: InterfaceError) -> None:
+        """All running statements and jobs fail with that error."""
+        for job in self.jobs.running():
+            job.execution.cancel(error)
+
+    def _jobs_by(self, clock: Clock) -> Jobs:
+        threads = self.settings.integer("cooperative_threads")
+        return Jobs(
+            threads, clock, kernel=self.kernel, memory=self.memory, deadline_clock=SYSTEM_CLOCK
+        )
 
     @property
     def bounds(self) -> Access:
@@ -173,6 +202,10 @@ class Database:
     def has_named_jobs(self) -> bool:
         """Whether there may be named jobs. Does not load their modules."""
         return self._named_jobs is not None
+
+    def busy_part(self) -> str | None:
+        """A named job that is not at rest, in words; None: all are."""
+        return None if self._named_jobs is None else self._named_jobs.busy_part()
 
     def _use_spark(self, spark: Any) -> None:
         try:
@@ -274,9 +307,11 @@ class Database:
             self.plans.resize(self.settings.integer(setting.name))
 
     def check_open(self) -> None:
-        """InterfaceError if the connection is closed."""
+        """InterfaceError if the connection is closed, or its clock has failed."""
         if self.is_closed:
             raise closed_error(self.origin)
+        if self._guarded_clock is not None and self._guarded_clock.failure is not None:
+            raise self._guarded_clock.failure
 
     def check_directory(self) -> None:
         """OperationalError if the directory of a durable connection was removed or renamed."""

@@ -321,6 +321,11 @@ class WaitLimit:
         self.seconds = seconds
         self.end = monotonic() + seconds
 
+    @property
+    def left(self) -> float:
+        """Seconds until the end; negative after it."""
+        return self.end - monotonic()
+
     def error(self) -> FetchTimeoutError:
         """The error of a fetch that found no row in this time."""
         return FetchTimeoutError(

@@ -40,6 +40,7 @@ EXPECTED = {
         "2 totals written: ('Lviv', Decimal('324998.00'))",
     ],
     "quickstart.py": ["30 trades written", 'did you mean "ticker"?'],
+    "testing_an_application.py": ["the attic is too hot", "each order was copied once"],
     "word_count_dag.py": ["COMPLETED", "21 dag"],
     "writing_a_connector.py": [
         't."hour" COLLATE BINARY < ? [190, 200]',

@@ -7,10 +7,9 @@ table's own scan, so their semantics do not change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Event
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -125,6 +124,7 @@ class StreamInput:
         assert isinstance(table, ReadableTable)
         self.name = name
         self.error: Error | None = None
+        self._clock = context.clock
         self._types = [table.columns[i].type for i in read]
         source = table.scan(ScanRequest(read, _advice(scan)))
         self._partitions = source.split(context)
@@ -160,7 +160,7 @@ class StreamInput:
             if isinstance(item, End):
                 return
             if isinstance(item, Pause):
-                _wait(item, news)
+                _wait(item, news, self._clock)
             elif isinstance(item, pa.RecordBatch) and item.num_rows:
                 yield to_duckdb(item, self._types, self._schema)
 
@@ -194,8 +194,8 @@ def _advice(scan: Scan) -> Expression | None:
     return None if predicate is None or can_fail(predicate) else predicate
 
 
-def _wait(pause: Pause, news: Event) -> None:
-    left = 0.1 if pause.until is None else min(0.1, (pause.until - monotonic_ns()) / 1e9)
+def _wait(pause: Pause, news: Event, clock: Callable[[], int]) -> None:
+    left = 0.1 if pause.until is None else min(0.1, (pause.until - clock()) / 1e9)
     if left > 0:
         news.wait(left)
 

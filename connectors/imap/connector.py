@@ -7,9 +7,11 @@ mapping with the same external name sees them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
+from runnel.base.clock import SYSTEM_CLOCK
 from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.imap.columns import JOURNAL_CAPACITY, OPTIONS, resolve_columns
@@ -32,7 +34,10 @@ class MapConnector(Connector):
     name = "IMap"
     keeps_bounds = True
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(
+        self, directory: Path | None = None, wall: Callable[[], int] = SYSTEM_CLOCK.wall
+    ) -> None:
+        self._wall = wall
         self._directory = None if directory is None else directory / "maps"
         self._lock = Lock()
         self._maps: dict[str, MapStaging] = {}
@@ -59,7 +64,7 @@ class MapConnector(Connector):
         with self._lock:
             known = self._maps.get(external.lower())
             if known is None:
-                known = MapStaging(MapStore(external))
+                known = MapStaging(MapStore(external, self._wall))
                 if self._directory is not None:
                     self._durable.append(open_durable(known, self._directory))
                 self._maps[external.lower()] = known

@@ -16,11 +16,11 @@ from pathlib import Path
 from threading import Event, Lock, RLock
 from typing import TYPE_CHECKING, Any
 
+from runnel.base.clock import Clock
 from runnel.base.frozen import frozen
 from runnel.deadline import LONGEST_WAIT, current
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
 from runnel.named_jobs.record.record import JobRecord
-from runnel.runtime.threads.clock import Clock
 from runnel.snapshots.store import (
     NO_VERTICES,
     MemorySnapshotStore,

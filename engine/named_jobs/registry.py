@@ -62,6 +62,12 @@ MOST_ENDED = 1000
 """Maximum number of ended jobs that are shown; the oldest are removed first."""
 
 
+_ID_BITS = 20
+"""Number of random bits at the end of an id."""
+_LAST_ID_TIME = (1 << 63 - _ID_BITS) - 1
+"""The greatest time of an id, in ms since 1970: the year 2248."""
+
+
 class NamedJobs:
     """The named jobs of one connection. Thread-safe.
 
@@ -343,6 +349,15 @@ class NamedJobs:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
+    def busy_part(self) -> str | None:
+        """A change of a job that is in progress, in words; None: there is none."""
+        for job in self.all():
+            if job.record.status in (STARTING, COMPLETING):
+                return f'job "{job.name}" is {job.record.status}'
+        if not (self.executor.is_idle and self.listening.is_idle):
+            return "a job changes its status"
+        return None
+
     def check_open(self) -> None:
         """InterfaceError if the connection is closed."""
         if self.is_closed:
@@ -366,9 +381,14 @@ class NamedJobs:
 
     def _new_id(self) -> int:
         """An id that begins with the time, so that jobs are in order, and ends with random bits,
-        because sinks of several directories may write to one folder."""
+        because sinks of several directories may write to one folder. If the clock was set back, the
+        id begins with a time after the last job's."""
+        newest = max(self._jobs, default=0)
         while True:
-            number = ((self.jobs.clock.wall() // 1000) << 20 | randbits(20)) & ((1 << 63) - 1)
+            time = max(0, self.jobs.clock.wall() // 1000)
+            if time <= newest >> _ID_BITS < _LAST_ID_TIME:
+                time = (newest >> _ID_BITS) + 1
+            number = (min(time, _LAST_ID_TIME) << _ID_BITS) | randbits(_ID_BITS)
             if number and number not in self._jobs:
                 return number
 
@@ -380,4 +400,6 @@ class NamedJobs:
         from runnel.snapshots.file_store import FileSnapshotStore
 
         about = {"job": record.name, "query": record.query}
-        return FileSnapshotStore(folder / "snapshots", about, disk=Disk(self._check))
+        return FileSnapshotStore(
+            folder / "snapshots", about, disk=Disk(self._check), wall=self.jobs.clock.wall
+        )

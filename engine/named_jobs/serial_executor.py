@@ -25,6 +25,7 @@ class SerialExecutor:
         self._lock = Lock()
         self._thread: Thread | None = None
         self._is_closed = False
+        self._pending = 0
 
     def post(self, task: Task) -> None:
         """Adds a task, which runs soon. Does nothing after `close`."""
@@ -34,7 +35,13 @@ class SerialExecutor:
             if self._thread is None:
                 self._thread = Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
+            self._pending += 1
             self._queue.put(task)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has run all tasks that were added."""
+        return not self._pending
 
     @property
     def is_here(self) -> bool:
@@ -58,3 +65,5 @@ class SerialExecutor:
                 task()
             except Exception:
                 logger.exception("a task of a job failed")
+            with self._lock:
+                self._pending -= 1

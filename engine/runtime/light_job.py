@@ -13,10 +13,11 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from enum import Enum
 from itertools import count
-from threading import Lock
+from threading import Lock, Timer
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from runnel.base.clock import SYSTEM_CLOCK, Clock, weakly
 from runnel.base.forks import closed_error, here
 from runnel.base.frozen import frozen
 from runnel.dag import DAG
@@ -32,7 +33,6 @@ from runnel.runtime.tasklets.failures import cancelled, timed_out
 from runnel.runtime.tasklets.tasklet import MADE_PROGRESS, take_turn
 from runnel.runtime.template import Template
 from runnel.runtime.threads.caller import CallingThread, interrupts_deferred
-from runnel.runtime.threads.clock import SYSTEM_CLOCK, Clock
 from runnel.runtime.threads.dedicated import DedicatedThread
 from runnel.runtime.threads.workers import Workers
 
@@ -129,20 +129,26 @@ class Jobs:
         clock: Clock | None = None,
         kernel: Callable[[], DuckDBKernel] | None = None,
         memory: Memory | None = None,
+        *,
+        deadline_clock: Clock | None = None,
     ) -> None:
+        """`deadline_clock`: the clock of the timeouts of jobs; None: `clock`."""
         self.clock: Clock = clock or SYSTEM_CLOCK
+        self.deadline_clock = deadline_clock or self.clock
         self._kernel = kernel
         self._memory = memory
         self.workers = workers or os.cpu_count() or 1
         self.pool = Workers(self.workers, self.clock)
         self._ids = count(1)
         self._running: dict[int, Job] = {}
+        self.ending: set[Job] = set()
+        """The jobs whose end is being reported."""
         self._is_closed = False
         self.origin = here()
         self._options = {
             hand_built: ExecutionOptions(self.workers, hand_built) for hand_built in (False, True)
         }
-        self.clock.subscribe(self._time_moved)
+        self.clock.subscribe(weakly(self._time_moved))
 
     def start(
         self,
@@ -288,6 +294,7 @@ class Job:
         "_lock",
         "_started_at",
         "_threads",
+        "_timer",
         "error",
         "execution",
         "id",
@@ -311,7 +318,10 @@ class Job:
         self._jobs = jobs
         self._started_at = jobs.clock.monotonic()
         self._ended_at = 0
-        self._deadline = None if options.timeout is None else self._started_at + options.timeout
+        self._deadline = (
+            None if options.timeout is None else jobs.deadline_clock.monotonic() + options.timeout
+        )
+        self._timer: Timer | None = None
         self._callbacks: list[Callable[[], object]] = []
         self._lock = Lock()
         # Locked until the job has ended; waiting threads pass through it one after another.
@@ -348,7 +358,7 @@ class Job:
                 for thread in self._threads:
                     thread.start()
         if self._deadline is not None and self._threads:
-            jobs.pool.call_at(self._deadline, self._expire)
+            self._await_deadline(self._deadline)
 
     def _end_half_begun(self, execution: Execution) -> None:
         """Starting the job failed (Ctrl-C, no more threads available): processors that have a
@@ -477,7 +487,7 @@ class Job:
 
     def check(self) -> None:
         """Raises if the job is cancelled or has timed out. Called during long calls."""
-        if self._deadline is not None and self._jobs.clock.monotonic() >= self._deadline:
+        if self._is_overdue:
             self.execution.cancel(self._out_of_time())
         if self.execution.is_cancelled:
             raise cancelled()
@@ -508,6 +518,7 @@ class Job:
         """Every processor is closed. Called once, by the execution."""
         self.error = error
         self._ended_at = self._jobs.clock.monotonic()
+        self._jobs.ending.add(self)
         self._jobs.remove(self)
         tasklets = self.execution.tasklets
         if self._deadline is not None or any(
@@ -516,6 +527,8 @@ class Job:
             self._jobs.pool.forget(tasklets, self._expire)
         with self._lock:
             self.is_done = True
+            if self._timer is not None:
+                self._timer.cancel()
             callbacks, self._callbacks = self._callbacks, []
         self.results.end(error)
         self._gate.release()
@@ -524,19 +537,38 @@ class Job:
                 callback()
             except Exception:
                 logger.exception("a callback at the end of job %d failed", self.id)
+        self._jobs.ending.discard(self)
 
     def _drive(self, budget: int = BUDGET) -> None:
         if (caller := self._caller) is not None:
-            if self._deadline is not None and self._jobs.clock.monotonic() >= self._deadline:
+            if self._is_overdue:
                 self._expire()
             caller.drive(budget)
+
+    @property
+    def _is_overdue(self) -> bool:
+        deadline = self._deadline
+        return deadline is not None and self._jobs.deadline_clock.monotonic() >= deadline
 
     def _caller_gone(self) -> None:
         """The workers continue the job: from now on reading waits."""
         self._caller = None
         self.results.drive = None
         if self._deadline is not None:
-            self._jobs.pool.call_at(self._deadline, self._expire)
+            self._await_deadline(self._deadline)
+
+    def _await_deadline(self, deadline: int) -> None:
+        """Cancels the job at its deadline."""
+        jobs = self._jobs
+        clock = jobs.deadline_clock
+        if clock is jobs.clock:
+            jobs.pool.call_at(deadline, self._expire)
+        elif self._timer is None:
+            self._timer = Timer(clock.timeout(deadline) or 0, self._expire)
+            self._timer.daemon = True
+            self._timer.start()
+            if self.is_done:
+                self._timer.cancel()
 
     def _expire(self) -> None:
         self._cancel(self._out_of_time())

@@ -170,6 +170,11 @@ class SnapshotCoordinator:
         return self._active is not None or bool(self._waiting)
 
     @property
+    def is_in_progress(self) -> bool:
+        """Whether a snapshot is in progress, or about to begin."""
+        return self._active is not None or (bool(self._waiting) and not self.is_blocked)
+
+    @property
     def is_blocked(self) -> bool:
         """Whether no snapshot can begin now, because a vertex that cannot resume in the middle must
         end first."""

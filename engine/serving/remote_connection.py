@@ -106,6 +106,10 @@ class RemoteConnection(Connection):
         """NotSupportedError: no code is sent to a server."""
         _refuse("a hand-built DAG")
 
+    def settle(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """NotSupportedError: a test settles the connection of its own process."""
+        _refuse("waiting for the end of all work")
+
     def jobs(self) -> NoReturn:
         """NotSupportedError: SHOW JOBS lists the server's."""
         _refuse("the handle of a job", _JOBS)

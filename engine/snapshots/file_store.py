@@ -19,10 +19,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from time import time_ns
 
 import pyarrow as pa
 
+from runnel.base.clock import SYSTEM_CLOCK
 from runnel.errors import ErrorCode, OperationalError
 from runnel.snapshots.background import MOST_BYTES, Background
 from runnel.snapshots.disk import Disk
@@ -47,7 +47,7 @@ RETAINED = 2
 
 class FileSnapshotStore(SnapshotStore):
     """The snapshots of one job in `folder`. `about` is stored in every manifest: properties of the
-    job, chosen by the owner."""
+    job, chosen by the owner; `wall` returns the time, in µs since 1970."""
 
     def __init__(
         self,
@@ -56,10 +56,12 @@ class FileSnapshotStore(SnapshotStore):
         *,
         disk: Disk | None = None,
         most_bytes: int = MOST_BYTES,
+        wall: Callable[[], int] = SYSTEM_CLOCK.wall,
     ) -> None:
         self._folder = folder
         self._about = dict(about or {})
         self._disk = disk or Disk()
+        self._wall = wall
         self._lock = Lock()
         self._thread = Background(f"runnel-snapshots-{folder.parent.name}", most_bytes)
         self._thread.on_room = self._room
@@ -242,7 +244,7 @@ class FileSnapshotStore(SnapshotStore):
             if snapshot_id in self._failed:
                 raise self._failed[snapshot_id]
             unfinished = self._begun(snapshot_id)
-            labels = Labels(snapshot_id, time_ns() // 1000, self._about)
+            labels = Labels(snapshot_id, self._wall(), self._about)
             manifest = unfinished.finish(labels, self._path(snapshot_id))
         except Exception as error:
             self._give_up(snapshot_id)

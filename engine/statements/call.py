@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import monotonic_ns, time_ns
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from runnel.base.frozen import frozen
@@ -51,7 +51,8 @@ class StatementCall:
             scalar_of(value, item)
             for value, item in zip(self.arguments, plan.parameters, strict=True)
         ]
-        return EvaluationContext(arguments, time_ns() // 1000, session.settings.time_zone)
+        now = session.light_jobs.clock.wall()
+        return EvaluationContext(arguments, now, session.settings.time_zone)
 
     def start(
         self,

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import runnel
 from runnel import Connection, JobStatus, NamedJob
-from runnel.runtime.light_job import Jobs
 from runnel.testing import ManualClock
 from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
 from tests.waiting import eventually
@@ -44,12 +41,9 @@ def test_a_limit_resumes(tmp_path: Path) -> None:
         assert connection.execute("SELECT k FROM out ORDER BY k").fetchall() == [(1,), (2,), (3,)]
 
 
-def test_a_limit_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_restarts(tmp_path: Path) -> None:
     clock, feed = ManualClock(), Feed()
-    monkeypatch.setattr(
-        "runnel.database.Jobs", lambda workers, **options: Jobs(workers, clock, **options)
-    )
-    with runnel.connect(tmp_path / "directory") as connection:
+    with runnel.connect(tmp_path / "directory", clock=clock) as connection:
         job = started(connection, tmp_path, feed)
         feed.give((1, 10), (2, 20))
         assert eventually(lambda: job.metrics()["limit"].rows_in == 2)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from runnel.base.clock import SYSTEM_CLOCK
 from runnel.dag import DAG, between
 from runnel.processor import IDLE, Inbox, Item, Outbox, Processor, ProcessorContext, Watermark
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.tasklets.tasklet import DONE, NO_PROGRESS, Progress, Tasklet
-from runnel.runtime.threads.clock import SYSTEM_CLOCK
 from runnel.runtime.threads.dedicated import DedicatedThread
 from tests.runtime.sample_processors import ItemSource, ToResults, numbers
 

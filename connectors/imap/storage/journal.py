@@ -9,7 +9,6 @@ called with the map's lock held.
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.clock import SYSTEM_CLOCK
 from runnel.columns.batches import Indexes, from_numbers, indexes, join_batches
 from runnel.connector import position_expired
 from runnel.connectors.imap.keys import Key
@@ -36,11 +36,6 @@ _SINGLE_ROWS = 256
 Row = tuple[Any, ...]
 Done = Callable[[], None]
 """To be called after the change was made."""
-
-
-def wall_clock() -> int:
-    """Microseconds since 1970."""
-    return time.time_ns() // 1000
 
 
 class JournalReader:
@@ -69,8 +64,10 @@ class Journal:
     time.
     """
 
-    def __init__(self, layout: MapLayout) -> None:
+    def __init__(self, layout: MapLayout, wall: Callable[[], int] = SYSTEM_CLOCK.wall) -> None:
+        """`wall` returns the time of a change, in µs since 1970."""
         self.layout = layout
+        self._wall = wall
         self.identity = uuid4().hex
         self.capacity = DEFAULT_CAPACITY
         self.is_permanent = False
@@ -166,7 +163,7 @@ class Journal:
         return [reader.wake for reader in self.readers if reader.wake is not None]
 
     def _now(self) -> int:
-        self._last_time = max(self._last_time, wall_clock())
+        self._last_time = max(self._last_time, self._wall())
         return self._last_time
 
     def _seal(self) -> None:
@@ -214,6 +211,7 @@ class ObservedMap(Protocol):
     """A map whose changes go to journals while a query reads them; see `MapStore`."""
 
     watch: Watch | None
+    wall: Callable[[], int]
 
     def keys(self) -> list[Key]: ...
     def get(self, key: Key, layout: MapLayout) -> tuple[Any, ...] | None: ...
@@ -333,7 +331,7 @@ def journal_of(store: ObservedMap, layout: MapLayout) -> Journal:
         store.watch = Watch(store)
     journal = store.watch.journals.get(layout)
     if journal is None:
-        journal = store.watch.journals[layout] = Journal(layout)
+        journal = store.watch.journals[layout] = Journal(layout, store.wall)
     return journal
 
 

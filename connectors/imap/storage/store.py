@@ -12,7 +12,7 @@ returns), rows, index. A failure comes before any change in memory.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.clock import SYSTEM_CLOCK
 from runnel.columns.batches import indexes
 from runnel.connectors.imap.keys import Key, duplicate, key_tuple
 from runnel.connectors.imap.layout import MapLayout, check_key, select_fields
@@ -74,8 +75,10 @@ class SegmentView:
 class MapStore:
     """A map. Keys and rows have a `MapLayout` that was interned by `intern`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, wall: Callable[[], int] = SYSTEM_CLOCK.wall) -> None:
+        """`wall` returns the time of a change, in µs since 1970."""
         self.name = name
+        self.wall = wall
         self.lock = RLock()
         self.statement_lock = DeadlineLock(f'map "{name}"')
         """Held by a statement from before its scan until after its commit; never acquired while

@@ -71,7 +71,7 @@ class Tasklet(ABC):
     """A unit of work that is called repeatedly until it is done.
 
     owner: calls it when it is ready.
-    parking: contains a token while it is parked.
+    parking: contains a token while it is parked, a new one each time.
     signalled: there is news for it since its last call began.
     """
 
@@ -85,7 +85,7 @@ class Tasklet(ABC):
         self.is_cooperative = is_cooperative
         self.signalled = False
         self.is_background = False
-        self.parking: list[None] = []
+        self.parking: list[object] = []
 
     @abstractmethod
     def call(self) -> Progress:
@@ -119,7 +119,7 @@ class Tasklet(ABC):
     def park(self) -> bool:
         """Parks the tasklet until it is woken. False: a signal arrived meanwhile, and the caller is
         to call it again. After True the caller must not use the tasklet."""
-        self.parking.append(None)
+        self.parking.append(object())
         if self.signalled:
             try:
                 self.parking.pop()

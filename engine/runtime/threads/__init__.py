@@ -1,4 +1,4 @@
-"""The threads that call tasklets, and clocks and timers.
+"""The threads that call tasklets, timers, and the check of a user's clock.
 
 Imports `engine/runtime/tasklets`, `execution` of `engine/runtime`, and `engine/deadline.py`.
 

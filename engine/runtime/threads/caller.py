@@ -19,9 +19,9 @@ from contextlib import contextmanager, suppress
 from threading import Lock, current_thread, main_thread
 from typing import Any, Protocol
 
+from runnel.base.clock import Clock
 from runnel.runtime.execution import Execution
 from runnel.runtime.tasklets.tasklet import MADE_PROGRESS, Tasklet, take_turn
-from runnel.runtime.threads.clock import Clock
 from runnel.runtime.threads.idle import Parker
 
 

@@ -6,9 +6,9 @@ from heapq import heappop, heappush
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
+from runnel.base.clock import Clock
 from runnel.deadline import Deadline
 from runnel.runtime.tasklets.tasklet import DONE, NO_PROGRESS, Tasklet, take_turn
-from runnel.runtime.threads.clock import Clock
 from runnel.runtime.threads.idle import Parker
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from threading import Lock, Thread, current_thread, get_ident
 
+from runnel.base.clock import Clock, weakly
 from runnel.runtime.tasklets.tasklet import MADE_PROGRESS, Tasklet, take_turn
-from runnel.runtime.threads.clock import Clock
 from runnel.runtime.threads.idle import LAST_DELAY, Backoff, Parker
 from runnel.runtime.threads.timers import NEVER, Timers
 
@@ -50,7 +50,7 @@ class Workers:
         self._turn = count()
         self._looked = (0, 0)
         self._is_full = False
-        clock.subscribe(self.unpark_all)
+        clock.subscribe(weakly(self.unpark_all))
 
     def adopt(self, tasklets: Sequence[Tasklet], home: int | None = None) -> None:
         """Distributes ready tasklets over the workers in turn, or adds all to worker `home`."""

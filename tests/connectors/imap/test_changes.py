@@ -20,7 +20,6 @@ from runnel.connector import (
     SourcePartition,
 )
 from runnel.connectors.imap.connector import MapConnector
-from runnel.connectors.imap.storage import journal as map_journal
 from runnel.connectors.imap.table import MapTable
 from runnel.errors import (
     DataError,
@@ -142,7 +141,7 @@ def test_changes_have_a_time_that_never_goes_back(
     connector: MapConnector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([5, 3, 9])
-    monkeypatch.setattr(map_journal, "wall_clock", lambda: next(times))
+    monkeypatch.setattr(connector, "_wall", lambda: next(times))
     table = opened(connector)
     changes = table.changes()
     (part,) = changes.scan(ScanRequest((len(changes.columns) - 1,))).split(job_context())

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
+from runnel.base.clock import SystemClock
 from runnel.catalog import Mapping
 from runnel.connector import WritableTable
 from runnel.connectors.kafka.sink import KafkaSink
@@ -25,7 +26,6 @@ from runnel.deadline import Deadline, DeadlineLock, current
 from runnel.named_jobs.named_snapshots import NamedSnapshots
 from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.named_jobs.record.record import JobRecord
-from runnel.runtime.threads.clock import SystemClock
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.statements.numbered_writes import NumberedWrite, write_once
 from tests.waiting import eventually

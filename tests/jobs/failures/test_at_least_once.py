@@ -11,7 +11,6 @@ import pytest
 
 import runnel
 from runnel import Connection, JobStatus
-from runnel.runtime.light_job import Jobs
 from runnel.testing import ManualClock
 from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
 from tests.waiting import eventually
@@ -24,13 +23,10 @@ class Lab:
     """Two feeds, `fast` and `held`: of one table `both`, and of tables `f` and `h`. Time stands
     still."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.clock = ManualClock(wall_start=1_000_000)
-        monkeypatch.setattr(
-            "runnel.database.Jobs", lambda workers, **options: Jobs(workers, self.clock, **options)
-        )
         self.fast, self.held = Feed(), Feed()
-        self.connection: Connection = runnel.connect(query_parallelism=2)
+        self.connection: Connection = runnel.connect(query_parallelism=2, clock=self.clock)
         self.connection.add_connector(
             FeedConnector(both=(self.fast, self.held), f=(self.fast,), h=(self.held,))
         )
@@ -77,8 +73,8 @@ class Lab:
 
 
 @pytest.fixture
-def lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    made = Lab(monkeypatch)
+def lab() -> Iterator[Lab]:
+    made = Lab()
     yield made
     made.held.free.set()
     made.connection.close()

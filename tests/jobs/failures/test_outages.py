@@ -11,7 +11,6 @@ import pytest
 
 import runnel
 from runnel import Connection, JobStatus
-from runnel.runtime.light_job import Jobs
 from runnel.testing import ManualClock
 from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
 from tests.waiting import eventually
@@ -28,14 +27,13 @@ class Shop:
     """A connection to a directory whose clock is the test's, a feed, and a job that counts its rows
     into a file by windows."""
 
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, path: Path) -> None:
         self.clock = ManualClock(wall_start=1_700_000_000_000_000)
-        monkeypatch.setattr(
-            "runnel.database.Jobs", lambda workers, **options: Jobs(workers, self.clock, **options)
-        )
         self.feed = Feed()
         self.path = path
-        self.connection: Connection = runnel.connect(path / "directory", query_parallelism=2)
+        self.connection: Connection = runnel.connect(
+            path / "directory", query_parallelism=2, clock=self.clock
+        )
         self.connection.add_connector(FeedConnector(feed=(self.feed,)))
         self.connection.execute("CREATE MAPPING feed TYPE Feed")
         self.connection.execute(
@@ -83,8 +81,8 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    made = Shop(tmp_path, monkeypatch)
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(tmp_path)
     yield made
     made.connection.close()
 

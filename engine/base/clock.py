@@ -1,18 +1,20 @@
-"""The runtime's time, injected, so that tests can stop it.
+"""The time of a connection, injected, so that tests can stop it.
 
 Monotonic time (nanoseconds) schedules and measures; wall time (microseconds since the epoch, UTC)
-is only shown to users and returned by NOW().
+is shown to users, stored in records, and returned by NOW().
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from types import MethodType
 from typing import Protocol
+from weakref import WeakMethod
 
 
 class Clock(Protocol):
-    """A source of the time."""
+    """A source of the time, for `runnel.connect(clock=…)`. Any thread calls its methods."""
 
     @property
     def monotonic(self) -> Callable[[], int]:
@@ -20,7 +22,7 @@ class Clock(Protocol):
 
     @property
     def wall(self) -> Callable[[], int]:
-        """Microseconds since 1970-01-01 UTC."""
+        """Microseconds since 1970-01-01 UTC, of the years 1 to 9999. It may be set back."""
 
     def timeout(self, until: int) -> float | None:
         """The real seconds that a thread may wait for the monotonic time `until`; None: until the
@@ -28,6 +30,9 @@ class Clock(Protocol):
 
     def subscribe(self, moved: Callable[[], None]) -> None:
         """`moved` is called whenever the time jumps; the system's time never does."""
+
+
+Clock.__module__ = "runnel"
 
 
 class SystemClock:
@@ -48,3 +53,17 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Clock = SystemClock()
+
+
+def weakly(method: Callable[[], None]) -> Callable[[], None]:
+    """A subscriber that calls a method as long as its object exists: a clock of tests may outlive
+    many connections."""
+    assert isinstance(method, MethodType)
+    found = WeakMethod(method)
+
+    def moved() -> None:
+        called = found()
+        if called is not None:
+            called()
+
+    return moved
