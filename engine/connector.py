@@ -154,14 +154,15 @@ END = End()
 class Pause:
     """The answer of `SourcePartition.read` when there are no rows at present.
 
-    until: when to call `read` again, in monotonic ns; None: when the partition calls the `wake`
-        that it was opened with.
-    is_idle: the partition has returned all existing rows and expects no more soon (a file that was
-        read to its end), so that from now on it does not hold back the watermark.
+    until: when to call `read` again, in monotonic ns; None: when the partition calls its `wake`.
+    is_idle: it has returned all existing rows and expects no more soon, so that from now on it does
+        not hold back the watermark.
+    is_finished: like `is_idle`, even if the idle timeout is 0, because its data has ended.
     """
 
     until: int | None = None
     is_idle: bool = False
+    is_finished: bool = False
 
 
 @frozen
@@ -224,13 +225,14 @@ class SourcePartition(ABC):
     Used by one thread at a time."""
 
     identity = ""
-    """The name that identifies this partition among the partitions of the same source, in other
-    processes too: by it a restored partition receives its position. "": its index identifies
-    it."""
+    """The name of this partition in its source, in other processes too: by it a restored partition
+    receives its position. "": its index identifies it."""
+
+    data_name = ""
+    """The data that it reads, for SHOW JOBS, such as a path; "": its name says that."""
 
     malformed = 0
-    """Number of records skipped so far because they cannot be parsed (unless the mapping's
-    'onError' is 'fail')."""
+    """Number of records skipped so far because they cannot be parsed, without 'onError' 'fail'."""
 
     def take_malformed(self) -> Sequence[MalformedRecord]:
         """The records skipped since the last call, if the table has a `malformed_target`."""
@@ -264,8 +266,7 @@ class SourcePartition(ABC):
     def seek(self, token: Token) -> None:
         """Moves to a position that a partition of the same source returned, perhaps in another
         process. Called before the first `read`, before or after `open`. If the rows after it were
-        deleted or overwritten, this method or a later `read` raises a `position_expired` that
-        states the gap."""
+        deleted or overwritten, this method or a later `read` raises a `position_expired`."""
         raise NotSupportedError(f"a {type(self).__name__} can't be read from a position")
 
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
@@ -300,8 +301,7 @@ class SourceTraits:
         repeated. If not, a job takes no snapshot before all rows are read, and until then a restart
         begins from the first row.
     is_live: rows that are not read on arrival are lost (a pushed stream). Without positions, a
-        restarted job continues with the rows that arrive afterwards, and snapshots are taken
-        nevertheless.
+        restarted job continues with later rows, and snapshots are taken nevertheless.
     may_grow: partitions may be added while a job runs: one that a snapshot does not contain is new,
         and read from its start. If not, the first start of a job fixes the partitions.
     begins_anywhere: the first row read may be another one than the first row that exists. To read

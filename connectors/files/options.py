@@ -42,6 +42,7 @@ PARTITION_BY = text("partitionBy")
 ON_ERROR = on_error("onError")
 FOLLOW = boolean("follow", False)
 POLL_MILLIS = integer("pollMillis", 100, least=1, most=3_600_000)
+PARTITIONS = integer("partitions", 64, least=1, most=1024)
 STORAGE = "storage."
 """The prefix of options that are passed to the file system of a URL."""
 
@@ -63,6 +64,7 @@ OPTIONS = OptionSet(
     ON_ERROR,
     FOLLOW,
     POLL_MILLIS,
+    PARTITIONS,
 )
 
 _CSV_ONLY: tuple[Option[object], ...] = (HEADER, DELIMITER, QUOTE, ESCAPE, NULL_VALUE)  # type: ignore[assignment]
@@ -130,6 +132,7 @@ class FileOptions:
     on_error: the policy for malformed records.
     follow: whether the files are read as a stream.
     poll_millis: the interval in milliseconds at which followed files are listed.
+    partitions: the number of partitions of a followed folder or pattern.
     access: restricts what may be opened; None: no restriction.
     """
 
@@ -147,6 +150,7 @@ class FileOptions:
     follow: bool = False
     poll_millis: int = 100
     access: Access | None = None
+    partitions: int = 64
 
 
 def read_options(settings: Mapping[str, str], access: Access | None = None) -> FileOptions:
@@ -169,6 +173,11 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
                 raise ProgrammingError(
                     f'option "{option.name}" is for format csv, not {format_name}'
                 )
+    if options.is_set(PARTITIONS) and not options.require(FOLLOW):
+        raise ProgrammingError(
+            'option "partitions" is for followed files',
+            hint="add 'follow' = 'true', or leave \"partitions\" out",
+        )
     return FileOptions(
         options.require(PATH),
         "json" if format_name == "json-flat" else format_name,
@@ -184,6 +193,7 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
         options.require(FOLLOW),
         options.require(POLL_MILLIS),
         access,
+        options.require(PARTITIONS),
     )
 
 

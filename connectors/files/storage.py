@@ -205,7 +205,10 @@ def matching(base: str, pattern: str) -> list[DataFile]:
         if any(part.startswith(".") for part in path.parts[depth:]):
             continue
         name = like(base, str(path))
-        status = Path(local(name)).stat()
+        try:
+            status = Path(local(name)).stat()
+        except FileNotFoundError:
+            continue  # it was deleted or renamed since
         if not stat.S_ISDIR(status.st_mode):
             found.append(DataFile(name, status.st_size))
     return found

@@ -33,6 +33,7 @@ class ProcessorMetrics:
     state_rows, state_bytes: approximate size of its state.
     spilled_bytes: the part of `state_bytes` that is in files.
     latency: durations of the markers that arrived, for the last vertex.
+    is_idle: whether all its inputs are idle, so that its watermark holds nothing back.
     """
 
     index: int
@@ -56,6 +57,7 @@ class ProcessorMetrics:
     state_bytes: int = 0
     spilled_bytes: int = 0
     latency: LatencyHistogram | None = None
+    is_idle: bool = False
 
 
 COUNTS = (
@@ -103,7 +105,7 @@ class VertexMetrics:
     processors: metrics of its processors.
     queue_capacity: capacity of all queues of its inputs; 0 for a source.
 
-    `watermark` is the smallest of the processors.
+    `watermark` is the smallest of the processors that are not idle, or the largest if all are.
     """
 
     vertex: str
@@ -195,9 +197,11 @@ class VertexMetrics:
 
     @property
     def watermark(self) -> int | None:
-        return min(
-            (item.watermark for item in self.processors if item.watermark is not None), default=None
-        )
+        known = [item for item in self.processors if item.watermark is not None]
+        counting = [item.watermark for item in known if not item.is_idle]
+        if counting:
+            return min(time for time in counting if time is not None)
+        return max((item.watermark for item in known if item.watermark is not None), default=None)
 
 
 def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
@@ -233,6 +237,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         state_bytes=state_bytes,
         spilled_bytes=spilled_bytes,
         latency=tasklet.latency,
+        is_idle=tasklet.reported_idle if source is None else not source.is_waiting,
     )
 
 

@@ -32,9 +32,13 @@ def job_watermark(tasklets: Sequence[ProcessorTasklet]) -> tuple[int | None, str
     if waiting:
         time, slowest = min(((_least(item), item) for item in waiting), key=_order)
         return None if time == LEAST else time, holder_of(slowest)
-    # All inputs are idle or have ended.
-    times = [item.inputs.least_watermark() for item in known]
-    return min((time for time in times if time is not None), default=None), None
+    # All inputs are idle or have ended, so that a processor may have a smaller one for good.
+    by_vertex: dict[str, int] = {}
+    for item in known:
+        last = item.inputs.least_watermark()
+        if last is not None:
+            by_vertex[item.vertex] = max(last, by_vertex.get(item.vertex, last))
+    return min(by_vertex.values(), default=None), None
 
 
 def _least(tasklet: ProcessorTasklet) -> int:

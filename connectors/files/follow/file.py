@@ -9,6 +9,8 @@ unchanged from one listing to the next.
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,11 +98,17 @@ class GrowingFile:
             return self._read() if self.start < self._size else None
         except OperationalError as error:
             if error.code == ErrorCode.OBJECT_NOT_FOUND:
+                self.look_again()
                 return None
             raise
 
+    def look_again(self) -> None:
+        """It was renamed or deleted after it was listed: the next listing counts as a change."""
+        if self.last_mark is not None:
+            self.last_mark = (-1, *self.last_mark[1:])
+
     def _read(self) -> pa.RecordBatch | None:
-        with reading(self.path), open_bytes(self.path, "none") as stream:
+        with reading(self.path), self._opened() as stream:
             if not self._has_begun and not self._begin(stream):
                 return None
             size = BLOCK_BYTES
@@ -156,6 +164,16 @@ class GrowingFile:
         """The bytes read and the bytes observed, if there are unread bytes; else None."""
         return (self.start, self._size) if self.start < self._size else None
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all bytes that were observed have been read."""
+        return self.last_mark is not None and self.unread is None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is never read further: any text file may grow."""
+        return False
+
     def is_cut(self, mark: Mark) -> bool:
         """Whether it is shorter now than was observed, or replaced, before all of it was read."""
         if self.unread is None or mark == self.last_mark:
@@ -182,6 +200,7 @@ class GrowingFile:
             or not (mark == other.last_mark or mark[0] > other.last_mark[0])
         ):
             return False
+        self.last_mark = mark
         if self._bytes_before(other.start, len(other._before)) != other._before:
             return False
         self.last_mark, self._size = other.last_mark, other._size
@@ -228,6 +247,9 @@ class GrowingFile:
             raise _gap(self.path, token, "has other contents now")
         self.start, self.line, self.to_skip = token["start"], token["line"], token["rows"]
         self._after, self._before, self._after_bytes = (self.start, self.line), before, before
+        # A renamed file is found by its number, also if that comes before the first listing.
+        self._size, self.last_mark = token["size"], mark_of(file)
+        self.look_again()
         return True
 
     def skip_all(self, file: DataFile) -> None:
@@ -274,10 +296,19 @@ class GrowingFile:
         self._after, self._after_bytes, self._has_begun = (0, 1), b"", False
 
     def _bytes_before(self, position: int, count: int) -> bytes:
-        with reading(self.path), open_bytes(self.path, "none") as stream:
+        with reading(self.path), self._opened() as stream:
             stream.seek(position - count)
             found: bytes = stream.read(count)
             return found
+
+    def _opened(self) -> pa.NativeFile:
+        """The opened file. FileNotFoundError if another file has its name since it was listed."""
+        stream = open_bytes(self.path, "none")
+        number = number_of(self.last_mark)
+        if number is not None and os.fstat(stream.fileno()).st_ino != number:
+            stream.close()
+            raise FileNotFoundError(self.path)
+        return stream
 
 
 class WholeFile:
@@ -292,7 +323,7 @@ class WholeFile:
         self._malformed = malformed
         self.last_mark: Mark | None = None
         self._batches: Batches | None = None
-        self._is_done = False
+        self._is_done = self._has_begun = False
         self._rows = 0
         self._waiting = 0
         self.to_skip = 0
@@ -311,9 +342,21 @@ class WholeFile:
         self._batches = self._format.read(FileShare((file,)), self._asked)
         return True
 
+    def look_again(self) -> None:
+        """It was renamed or deleted after it was listed: the next listing counts as a change."""
+        if self.last_mark is not None:
+            self.last_mark = (-1, *self.last_mark[1:])
+
     def read(self) -> pa.RecordBatch | None:
         if self._batches is None:
             return None
+        if not self._has_begun and self.last_mark is not None:
+            self._has_begun = True
+            if mark_of(DataFile(self.path, self.last_mark[0])) != self.last_mark:
+                self.close()
+                self._batches, self._has_begun = None, False
+                self.look_again()
+                return None
         try:
             for whole in self._batches:
                 batch = whole if self._most is None else self._first(whole, self._most)
@@ -352,6 +395,14 @@ class WholeFile:
     @property
     def unread(self) -> tuple[int, int] | None:
         return None if self._is_done or self.last_mark is None else (0, self.last_mark[0])
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._is_done
+
+    @property
+    def is_complete(self) -> bool:
+        return self._is_done
 
     def is_cut(self, mark: Mark) -> bool:
         return self._rows > 0 and not self._is_done and mark != self.last_mark
@@ -408,6 +459,13 @@ class WholeFile:
 
 
 FollowedFile = GrowingFile | WholeFile
+
+
+def progress(token: Mapping[str, Any]) -> tuple[int, int]:
+    """How far a file was read at a position, for comparison with other positions in it."""
+    if "done" in token:
+        return (int(token["done"]), token["rows"])
+    return (token["start"], token["rows"])
 
 
 def _gap(path: str, token: dict[str, Any], what: str) -> OperationalError:

@@ -51,6 +51,10 @@ class MalformedRecordPartition(SourcePartition):
             self._commit()
         return item
 
+    @property
+    def data_name(self) -> str:  # type: ignore[override]
+        return self._partition.data_name
+
     def _read_on(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
         """Read once, and write the malformed records."""
         item = self._partition.read()

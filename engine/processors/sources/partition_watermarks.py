@@ -144,11 +144,15 @@ class PartitionTimes:
         self._active(partition, now)
         self._advance(partition, time)
 
-    def paused(self, partition: int, now: int, at_end: bool) -> None:
-        """Process that a partition has no rows now; with `at_end` it expects none soon."""
-        if self._is_idle[partition] or not self._rule.idle_after:
+    def paused(self, partition: int, now: int, at_end: bool, is_finished: bool = False) -> None:
+        """Process that a partition has no rows now.
+
+        at_end: it expects none soon.
+        is_finished: its data has ended, so that it is idle even if the idle timeout is 0.
+        """
+        if self._is_idle[partition] or not (self._rule.idle_after or is_finished):
             return
-        if at_end or now >= self._idle_at[partition]:
+        if at_end or is_finished or now >= self._idle_at[partition]:
             self._is_idle[partition] = True
             self._add(self._coalescer.idle(partition))
 

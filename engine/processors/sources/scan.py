@@ -123,6 +123,9 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters, WatermarkS
         if self._watermarks is None:
             return None
         names = self._names if self._share.has_siblings else [""] * len(self._names)
+        data = [partition.data_name for partition in self._partitions]
+        if any(data):
+            names = [item or name for item, name in zip(data, names, strict=False)]
         return self._watermarks.source_watermark(names, self._begun)
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:

@@ -65,7 +65,7 @@ class ScanWatermarks:
         if isinstance(item, pa.RecordBatch):
             self._times.read(number, item, self._context.job.evaluation, now)
         elif isinstance(item, Pause):
-            self._times.paused(number, now, item.is_idle)
+            self._times.paused(number, now, item.is_idle, item.is_finished)
         elif isinstance(item, EventTimeMark):
             self._times.advance(number, item.time, now)
         else:

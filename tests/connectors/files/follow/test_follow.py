@@ -32,7 +32,7 @@ class Follower:
     """Reads a followed mapping, one look after the other."""
 
     def __init__(self, path: Path, columns: Any = COLUMNS, **options: str) -> None:
-        self.table = mapping(path, columns, follow="true", **options)
+        self.table = mapping(path, columns, follow="true", partitions="1", **options)
         self.clock = ManualClock()
         self.part = self.partition()
 
@@ -124,7 +124,7 @@ def test_any_cuts_give_the_same_rows(
     """Bytes come in any pieces, blocks end anywhere, and at any moment another reader goes on from
     the position."""
     monkeypatch.setattr(followed_file, "BLOCK_BYTES", 64)
-    monkeypatch.setattr("runnel.connectors.files.follow.table.BATCH_ROWS", 3)
+    monkeypatch.setattr("runnel.connectors.files.follow.partition.BATCH_ROWS", 3)
     chance = random.Random(seed)
     names = ["", "plain", "two\nlines", 'quo"te', "Grüße 🦀", "long" * 40]
     for form in ("csv", "json"):
@@ -206,7 +206,7 @@ def test_files_of_other_formats_are_read_when_they_stay_the_same(tmp_path: Path,
 
 
 def test_whole_files_go_on_from_a_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.connectors.files.follow.table.BATCH_ROWS", 10)
+    monkeypatch.setattr("runnel.connectors.files.follow.partition.BATCH_ROWS", 10)
     for name, low in (("a", 0), ("b", 100)):
         pq.write_table(
             pa.table({"id": range(low, low + 35), "name": ["x"] * 35}), tmp_path / f"{name}.parquet"
@@ -312,7 +312,7 @@ def test_a_position_in_what_is_gone_tells_the_gap(tmp_path: Path, change: Any, s
 def test_whole_files_that_changed_tell_the_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runnel.connectors.files.follow.table.BATCH_ROWS", 10)
+    monkeypatch.setattr("runnel.connectors.files.follow.partition.BATCH_ROWS", 10)
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": range(35), "name": ["x"] * 35}), file)
     follower = Follower(tmp_path)
