@@ -560,11 +560,10 @@ class Job:
     def _await_deadline(self, deadline: int) -> None:
         """Cancels the job at its deadline."""
         jobs = self._jobs
-        clock = jobs.deadline_clock
-        if clock is jobs.clock:
+        if jobs.deadline_clock is jobs.clock:
             jobs.pool.call_at(deadline, self._expire)
         elif self._timer is None:
-            self._timer = Timer(clock.timeout(deadline) or 0, self._expire)
+            self._timer = Timer(jobs.deadline_clock.timeout(deadline) or 0, self._expire)
             self._timer.daemon = True
             self._timer.start()
             if self.is_done:
