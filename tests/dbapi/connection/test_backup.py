@@ -19,6 +19,7 @@ from runnel.session import backup as backups
 from runnel.session.directory_version import read_record
 from runnel.storage import directory_cut
 from runnel.storage.directory_cut import DirectoryCut
+from tests.dbapi.connection import test_flipped_bits
 from tests.jobs.named import PATIENCE
 from tests.waiting import eventually
 
@@ -158,6 +159,18 @@ def test_another_disk_has_copies_instead_of_links(
     restored = content(tmp_path / "copy")
     connection.close()
     assert restored == content(tmp_path / "db")
+
+
+def test_each_kind_of_file_is_copied(tmp_path: Path) -> None:
+    """Fails if a directory has a new kind of file that `CONTENT` does not list."""
+    db, copy = tmp_path / "db", tmp_path / "copy"
+    test_flipped_bits.made(db)
+    with runnel.connect(db) as connection:
+        connection.execute(f"BACKUP TO '{copy}'")
+        assert set(files(copy)) == set(files(db))
+    kinds = {name.split("/")[0] for name in files(copy)}
+    assert kinds == {"directory.json", *backups.CONTENT}
+    assert test_flipped_bits.content(copy) == test_flipped_bits.content(db)
 
 
 def test_files_without_a_final_name_are_left_out(
