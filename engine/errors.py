@@ -206,6 +206,15 @@ def presentable(error: BaseException, sql: str | None) -> BaseException:
     return shown
 
 
+def exception_text(error: BaseException) -> str:
+    """The class and the text of an exception of user code, which may be unable to return a text."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def render(error: Error) -> str:
     """The whole text of an error: message, excerpt of the SQL, detail, hint. It can be printed
     whatever it quotes: lone surrogates are shown as escapes."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes
 from runnel.dag import Partitioner
-from runnel.errors import ProgrammingError
+from runnel.errors import ProgrammingError, exception_text
 
 
 def partitions_of(function: Partitioner, keys: pa.RecordBatch, count: int, edge: str) -> Indexes:
@@ -25,7 +25,7 @@ def partitions_of(function: Partitioner, keys: pa.RecordBatch, count: int, edge:
     except Exception as error:
         raise ProgrammingError(
             f"the partition function of the edge {edge} failed",
-            detail=f"{type(error).__name__}: {error}",
+            detail=exception_text(error),
         ) from error
     targets = _checked(found, keys.num_rows, edge)
     wrong = np.flatnonzero((targets < 0) | (targets >= count))

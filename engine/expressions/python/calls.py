@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import Mask, indexes, join_arrays, validity
-from runnel.errors import DataError, Error, Position
+from runnel.errors import DataError, Error, Position, exception_text
 from runnel.expressions.context import EvaluationInput
 from runnel.expressions.kernels.canonical import canonical
 from runnel.expressions.kernels.python_values import python_values
@@ -111,7 +111,7 @@ def _values(
 
 def failed(function: PythonFunction, error: Exception, position: Position | None) -> DataError:
     return DataError(
-        f"function {function.name} failed", detail=_error_text(error), position=position
+        f"function {function.name} failed", detail=exception_text(error), position=position
     )
 
 
@@ -156,7 +156,7 @@ def made_values(
     except (Error, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"function {function.name} gave a value that isn't {kind}",
-            detail=_error_text(error),
+            detail=exception_text(error),
             position=position,
         ) from error
 
@@ -169,7 +169,7 @@ def _checked(call: PythonCall, result: Any, rows: int) -> pa.Array:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"function {function.name} must give an Arrow array, not {type(result).__name__}",
-            detail=_error_text(error),
+            detail=exception_text(error),
             position=call.position,
         ) from error
     if len(array) != rows:
@@ -193,7 +193,7 @@ def _checked(call: PythonCall, result: Any, rows: int) -> pa.Array:
     except (Error, pa.ArrowException) as error:
         raise DataError(
             f"function {function.name} gave values that aren't {function.result}",
-            detail=_error_text(error),
+            detail=exception_text(error),
             position=call.position,
         ) from error
     raise DataError(
@@ -216,8 +216,3 @@ def _as_array(result: Any, expected: pa.DataType) -> pa.Array:
     if isinstance(result, list | tuple):
         return pa.array(result, expected)
     return pa.array(result)
-
-
-def _error_text(error: BaseException) -> str:
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 
-from runnel.errors import DataError, Error, ErrorCode, OperationalError, internal
+from runnel.errors import DataError, Error, ErrorCode, OperationalError, exception_text, internal
 
 
 def vertex_failure(error: BaseException, vertex: str, is_hand_built: bool) -> Error:
@@ -35,7 +35,7 @@ _TOO_MUCH = (
 
 
 def _foreign_failure(error: BaseException, vertex: str, where: str, is_hand_built: bool) -> Error:
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    said = exception_text(error)
     if isinstance(error, MemoryError):
         return OperationalError(
             "out of memory",

@@ -19,12 +19,14 @@ from threading import RLock
 from types import ModuleType
 from typing import Any
 
-from runnel.errors import Error, ErrorCode, ProgrammingError
+from runnel.errors import Error, ErrorCode, ProgrammingError, exception_text
 from runnel.expressions.python.function import PythonFunction
 from runnel.session.job_code.sources import INIT
 from runnel.session.python_function import FunctionOptions, python_function
 
 ENTRY = "register"
+FAILURES = (Exception, SystemExit, GeneratorExit)
+"""The exceptions of user code that are errors of the job; KeyboardInterrupt is not."""
 _IMPORT_ARGUMENTS = ("globals", "locals", "fromlist", "level")
 _numbers = count(1)
 
@@ -83,15 +85,16 @@ class JobCode:
         cannot be loaded, or none has a function `register`."""
         registrar, entries = FunctionRegistrar(), 0
         for name in sorted(self._tops):
-            entry = getattr(self._loaded(name), ENTRY, None)
-            if callable(entry):
-                entries += 1
-                try:
+            module = self._loaded(name)
+            try:
+                entry = getattr(module, ENTRY, None)
+                if callable(entry):
+                    entries += 1
                     entry(registrar)
-                except Error:
-                    raise
-                except Exception as error:
-                    raise _failed(name, error) from error
+            except Error:
+                raise
+            except FAILURES as error:
+                raise _failed(name, error) from error
         if not entries:
             names = ", ".join(f'"{name}"' for name in sorted(self._tops))
             raise ProgrammingError(
@@ -114,7 +117,7 @@ class JobCode:
     def _loaded(self, name: str) -> ModuleType:
         try:
             return self._module(name)
-        except Exception as error:
+        except FAILURES as error:
             raise _failed(name, error) from error
 
     def _module(self, name: str) -> ModuleType:
@@ -144,12 +147,13 @@ class JobCode:
         try:
             if source in self._sources:
                 file = f"{name.replace('.', '/')}.py"
-                exec(compile(self._sources[source], file, "exec"), module.__dict__)
+                code = compile(self._sources[source], file, "exec", dont_inherit=True)
+                exec(code, module.__dict__)
         except BaseException:
             del self._modules[name]
             raise
         finally:
-            del sys.modules[full]
+            sys.modules.pop(full, None)
 
     def _import(self, name: str, *args: Any, **kwargs: Any) -> ModuleType:
         """`__import__` in the job's modules; see `builtins.__import__` for its other arguments."""
@@ -158,12 +162,14 @@ class JobCode:
         if level:
             full = resolve_name("." * level + name, (given.get("globals") or {})["__package__"])
             path = full.removeprefix(self._root).lstrip(".")
+            if not path:
+                raise ImportError("attempted relative import beyond top-level package")
         if path.partition(".")[0] not in self._tops:
             return builtins.__import__(name, **given)
         module = self._module(path)
         if not given.get("fromlist"):
             return self._module(path.partition(".")[0])
-        for item in given["fromlist"]:
+        for item in _names(given["fromlist"], module):
             if not hasattr(module, item) and self._has(f"{path}.{item}"):
                 self._module(f"{path}.{item}")
         return module
@@ -172,9 +178,16 @@ class JobCode:
         return name in self._sources or any(item.startswith(f"{name}.") for item in self._sources)
 
 
-def _failed(name: str, error: Exception) -> ProgrammingError:
+def _names(listed: Sequence[str], module: ModuleType) -> list[str]:
+    """The names that an import lists; `*` stands for the names in `__all__`."""
+    public = [str(name) for name in getattr(module, "__all__", ())] if "*" in listed else []
+    return [name for name in listed if name != "*"] + public
+
+
+def _failed(name: str, error: BaseException) -> ProgrammingError:
     return ProgrammingError(
         f'module "{name}" can\'t be loaded',
         code=ErrorCode.GENERIC,
-        detail=f"{type(error).__name__}: {error}",
+        detail=exception_text(error),
+        hint="correct the module; CREATE JOB reads it again",
     )

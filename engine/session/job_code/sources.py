@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from importlib.util import decode_source
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
-from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 
 if TYPE_CHECKING:
     from runnel.access import Access
@@ -56,10 +56,18 @@ def _read(text: str) -> Iterator[tuple[str, str]]:
             return iter(_package(path))
         if path.suffix in ARCHIVES:
             return iter(_archive(path))
+        if "." in path.stem:
+            raise _not_importable(path.name, str(path.parent))
         return iter([(path.stem, decode_source(path.read_bytes()))])
-    except (OSError, ValueError, BadZipFile, RuntimeError, SyntaxError) as error:
+    except Error:
+        raise
+    except Exception as error:  # of zip archives: any error of their codecs
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise OperationalError(f'module "{text}" can\'t be read', detail=reason) from error
+        raise OperationalError(
+            f'module "{text}" can\'t be read',
+            detail=reason,
+            hint="name a package, a .py file or an archive (.zip, .whl) that Python can import",
+        ) from error
 
 
 def _package(folder: Path) -> list[tuple[str, str]]:
@@ -87,7 +95,7 @@ def _archive(path: Path) -> list[tuple[str, str]]:
         if sum(sizes[name].file_size for name in names) > MOST_BYTES:
             raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB of source")
         found = [
-            (_dotted(name, str(path)), decode_source(archive.read(str(name)))) for name in names
+            (_dotted(name, str(path)), decode_source(archive.read(sizes[name]))) for name in names
         ]
     if not found:
         raise ProgrammingError(
@@ -114,10 +122,16 @@ def _dotted(path: PurePosixPath, owner: str) -> str:
     """The module name of a path in a package or archive: `a/b.py` is a.b."""
     parts = path.with_suffix("").parts
     if not all(part.isidentifier() for part in parts):
-        raise ProgrammingError(
-            f'"{path}" in "{owner}" can\'t be imported', detail="its name is not an identifier"
-        )
+        raise _not_importable(path, owner)
     return ".".join(parts)
+
+
+def _not_importable(path: object, owner: str) -> ProgrammingError:
+    return ProgrammingError(
+        f'"{path}" in "{owner}" can\'t be imported',
+        detail="its name is not an identifier",
+        hint="rename it, or remove it from what the option names",
+    )
 
 
 def _listed(name: str, access: Access) -> tuple[str, str]:

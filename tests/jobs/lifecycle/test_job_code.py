@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import ref
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
@@ -197,6 +197,63 @@ def test_what_is_no_code(tmp_path: Path, name: str, files: dict[str, str], messa
         written(path, files)
     with pytest.raises(runnel.Error, match=message):
         read_sources([str(path)], None)
+
+
+def test_archives_whose_paths_are_not_normal(tmp_path: Path) -> None:
+    made = archive(tmp_path / "p.zip", {"./p//__init__.py": "", "p/./a.py": "x = 1"})
+    assert read_sources([str(made)], None) == {"p.__init__": "", "p.a": "x = 1"}
+
+
+def test_damaged_archive(tmp_path: Path) -> None:
+    path = tmp_path / "p.zip"
+    with ZipFile(path, "w", ZIP_DEFLATED) as target:
+        target.writestr("a.py", "x = 1\n" * 50)
+    data = path.read_bytes()
+    at = data.index(b"a.py") + len(b"a.py")
+    path.write_bytes(data[:at] + b"\xff\xff\xff" + data[at + 3 :])
+    with pytest.raises(runnel.OperationalError, match="can't be read") as caught:
+        read_sources([str(path)], None)
+    assert caught.value.hint is not None
+
+
+def test_a_file_with_a_dotted_name(tmp_path: Path) -> None:
+    path = written(tmp_path, {"a.b.py": ""}) / "a.b.py"
+    with pytest.raises(runnel.ProgrammingError, match=r'"a\.b\.py" in ".*" can\'t be imported'):
+        read_sources([str(path)], None)
+
+
+def test_annotations_are_those_of_the_module() -> None:
+    code = JobCode({"a": "class A:\n    x: int\n"})
+    assert code.import_name("a:A").__annotations__ == {"x": int}
+
+
+def test_a_star_import_of_submodules() -> None:
+    package = {"p.__init__": "__all__ = ['x', 'Y']\nY = 2", "p.x": "X = 1"}
+    code = JobCode({**package, "a": "from p import *\nvalue = x.X + Y"})
+    assert code.import_name("a:value") == 3
+
+
+def test_a_module_that_removes_itself() -> None:
+    code = JobCode({"a": "import sys\nsys.modules.pop(__name__)\nvalue = 1"})
+    assert code.import_name("a:value") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "detail"),
+    [
+        ("import sys\nsys.exit(3)", "SystemExit: 3"),
+        ("def register(connection):\n    raise SystemExit(3)", "SystemExit: 3"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("def __getattr__(name):\n    raise ValueError(name)", "ValueError: register"),
+        ("class E(Exception):\n    def __str__(self):\n        return 1 / 0\nraise E", "E"),
+        ("from .. import a", "ImportError: attempted relative import beyond top-level package"),
+    ],
+)
+def test_code_that_fails_in_odd_ways(source: str, detail: str) -> None:
+    with pytest.raises(runnel.ProgrammingError, match='module "p" can\'t be loaded') as caught:
+        JobCode({"p.__init__": source}).functions()
+    assert caught.value.detail == detail
+    assert caught.value.hint is not None
 
 
 def test_two_modules_of_the_same_name(tmp_path: Path) -> None:
