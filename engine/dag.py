@@ -256,9 +256,18 @@ class DAG:
             raise ProgrammingError(
                 f'vertex "{name}" exists already in this DAG', hint="give each vertex its own name"
             )
-        if parallelism is not None and parallelism < 1:
+        if not callable(supplier) and not isinstance(
+            supplier, ProcessorSupplier | ProcessorMetaSupplier
+        ):
+            raise InterfaceError(
+                f'the supplier of vertex "{name}" can\'t be a value of class '
+                f"{type(supplier).__name__}",
+                hint="pass a function that returns a processor, or a ProcessorSupplier",
+            )
+        if parallelism is not None and (not isinstance(parallelism, int) or parallelism < 1):
             raise ProgrammingError(
-                f'the parallelism of vertex "{name}" must be at least 1, not {parallelism}'
+                f'the parallelism of vertex "{name}" must be at least 1, not {parallelism!r}',
+                hint="pass an integer, or None for the parallelism of the connection",
             )
         self.vertices[name] = vertex = Vertex(name, supplier, parallelism)
         return vertex

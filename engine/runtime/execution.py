@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier, Vertex
-from runnel.errors import Error, internal
+from runnel.errors import Error, ErrorCode, OperationalError, internal
 from runnel.processor import JobContext, Processor
 from runnel.runtime.edges.inputs import InputEdge, Inputs
 from runnel.runtime.edges.outbox import BaseOutbox, ResultOutbox, WatermarkOrder, make_outbox
@@ -125,11 +125,14 @@ class Execution:
                 supplier = suppliers[0]
             if count is None:
                 count = self._options.parallelism
-            if not isinstance(supplier, ProcessorSupplier):
-                return [supplier() for _ in range(count)]
-            self._suppliers.append((vertex.name, supplier))
-            processors = supplier.get(count)
-        except Exception as error:
+            if isinstance(supplier, ProcessorSupplier):
+                self._suppliers.append((vertex.name, supplier))
+                processors = supplier.get(count)
+            else:
+                processors = [supplier() for _ in range(count)]
+            if self._options.is_hand_built:
+                _check(processors)
+        except (Exception, SystemExit) as error:
             failure = vertex_failure(error, vertex.name, self._options.is_hand_built)
             raise failure from (error if failure is not error else error.__cause__)
         if len(processors) != count:
@@ -248,3 +251,14 @@ class Execution:
             f"<execution of job {self.job.job_id}, "
             f"{len(self._left)} of {len(self.tasklets)} tasklets left>"
         )
+
+
+def _check(processors: Sequence[Processor]) -> None:
+    """OperationalError if the supplier of a hand-built DAG returned anything but processors."""
+    for item in processors:
+        if not isinstance(item, Processor):
+            raise OperationalError(
+                f"a supplier returned a value of class {type(item).__name__}",
+                code=ErrorCode.GENERIC,
+                hint="a supplier returns instances of runnel.processor.Processor",
+            )

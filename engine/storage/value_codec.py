@@ -28,6 +28,9 @@ from runnel.dag import FactoryCall
 MOST_BYTES = 1 << 20
 """Maximum size in bytes of a table or batch."""
 
+MOST_BITS = 14_000
+"""Maximum size in bits of an integer; Python writes and reads no longer ones as text."""
+
 Importer = Callable[[str], Any]
 """Returns the function or class with a reference; ImportError or AttributeError if there is
 none."""
@@ -44,8 +47,13 @@ def encode(value: Any) -> Any:
     """A value as a JSON value: a plain one unchanged, others as {class: content}. TypeError for a
     value without a stored form; its text describes the value."""
     if type(value) in _PLAIN:
+        if type(value) is int and value.bit_length() > MOST_BITS:
+            raise TypeError(f"an integer of {value.bit_length():,} bits, more than {MOST_BITS:,}")
         return value
-    call = getattr(value, "factory_call", None)
+    try:
+        call = getattr(value, "factory_call", None)
+    except Exception:  # of the value's own __getattr__
+        call = None
     if isinstance(call, FactoryCall):
         return {"call": _call_content(call.factory, call.args, call.kwargs)}
     for kind, (name, write, _) in _FORMS.items():
@@ -86,7 +94,8 @@ def reference_of(value: Any) -> str:
         found = imported(reference)
     except (ImportError, AttributeError):
         found = None
-    if found != value:
+    is_bound = isinstance(value, MethodType | BuiltinFunctionType)
+    if not (found == value if is_bound else found is value):
         raise TypeError(f'"{name}", which is not what module "{module}" has under this name')
     return reference
 
@@ -122,6 +131,16 @@ def _record_of(content: Any, importer: Importer) -> Any:
     return importer(kind)(**{name: decode(item, importer) for name, item in members.items()})
 
 
+def _member_key(value: Enum) -> Any:
+    """The name of a member; the value of a combination of flags, which has no name."""
+    return value.name if value.name in type(value).__members__ else encode(value.value)
+
+
+def _member_of(content: Any, importer: Importer) -> Any:
+    kind, key = content
+    return importer(kind)[key] if isinstance(key, str) else importer(kind)(decode(key, importer))
+
+
 def _rows_text(value: pa.Table | pa.RecordBatch) -> str:
     if value.nbytes > MOST_BYTES:
         raise TypeError(
@@ -152,10 +171,10 @@ def _schema_of(text: str) -> pa.Schema:
 _FORMS: dict[Any, tuple[str, Callable[[Any], Any], Callable[[Any, Importer], Any]]] = {
     Enum: (
         "enum",
-        lambda value: [reference_of(type(value)), value.name],
-        lambda content, importer: importer(content[0])[content[1]],
+        lambda value: [reference_of(type(value)), _member_key(value)],
+        _member_of,
     ),
-    float: ("float", repr, _of_text(float)),
+    float: ("float", float.__repr__, _of_text(float)),
     bytes: ("bytes", lambda value: b64encode(value).decode(), _of_text(b64decode)),
     Decimal: ("decimal", str, _of_text(Decimal)),
     datetime: ("datetime", datetime.isoformat, _of_text(datetime.fromisoformat)),

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from runnel.dag import DAG, Edge, Routing, Vertex
-from runnel.errors import ErrorCode, OperationalError, ProgrammingError
+from runnel.errors import ErrorCode, OperationalError, ProgrammingError, exception_text
 from runnel.processors.sinks.result_queue import ResultSink
 from runnel.storage.value_codec import Importer, decode, encode, imported
 
@@ -85,9 +85,10 @@ def _encoded(value: Any, owner: str) -> Any:
     try:
         return encode(value)
     except TypeError as error:
-        raise ProgrammingError(
-            f"{owner} can't be stored with a named job", detail=f"it has {error}", hint=_HINT
-        ) from None
+        reason = f"it has {error}"
+    except RecursionError:
+        reason = "it has a value that is nested too deeply, or contains itself"
+    raise ProgrammingError(f"{owner} can't be stored with a named job", detail=reason, hint=_HINT)
 
 
 def _supplier_of(vertex: str, value: Any, importer: Importer) -> Any:
@@ -97,11 +98,11 @@ def _supplier_of(vertex: str, value: Any, importer: Importer) -> Any:
 def _imported(value: Any, owner: str, importer: Importer) -> Any:
     try:
         return decode(value, importer)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise OperationalError(
             f"{owner} can't be imported",
             code=ErrorCode.GENERIC,
-            detail=f"{type(error).__name__}: {error}",
+            detail=exception_text(error),
             hint="make its module importable, as when the job was created, and resume the job",
         ) from error
 

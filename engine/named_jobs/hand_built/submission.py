@@ -75,6 +75,11 @@ def update_dag(
 
 
 def _texts(options: Mapping[str, object]) -> Iterable[OptionValue]:
+    if not isinstance(options, Mapping):
+        raise InterfaceError(
+            f"options can't be a value of class {type(options).__name__}",
+            hint='pass a mapping such as {"snapshotIntervalMillis": 1000}',
+        )
     for name, value in options.items():
         if not isinstance(name, str) or not isinstance(value, str | int):
             raise InterfaceError(
