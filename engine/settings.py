@@ -24,7 +24,7 @@ from runnel.storage.memory_budget import default_limit
 Value = str | int | bool | float
 
 
-class Scope(Enum):
+class SettingScope(Enum):
     """The extent of a setting.
 
     DATABASE: SET changes a component that all sessions share, such as the threads or the memory.
@@ -50,7 +50,7 @@ class Setting:
     """
 
     name: str
-    scope: Scope
+    scope: SettingScope
     default: Value
     read: Callable[[Value], Value]
     allowed: str
@@ -159,7 +159,7 @@ def _switch(value: Value) -> Value:
 SETTINGS = (
     Setting(
         "cooperative_threads",
-        Scope.DATABASE,
+        SettingScope.DATABASE,
         os.cpu_count() or 1,
         _integer(1),
         "a whole number of at least 1",
@@ -168,7 +168,7 @@ SETTINGS = (
     ),
     Setting(
         "fragment_rows",
-        Scope.SESSION,
+        SettingScope.SESSION,
         300_000,
         _integer(0),
         "a whole number of at least 0",
@@ -177,7 +177,7 @@ SETTINGS = (
     ),
     Setting(
         "latency_target",
-        Scope.SESSION,
+        SettingScope.SESSION,
         "0 ms",
         _duration,
         "a time of at most a minute, such as '20 ms'",
@@ -186,7 +186,7 @@ SETTINGS = (
     ),
     Setting(
         "max_processor_accumulated_records",
-        Scope.SESSION,
+        SettingScope.SESSION,
         0,
         _integer(0),
         "a whole number of at least 0",
@@ -195,7 +195,7 @@ SETTINGS = (
     ),
     Setting(
         "memory_limit",
-        Scope.DATABASE,
+        SettingScope.DATABASE,
         default_limit(),
         _memory,
         "a number of bytes of at least 1 MB, or one with a unit, such as '512MB' or '4GiB'",
@@ -205,7 +205,7 @@ SETTINGS = (
     ),
     Setting(
         "plan_cache_size",
-        Scope.DATABASE,
+        SettingScope.DATABASE,
         1000,
         _integer(0),
         "a whole number of at least 0",
@@ -213,7 +213,7 @@ SETTINGS = (
     ),
     Setting(
         "pushdown",
-        Scope.SESSION,
+        SettingScope.SESSION,
         True,
         _switch,
         "on or off",
@@ -222,7 +222,7 @@ SETTINGS = (
     ),
     Setting(
         "query_parallelism",
-        Scope.SESSION,
+        SettingScope.SESSION,
         0,
         _integer(0, MOST_PROCESSORS),
         f"a whole number from 0 to {MOST_PROCESSORS}",
@@ -231,7 +231,7 @@ SETTINGS = (
     ),
     Setting(
         "spark_job_rows",
-        Scope.SESSION,
+        SettingScope.SESSION,
         30_000,
         _integer(0),
         "a whole number of at least 0",
@@ -240,7 +240,7 @@ SETTINGS = (
     ),
     Setting(
         "temp_directory",
-        Scope.DATABASE,
+        SettingScope.DATABASE,
         "",
         _directory,
         "the path of a folder that exists and may be written to",
@@ -249,7 +249,7 @@ SETTINGS = (
     ),
     Setting(
         "time_zone",
-        Scope.SESSION,
+        SettingScope.SESSION,
         "UTC",
         _time_zone,
         "the name of a time zone, such as 'Europe/Vienna'",
@@ -291,7 +291,7 @@ class DatabaseSettings:
     def __init__(self, values: Values) -> None:
         """`values` of other settings are ignored; a setting without a value has its default."""
         self._lock = Lock()
-        self.values: Values = _initial(Scope.DATABASE, values)
+        self.values: Values = _initial(SettingScope.DATABASE, values)
         """Replaced as a whole when a value changes."""
 
     def set(self, setting: Setting, value: Value | None) -> None:
@@ -325,7 +325,7 @@ class SessionSettings:
         """`values` of other settings are ignored; a setting without a value has its default."""
         self.database = database
         self._lock = Lock()
-        self._own: Values = _initial(Scope.SESSION, values)
+        self._own: Values = _initial(SettingScope.SESSION, values)
         self._planned: tuple[Values, Values, PlanSettings] | None = None
 
     def copy(self) -> SessionSettings:
@@ -335,7 +335,7 @@ class SessionSettings:
     def set(self, setting: Setting, value: Value | None) -> None:
         """Changes a setting of the session, None to its default. ProgrammingError for a value that
         isn't allowed."""
-        assert setting.scope is Scope.SESSION
+        assert setting.scope is SettingScope.SESSION
         new = setting.default if value is None else _read(setting, value)
         with self._lock:
             self._own = {**self._own, setting.name: new}
@@ -377,7 +377,7 @@ class SessionSettings:
         return own[name] if name in own else self.database.values[name]
 
 
-def _initial(scope: Scope, values: Values) -> Values:
+def _initial(scope: SettingScope, values: Values) -> Values:
     return {
         setting.name: values.get(setting.name, setting.default)
         for setting in SETTINGS

@@ -171,6 +171,16 @@ IN_CIRCLES: dict[tuple[str, str], str] = {}
 list only shrinks: an import in it that closes no circle fails the test."""
 
 
+def test_each_class_has_a_name_of_its_own() -> None:
+    names = Counter(
+        node.name
+        for path in SOURCES
+        for node in parsed(path).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_no_files_import_each_other_in_a_circle() -> None:
     graph = {module_name(path): {name for _, name in imports(path)} & MODULES for path in SOURCES}
     closing = set()

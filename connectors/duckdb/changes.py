@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.connector import SinkRequest, Source, SourcePartition, WriteMode
-from runnel.connectors.duckdb.fragments import DuckDBFragment, DuckDBPartition
+from runnel.connectors.duckdb.fragments import DuckDBFragment, FragmentPartition
 from runnel.connectors.duckdb.location import ChangedTable
 from runnel.connectors.duckdb.sink import change_statement
 from runnel.connectors.duckdb.types import quoted
@@ -150,7 +150,7 @@ def in_place(table: ChangedTable, relation: Relation, request: SinkRequest) -> I
     return InPlace(table, tuple(zip(request.columns[1:], values, strict=True)), tuple(tests))
 
 
-class _ChangePartition(DuckDBPartition):
+class _ChangePartition(FragmentPartition):
     """One run of the statement. Closing it before its end rolls it back."""
 
     def __init__(

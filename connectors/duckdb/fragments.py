@@ -217,7 +217,7 @@ class DuckDBFragment(FragmentSource):
         rows = DuckDBStream(
             self._kernel, cursor, text, streams, lambda batch: from_duckdb(batch, fields), place
         )
-        return [DuckDBPartition(rows)]
+        return [FragmentPartition(rows)]
 
     @property
     def is_own(self) -> bool:
@@ -266,7 +266,7 @@ class DuckDBFragment(FragmentSource):
             raise failure from error
 
 
-class DuckDBPartition(SourcePartition):
+class FragmentPartition(SourcePartition):
     """The rows of one run of a statement."""
 
     def __init__(self, stream: DuckDBStream) -> None:

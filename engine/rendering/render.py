@@ -40,7 +40,7 @@ from runnel.expressions.nodes import (
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import WindowCall
 from runnel.rendering.rules import ByEngine, FailingExpression, Invocation, Unknown, refused
-from runnel.rendering.values import Values
+from runnel.rendering.values import ValueRendering
 from runnel.sqltypes import Kind, SqlType
 
 MOST_CHARACTERS = 100_000
@@ -71,7 +71,7 @@ AggregateRule = Callable[["Rendering", Invocation], str]
 class Dialect:
     """One engine's SQL."""
 
-    values: Values
+    values: ValueRendering
     """Its types, literals and identifiers."""
     error: str
     """The function that fails with a message."""

@@ -1,6 +1,6 @@
 """Types, names and literals in an engine's SQL.
 
-`Values` has what DuckDB and Spark have in common; a subclass per engine has the differences.
+`ValueRendering` has what DuckDB and Spark have in common; a subclass per engine has the differences.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TEXTS = (Kind.VARCHAR, Kind.JSON, Kind.UUID)
 _SPANS = (Kind.INTERVAL, Kind.INTERVAL_MONTH)
 
 
-class Values(ABC):
+class ValueRendering(ABC):
     """How an engine writes types, names and literals. The templates contain `{0}`, …."""
 
     types: ClassVar[Mapping[Kind, str]] = {

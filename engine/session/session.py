@@ -14,7 +14,7 @@ from runnel.errors import ErrorCode, ProgrammingError
 from runnel.planner.cache import PlanKey
 from runnel.planner.planner import plan_job
 from runnel.runtime.tasklets.failures import timed_out
-from runnel.settings import Scope, find
+from runnel.settings import SettingScope, find
 
 if TYPE_CHECKING:
     from runnel.access import Access
@@ -173,7 +173,7 @@ class Session:
         """Changes a setting, None to its default: of this session, or of the database, by the scope
         of the setting."""
         setting = find(name)
-        if setting.scope is Scope.SESSION:
+        if setting.scope is SettingScope.SESSION:
             self.settings.set(setting, value)
         else:
             self.database.set(setting, value)

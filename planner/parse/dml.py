@@ -5,7 +5,7 @@ from __future__ import annotations
 from runnel.connector import WriteMode
 from runnel.errors import NotSupportedError
 from runnel.planner.parse.reader import StatementReader
-from runnel.planner.parse.syntax import Assignment, Delete, Insert, Name, Update
+from runnel.planner.parse.syntax import ColumnAssignment, Delete, Insert, Name, Update
 
 
 def parse_insert(reader: StatementReader) -> Insert:
@@ -48,7 +48,7 @@ def parse_update(reader: StatementReader) -> Update:
     table = reader.object_name("the target")
     alias = _alias(reader, "SET")
     reader.expect("SET")
-    assignments: list[Assignment] = []
+    assignments: list[ColumnAssignment] = []
     while True:
         column = reader.name("a column")
         if reader.peek() == ".":
@@ -59,7 +59,9 @@ def parse_update(reader: StatementReader) -> Update:
             )
         reader.unique(column, [item.column for item in assignments], "column")
         reader.expect("=")
-        assignments.append(Assignment(column, reader.expression(",", "WHERE", "FROM", "RETURNING")))
+        assignments.append(
+            ColumnAssignment(column, reader.expression(",", "WHERE", "FROM", "RETURNING"))
+        )
         if not reader.accept(","):
             break
     if reader.peek() in ("FROM", "RETURNING"):

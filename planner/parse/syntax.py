@@ -281,7 +281,7 @@ class Insert(Statement):
 
 
 @frozen
-class Assignment:
+class ColumnAssignment:
     """One `column = value` of UPDATE.
 
     column: the column that is changed.
@@ -305,7 +305,7 @@ class Update(Statement):
 
     table: Name
     alias: Name | None
-    assignments: tuple[Assignment, ...]
+    assignments: tuple[ColumnAssignment, ...]
     where: Any | None
     parameters: int
 

@@ -156,7 +156,7 @@ class SessionAggregate(SingleInput):
 
 
 @frozen(kw_only=True)
-class StreamJoin(TwoInputs):
+class PhysicalStreamJoin(TwoInputs):
     """A join of two unbounded inputs whose rows wait for each other. Fields that are not listed are
     as in HashJoin.
 
@@ -174,7 +174,7 @@ class StreamJoin(TwoInputs):
 
 
 @frozen(kw_only=True)
-class IntervalJoin(StreamJoin):
+class IntervalJoin(PhysicalStreamJoin):
     """A join whose times bound each other, as `times` says; `condition` is checked for the pairs
     that are found by keys and times."""
 
@@ -184,7 +184,7 @@ class IntervalJoin(StreamJoin):
 
 
 @frozen(kw_only=True)
-class WindowJoin(StreamJoin):
+class WindowJoin(PhysicalStreamJoin):
     """A join that runs value by value of a time that both sides share."""
 
     family = "streams.joins"

@@ -6,11 +6,11 @@ import pytest
 
 import runnel
 from runnel import settings
-from runnel.settings import Scope, Setting
+from runnel.settings import Setting, SettingScope
 
 PREVIEW_ROWS = Setting(
     "preview_rows",
-    Scope.SESSION,
+    SettingScope.SESSION,
     20,
     settings._integer(1, 1000),
     "a whole number from 1 to 1000",

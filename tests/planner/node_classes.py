@@ -25,7 +25,7 @@ ABSTRACT = frozenset(
         logical.Pair,
         physical.SingleInput,
         physical.TwoInputs,
-        stream_nodes.StreamJoin,
+        stream_nodes.PhysicalStreamJoin,
         unnest.PerElement,
         unnest_home.PhysicalPerElement,
     }
@@ -51,7 +51,9 @@ def subclasses(base: type) -> frozenset[type]:
 
 def is_node(value: object) -> bool:
     """Whether a value is a node class, or the base of some joins of streams."""
-    return isinstance(value, type) and (value is stream_nodes.StreamJoin or value in _nodes())
+    return isinstance(value, type) and (
+        value is stream_nodes.PhysicalStreamJoin or value in _nodes()
+    )
 
 
 @cache

@@ -23,7 +23,7 @@ from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.group_limit import GroupLimitProcessor
 from runnel.processors.grouping.set_operation import SetOperationProcessor
 from runnel.processors.library.by_key import KeyedAggregate, KeyedOperations
-from runnel.processors.library.steps import BatchesSource
+from runnel.processors.library.steps import BatchListSource
 from runnel.processors.over.window import WindowProcessor
 from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
 from runnel.processors.sorting.sort import SortProcessor
@@ -60,7 +60,7 @@ WITHOUT_STORED_STATE: dict[type[Processor], str] = {
     AggregateProcessor: "it ends before the first snapshot",
     GroupLimitProcessor: "it ends before the first snapshot",
     SpoolProcessor: "it ends before the first snapshot",
-    BatchesSource: "part of DAGs that programs submit",
+    BatchListSource: "part of DAGs that programs submit",
     KeyedAggregate: "part of DAGs that programs submit",
     KeyedOperations: "part of DAGs that programs submit",
     SessionsAtEnd: "it ends before the first snapshot",

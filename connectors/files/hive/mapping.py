@@ -14,7 +14,7 @@ from runnel.connectors.files.format import (
     format_name_of,
 )
 from runnel.connectors.files.hive.paths import HivePath, partition_keys, partition_types
-from runnel.connectors.files.hive.table import HiveTable, Partitioning
+from runnel.connectors.files.hive.table import HivePartitioning, HiveTable
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.storage import DataFile
@@ -57,7 +57,7 @@ def open_partitioned(
         file_format,
         path,
         is_inferred=not definition.columns,
-        partitioning=Partitioning(tuple(keys), key_columns),
+        partitioning=HivePartitioning(tuple(keys), key_columns),
     )
 
 

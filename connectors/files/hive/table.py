@@ -47,7 +47,7 @@ finished."""
 
 
 @dataclass(frozen=True, slots=True)
-class Partitioning:
+class HivePartitioning:
     """The partition keys of a table.
 
     keys: the keys, in the order of the folders.
@@ -69,7 +69,7 @@ class HiveTable(FileTable):
         path: FilePath,
         *,
         is_inferred: bool,
-        partitioning: Partitioning,
+        partitioning: HivePartitioning,
     ) -> None:
         super().__init__(name, columns, file_format, path, is_inferred=is_inferred)
         self.partitioning = partitioning

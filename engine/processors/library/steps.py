@@ -78,7 +78,7 @@ class IterableSource(EmittingProcessor):
         self.emit_all(iter(self._open()))
 
 
-class BatchesSource(EmittingProcessor):
+class BatchListSource(EmittingProcessor):
     """Emits some of a list of batches. Its state is the numbers of the emitted ones.
 
     batches: all batches of the vertex.
@@ -123,7 +123,8 @@ class BatchesSupplier(ProcessorSupplier):
 
     def get(self, count: int) -> Sequence[Processor]:
         return [
-            BatchesSource(self._batches, range(i, len(self._batches), count)) for i in range(count)
+            BatchListSource(self._batches, range(i, len(self._batches), count))
+            for i in range(count)
         ]
 
 

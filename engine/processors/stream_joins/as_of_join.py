@@ -134,7 +134,7 @@ def _watermark_limits(
     return least
 
 
-class AsOfJoin(StreamJoin):
+class AsOfStreamJoin(StreamJoin):
     """Buffers versions, and left rows until their versions are complete."""
 
     state_name = "the versions of an as-of join and the rows that wait for them"
@@ -412,4 +412,4 @@ def as_of_join(
     right side is broadcast.
     """
     plan = AsOfPlan(shape, keys, times, fields, names, columns)
-    return lambda: StreamJoinProcessor(AsOfJoin(plan))
+    return lambda: StreamJoinProcessor(AsOfStreamJoin(plan))

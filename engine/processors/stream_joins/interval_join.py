@@ -31,7 +31,7 @@ from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.stream_joins import IntervalShape
 
 
-class IntervalJoin(StreamJoin):
+class IntervalStreamJoin(StreamJoin):
     """Joins the rows of two inputs as they arrive."""
 
     def __init__(self, plan: IntervalPlan) -> None:
@@ -212,4 +212,4 @@ def interval_join(
     names: the names of the result's columns.
     """
     plan = IntervalPlan(shape, keys, fields, names)
-    return lambda: StreamJoinProcessor(IntervalJoin(plan))
+    return lambda: StreamJoinProcessor(IntervalStreamJoin(plan))

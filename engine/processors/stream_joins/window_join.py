@@ -119,7 +119,7 @@ class _RowSelection:
                 yield self._batch.take(indexes(self._chosen[start : start + step]))
 
 
-class WindowJoin(StreamJoin):
+class WindowStreamJoin(StreamJoin):
     """Buffers the rows of both inputs until both watermarks have passed their time."""
 
     def __init__(self, plan: WindowJoinPlan) -> None:
@@ -300,4 +300,4 @@ def window_join(
     names: the names of the result's columns.
     """
     plan = WindowJoinPlan(shape, keys, fields, names)
-    return lambda: StreamJoinProcessor(WindowJoin(plan))
+    return lambda: StreamJoinProcessor(WindowStreamJoin(plan))

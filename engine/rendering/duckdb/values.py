@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from runnel.foreign.fragment import Unrenderable
-from runnel.rendering.values import Values
+from runnel.rendering.values import ValueRendering
 from runnel.sqltypes import Kind, SqlType
 
 
-class DuckDBValues(Values):
+class DuckDBValues(ValueRendering):
     """How DuckDB writes types, names and literals."""
 
     types: ClassVar[Mapping[Kind, str]] = {
-        **Values.types,
+        **ValueRendering.types,
         Kind.INTEGER: "INTEGER",
         **dict.fromkeys((Kind.VARCHAR, Kind.JSON, Kind.UUID), "VARCHAR"),
         Kind.VARBINARY: "BLOB",

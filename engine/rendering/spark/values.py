@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from runnel.foreign.fragment import Unrenderable
-from runnel.rendering.values import Values
+from runnel.rendering.values import ValueRendering
 from runnel.sqltypes import Kind, SqlType
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,11 +18,11 @@ _ESCAPED = re.compile(r"[\\\0'\"\r\n\t]|\$(?=\{)")
 """Characters that a session might take for an escape or the start of a variable."""
 
 
-class SparkValues(Values):
+class SparkValues(ValueRendering):
     """How Spark writes types, names and literals."""
 
     types: ClassVar[Mapping[Kind, str]] = {
-        **Values.types,
+        **ValueRendering.types,
         Kind.INTEGER: "INT",
         **dict.fromkeys((Kind.VARCHAR, Kind.JSON, Kind.UUID), "STRING"),
         Kind.VARBINARY: "BINARY",

@@ -15,7 +15,7 @@ from runnel.planner.physical.nodes import LateOutput, Physical
 from runnel.planner.physical.stream_nodes import (
     IntervalJoin,
     PhysicalAsOfJoin,
-    StreamJoin,
+    PhysicalStreamJoin,
     WindowJoin,
 )
 from runnel.planner.rewriting import renumber
@@ -252,12 +252,12 @@ def _form_of_interval_join(node: IntervalJoin | WindowJoin | PhysicalAsOfJoin) -
     from runnel.planner.identity.vertices import buffered_rows
 
     # A condition on pairs is a filter if no row is emitted without a pair.
-    is_inner = isinstance(node, StreamJoin) and node.kind is JoinKind.INNER
+    is_inner = isinstance(node, PhysicalStreamJoin) and node.kind is JoinKind.INNER
     return buffered_rows(node, *["where"] * is_inner)
 
 
 @passes.STATE_COLUMNS.of(IntervalJoin, WindowJoin, PhysicalAsOfJoin)
-def _side_of_streams(node: StreamJoin | PhysicalAsOfJoin, index: int) -> Side | None:
+def _side_of_streams(node: PhysicalStreamJoin | PhysicalAsOfJoin, index: int) -> Side | None:
     from runnel.planner.identity.state_columns import of_join
 
     return of_join(("left.", node.left), ("right.", node.right), node.columns, index)

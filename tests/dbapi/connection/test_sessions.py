@@ -14,7 +14,7 @@ from runnel.planner.cache import PlanKey
 from runnel.planner.environment import PlanSettings
 from runnel.results.rows import Result
 from runnel.session.session import OWNER, Session
-from runnel.settings import SETTINGS, Scope
+from runnel.settings import SETTINGS, SettingScope
 from runnel.statements.run import SessionExecutor
 
 ROWS = 5_000
@@ -60,7 +60,7 @@ def shown(session: Session, name: str) -> str:
 
 def test_the_values_cover_all_settings() -> None:
     assert set(OTHER_VALUES) == {item.name for item in SETTINGS if not item.at_start}
-    assert all(item.scope is Scope.DATABASE for item in SETTINGS if item.at_start)
+    assert all(item.scope is SettingScope.DATABASE for item in SETTINGS if item.at_start)
 
 
 @pytest.mark.parametrize("name", OTHER_VALUES)
@@ -73,10 +73,10 @@ def test_the_scope_of_a_setting_says_which_sessions_see_a_change(
     connection.execute(f"SET {name} = {OTHER_VALUES[name]!r}")
     after = shown(first, name)
     assert after == str(OTHER_VALUES[name]) != before
-    assert shown(second, name) == (after if setting.scope is Scope.DATABASE else before)
+    assert shown(second, name) == (after if setting.scope is SettingScope.DATABASE else before)
     run(second, f"SET {name} = {OTHER_VALUES[name]!r}")
     run(second, f"RESET {name}")
-    is_shared = setting.scope is Scope.DATABASE
+    is_shared = setting.scope is SettingScope.DATABASE
     assert shown(first, name) == (str(setting.default) if is_shared else after)
 
 

@@ -13,7 +13,7 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Literal
 from runnel.processors.joins.build_side import JoinShape
 from runnel.processors.stream_joins.sorted_runs import RunBuffer
-from runnel.processors.stream_joins.window_join import WindowJoin, window_join
+from runnel.processors.stream_joins.window_join import WindowStreamJoin, window_join
 from runnel.relation.nodes import LEFT_ONLY, MARKS, JoinKind
 from runnel.relation.stream_joins import JoinTimeBounds, WindowJoinShape
 from runnel.relation.streams import TimeBound
@@ -57,7 +57,7 @@ def joined(kind: JoinKind, apart: int, left: pa.Table, right: pa.Table) -> Any:
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where rows are in files, and memory has room for a few of them."""
     if request.param:
-        monkeypatch.setattr(WindowJoin, "_most_bytes", 150)
+        monkeypatch.setattr(WindowStreamJoin, "_most_bytes", 150)
         monkeypatch.setattr(RunBuffer, "is_spilled", True)
 
 
