@@ -1,6 +1,6 @@
 """Types, names and literals in an engine's SQL.
 
-`ValueRendering` has what DuckDB and Spark have in common; a subclass per engine has the differences.
+`ValueRendering` has what DuckDB and Spark have in common; a subclass per engine has the rest.
 """
 
 from __future__ import annotations
