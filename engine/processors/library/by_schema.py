@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterator
 
 import pyarrow as pa
 
-from runnel.processor import Inbox, Item, Processor, Stateful, Watermark
+from runnel.errors import ProgrammingError
+from runnel.processor import Inbox, Item, Outbox, Processor, ProcessorContext, Stateful, Watermark
 from runnel.processors.library.typed_rows import canonical_batch
 from runnel.processors.stateful.buffered import EmittingProcessor
 
@@ -35,21 +36,36 @@ class OperatorProcessor(Processor, Stateful):
 
     compile_for: makes the operator.
     key_names: columns by which the state is keyed.
+    is_alone: whether the vertex must have one processor, which receives all rows.
     is_state: whether batches contain accumulated states, whose types are not converted.
     """
 
     def __init__(
-        self, compile_for: Compile, key_names: tuple[str, ...] = (), *, is_state: bool = False
+        self,
+        compile_for: Compile,
+        key_names: tuple[str, ...] = (),
+        *,
+        is_state: bool = False,
+        is_alone: bool = False,
     ) -> None:
         self.key_names = key_names
         self._compile_for = compile_for
         self._is_state = is_state
+        self._is_alone = is_alone
         self._schema: pa.Schema | None = None
         self._inner: EmittingProcessor | None = None
         self._watermarks: dict[int, Watermark] = {}
         self._restored: list[pa.RecordBatch] = []
         self._saving: Iterator[pa.RecordBatch] | None = None
         self._refused: pa.RecordBatch | None = None
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        if self._is_alone and context.parallelism > 1:
+            raise ProgrammingError(
+                f"windows without keys are computed by one processor, not by {context.parallelism}",
+                hint="set the parallelism of the vertex to 1",
+            )
 
     @property
     def alarm(self) -> int:  # type: ignore[override]

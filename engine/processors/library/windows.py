@@ -252,7 +252,7 @@ def aggregate_by_session(
         )
         return SessionAggregateProcessor(aggregation, SessionEmission())
 
-    return lambda: OperatorProcessor(compile_for, keys)
+    return lambda: OperatorProcessor(compile_for, keys, is_alone=not keys)
 
 
 def _by_window(
@@ -279,7 +279,8 @@ def _by_window(
         described = {ROWS: rows.serialize().to_pybytes()}
         return PaneOperations(rule, stage, rows, described)
 
-    return lambda: OperatorProcessor(compile_for, keys, is_state=is_combine)
+    is_alone = not keys and stage is not AggregationStage.ACCUMULATE
+    return lambda: OperatorProcessor(compile_for, keys, is_state=is_combine, is_alone=is_alone)
 
 
 def _check_window(keys: tuple[str, ...], time: object, operations: Operations) -> None:

@@ -228,6 +228,16 @@ def test_results_come_with_the_watermark_and_late_rows_are_counted(kind: str) ->
     ]
 
 
+def test_windows_without_keys_are_computed_by_one_processor() -> None:
+    dag = DAG()
+    dag.vertex("windows", aggregate_by_window(time="t", window=tumbling(5), n=counting()), 2)
+    with (
+        runnel.connect() as connection,
+        pytest.raises(runnel.ProgrammingError, match="by one processor, not by 2"),
+    ):
+        connection.submit(dag).join(PATIENCE)
+
+
 def test_rows_are_passed_on_with_their_columns() -> None:
     rows = pa.RecordBatch.from_pydict({"t": [1, 2], "x": ["a", None]})
     verify_processor(insert_watermarks("t", lag=1), [[rows]], [(1, "a"), (2, None)])
