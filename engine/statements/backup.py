@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runnel.errors import ProgrammingError
-from runnel.planner.parse.backup import Backup
+from runnel.planner.parse.backup import BackupTo
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR
@@ -22,7 +22,7 @@ _FIELDS = (
 )
 
 
-def back_up(session: Session, statement: Backup, call: StatementCall) -> Result:
+def back_up(session: Session, statement: BackupTo, call: StatementCall) -> Result:
     """Makes the backup; one row with its real path, its size, and the length of the pause."""
     session.caller.require_owner("backups")
     session.caller.require_no_bounds("backups")

@@ -130,7 +130,7 @@ def run(session: Session, plan: plans.Plan, call: StatementCall) -> Outcome:
 def _load_handlers() -> None:
     from runnel.planner.parse import jobs as job_syntax
     from runnel.planner.parse import syntax
-    from runnel.planner.parse.backup import Backup
+    from runnel.planner.parse.backup import BackupTo
     from runnel.statements import data_connections, definitions, show, writes
 
     jobs, verify = "runnel.statements.jobs.jobs", "runnel.statements.verify.verify"
@@ -156,7 +156,7 @@ def _load_handlers() -> None:
             job_syntax.VerifyJob: _lazily(verify, "verify_job"),
             job_syntax.CreateSnapshot: _lazily(jobs, "create_snapshot"),
             job_syntax.DropSnapshot: _lazily(jobs, "drop_snapshot"),
-            Backup: _lazily("runnel.statements.backup", "back_up"),
+            BackupTo: _lazily("runnel.statements.backup", "back_up"),
         }
     )
 

@@ -8,7 +8,7 @@ from runnel.planner.parse.syntax import Command, Name
 
 
 @frozen(kw_only=True)
-class Backup(Command):
+class BackupTo(Command):
     """BACKUP TO.
 
     target: the path of the folder, with its position.
@@ -18,8 +18,8 @@ class Backup(Command):
     target: Name
 
 
-def parse_backup(reader: StatementReader) -> Backup:
+def parse_backup(reader: StatementReader) -> BackupTo:
     """BACKUP TO 'folder'"""
     position = reader.position
     reader.expect("BACKUP", "TO")
-    return Backup(sql=reader.sql, position=position, target=reader.string("a folder in quotes"))
+    return BackupTo(sql=reader.sql, position=position, target=reader.string("a folder in quotes"))

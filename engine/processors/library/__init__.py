@@ -40,7 +40,7 @@ from runnel.processors.library.steps import (
     source_of,
 )
 from runnel.processors.library.windows import (
-    Window,
+    WindowDefinition,
     accumulate_by_pane,
     aggregate_by_session,
     aggregate_by_window,
@@ -53,7 +53,7 @@ from runnel.processors.sinks.result_queue import result_sink
 
 __all__ = [
     "AggregateOperation",
-    "Window",
+    "WindowDefinition",
     "accumulate_by_key",
     "accumulate_by_pane",
     "aggregate_by_key",

@@ -63,7 +63,7 @@ window_end."""
 
 
 @frozen
-class Window:
+class WindowDefinition:
     """Windows of equal size.
 
     size: the length of a window.
@@ -77,13 +77,13 @@ class Window:
 
 
 @storable(LIBRARY)
-def tumbling(size: Span, offset: Span = 0) -> Window:
+def tumbling(size: Span, offset: Span = 0) -> WindowDefinition:
     """Windows that follow one another without overlap."""
     return sliding(size, size, offset)
 
 
 @storable(LIBRARY)
-def sliding(size: Span, step: Span, offset: Span = 0) -> Window:
+def sliding(size: Span, step: Span, offset: Span = 0) -> WindowDefinition:
     """Windows of a size, of which one begins with each step. The size is a multiple of the step."""
     _check_span("the size of a window", size, least=1)
     _check_span("the step of a window", step, least=1)
@@ -95,7 +95,7 @@ def sliding(size: Span, step: Span, offset: Span = 0) -> Window:
         raise ProgrammingError(
             f"the size of a window, {size}, isn't a multiple of its step, {step}"
         )
-    return Window(size, step, offset)
+    return WindowDefinition(size, step, offset)
 
 
 def _check_span(what: str, value: object, least: int | None = None) -> None:
@@ -179,7 +179,7 @@ def insert_watermarks(
 
 @storable(LIBRARY)
 def aggregate_by_window(
-    *keys: str, time: str, window: Window, **operations: AggregateOperation
+    *keys: str, time: str, window: WindowDefinition, **operations: AggregateOperation
 ) -> ProcessorFactory:
     """Return a supplier of processors that aggregate by windows and keys.
 
@@ -195,7 +195,7 @@ def aggregate_by_window(
 
 @storable(LIBRARY)
 def accumulate_by_pane(
-    *keys: str, time: str, window: Window, **operations: AggregateOperation
+    *keys: str, time: str, window: WindowDefinition, **operations: AggregateOperation
 ) -> ProcessorFactory:
     """Return the first of two stages: each processor accumulates the rows that it receives.
 
@@ -207,7 +207,7 @@ def accumulate_by_pane(
 
 @storable(LIBRARY)
 def combine_by_window(
-    *keys: str, time: str, window: Window, **operations: AggregateOperation
+    *keys: str, time: str, window: WindowDefinition, **operations: AggregateOperation
 ) -> ProcessorFactory:
     """Return the second of two stages, which emits the same rows as `aggregate_by_window`.
 
@@ -258,11 +258,11 @@ def aggregate_by_session(
 def _by_window(
     keys: tuple[str, ...],
     time: str,
-    window: Window,
+    window: WindowDefinition,
     operations: Operations,
     stage: AggregationStage,
 ) -> ProcessorFactory:
-    if not isinstance(window, Window):
+    if not isinstance(window, WindowDefinition):
         raise InterfaceError(
             f"a window can't be a value of class {type(window).__name__}",
             hint="make it by tumbling(size) or sliding(size, step)",
@@ -310,7 +310,7 @@ def _calls(schema: pa.Schema, operations: Operations) -> tuple[AggregateCall, ..
     )
 
 
-def _shape(window: Window, column: Column) -> WindowShape:
+def _shape(window: WindowDefinition, column: Column) -> WindowShape:
     return WindowShape(
         WindowKind.HOP,
         units_of(window.size, column, "the size of a window"),
@@ -322,7 +322,7 @@ def _shape(window: Window, column: Column) -> WindowShape:
 def _framed(
     schema: pa.Schema,
     keys: tuple[str, ...],
-    windows: tuple[str, Window],
+    windows: tuple[str, WindowDefinition],
     operations: Operations,
     stage: AggregationStage,
 ) -> EmittingProcessor:

@@ -22,6 +22,6 @@ def test_the_examples_run() -> None:
 
 def test_the_page_names_each_step_of_the_library() -> None:
     operations = {"averaging", "maximum", "minimum", "summing", "to_list"}
-    others = {"result_sink", "Window"}
+    others = {"result_sink", "WindowDefinition"}
     named = set(re.findall(r"\w+", PAGE))
     assert set(library.__all__) - operations - others <= named

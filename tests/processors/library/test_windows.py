@@ -16,7 +16,7 @@ from runnel.dag import DAG, Supplier, between
 from runnel.processor import Watermark
 from runnel.processors.library import (
     AggregateOperation,
-    Window,
+    WindowDefinition,
     accumulate_by_pane,
     aggregate_by_session,
     aggregate_by_window,
@@ -126,7 +126,7 @@ def by_sql(table: pa.Table, windows: str, keys: str = "ticker, ") -> list[Any]:
 )
 @pytest.mark.parametrize("keys", [("ticker",), ()], ids=["keyed", "global"])
 def test_windows_equal_sql(
-    kind: str, stages: int, window: Window, sql: str, keys: tuple[str, ...]
+    kind: str, stages: int, window: WindowDefinition, sql: str, keys: tuple[str, ...]
 ) -> None:
     table = trades(1, 150, nulls=True)
     arguments: Any = {"time": "t", "window": window, **OPERATIONS[kind]}
@@ -276,7 +276,7 @@ def test_bad_arguments(make: Any, message: str) -> None:
         (tumbling(5), ["x"], "can't have type VARCHAR"),
     ],
 )
-def test_columns_that_do_not_fit(window: Window, column: list[Any], message: str) -> None:
+def test_columns_that_do_not_fit(window: WindowDefinition, column: list[Any], message: str) -> None:
     batch = pa.RecordBatch.from_pydict({"t": column, "k": [1]})
     for operation in (counting(), own_sum("k", deducts=True)):
         step = aggregate_by_window("k", time="t", window=window, n=operation)
