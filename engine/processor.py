@@ -1,6 +1,6 @@
 """The operator contract: what a processor receives, and when each of its methods is called.
 
-A processor is the code of one vertex; `parallelism` instances of it run on each member. One thread
+A processor is the code of one vertex; `parallelism` instances of it run in each job. One thread
 at a time calls it, but not always the same one. It takes items from an inbox and offers items to
 an outbox, and it never waits: a full outbox answers False, and the processor returns; the runtime
 calls it again when there is room. The model is Hazelcast Jet's Core API.

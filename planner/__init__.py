@@ -2,7 +2,8 @@
 
 It reads a snapshot of the catalog, never data, jobs or the runtime. Of the engine it imports
 the basics, the contracts (`catalog`, `connector`, `dag`, `processor`), `columns`,
-`expressions`, `relation`, `foreign` and `processors`.
+`expressions`, `relation`, `foreign` and `processors`. Every folder of it may import
+`operators/passes.py`, where a pass finds the rules of a node, and `environment.py`.
 
 Begin with `planner.plan`, which calls the stages in order: `parse`, `bind`, then `optimize`
 with `rules`, `pushdown` and `physical`, and last `lower`. `plans` has one class per kind of

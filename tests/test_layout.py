@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import configparser
 import importlib
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -107,9 +108,14 @@ def place(path: Path, line: int = 1) -> str:
     return f"{path.relative_to(ROOT)}:{line}"
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def imports(path: Path) -> tuple[tuple[int, str], ...]:
     """The modules that a file imports, with the line: at its top, within functions, for type
     checkers only, and by a name in quotes."""
+    return tuple(each_import(path))
+
+
+def each_import(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
@@ -226,6 +232,87 @@ def wrong_imports(path: Path) -> Iterator[str]:
                 f"{place(path, line)}: {module} is of level {LEVEL_OF[other]}, "
                 f"{own} of level {LEVEL_OF[own]}"
             )
+
+
+FREE_IMPORTS = tuple(
+    "runnel.errors runnel.sqltypes runnel.deadline runnel.base runnel.access runnel.catalog "
+    "runnel.connector runnel.dag runnel.processor runnel.relation runnel.watermarks runnel.columns "
+    "runnel.expressions runnel.storage runnel.planner.operators.passes runnel.planner.environment "
+    "runnel.connectors.confined_path runnel.connectors.options runnel.connectors.packages".split()
+)
+"""Modules and folders that a docstring of a folder need not name: basics, contracts, values, and
+what every folder of the planner or every connector may import."""
+
+IMPORTS_BY_OTHER_RULES = frozenset(
+    "runnel runnel.planner runnel.planner.operators runnel.planner.operators.streams".split()
+)
+"""Folders that import nearly everything: their docstrings name what they do not import."""
+
+FOLDER_DOCSTRINGS = {
+    module_name(path): ast.get_docstring(parsed(path)) or ""
+    for path in SOURCES
+    if path.name == "__init__.py"
+}
+
+
+def within(module: str, folder: str) -> bool:
+    return module == folder or module.startswith(f"{folder}.")
+
+
+def path_names(module: str) -> set[str]:
+    """The names of a module and its folders, without those of the three packages."""
+    names = module.split(".")[1:]
+    return set(names[1:] if len(names) > 1 and names[0] in FOLDERS else names)
+
+
+@cache
+def imported_by_folders() -> Mapping[str, set[str]]:
+    """The modules that the files of each folder import, without its subfolders."""
+    found: dict[str, set[str]] = {folder: set() for folder in FOLDER_DOCSTRINGS}
+    for path in SOURCES:
+        folder = module_name(path.parent / "__init__.py")
+        found[folder] |= {name for _, name in imports(path) if name in MODULES}
+    return found
+
+
+@cache
+def defined_by_folders() -> Mapping[str, set[str]]:
+    """The functions, classes and methods that the files of each folder define."""
+    found: dict[str, set[str]] = {folder: set() for folder in FOLDER_DOCSTRINGS}
+    for path in SOURCES:
+        found[module_name(path.parent / "__init__.py")] |= {
+            node.name
+            for node in ast.walk(parsed(path))
+            if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        }
+    return found
+
+
+@pytest.mark.parametrize("folder", sorted(FOLDER_DOCSTRINGS.keys() - IMPORTS_BY_OTHER_RULES))
+def test_a_docstring_names_the_imports_of_its_folder(folder: str) -> None:
+    """An import is named by its file or one of its folders, with or without the path."""
+    named = {
+        word.removesuffix(".py").split("/")[-1].split(".")[0]
+        for word in re.findall(r"`([\w./]+)`", FOLDER_DOCSTRINGS[folder])
+    }
+    unnamed = {
+        name
+        for name in imported_by_folders()[folder]
+        if not any(within(name, free) for free in (folder, *FREE_IMPORTS))
+        and named.isdisjoint(path_names(name))
+    }
+    assert unnamed == set(), "state the import in the docstring of the folder's __init__.py"
+
+
+@pytest.mark.parametrize("folder", sorted(FOLDER_DOCSTRINGS))
+def test_a_docstring_names_files_that_exist(folder: str) -> None:
+    """After "Begin with" a docstring names folders, and files and definitions of its folder and of
+    the folders around it."""
+    known = {part for name in FOLDER_DOCSTRINGS for part in name.split(".")}
+    known |= {name.split(".")[-1] for name in MODULES if within(folder, name.rpartition(".")[0])}
+    known |= defined_by_folders()[folder]
+    text = FOLDER_DOCSTRINGS[folder].partition("Begin with")[2]
+    assert set(re.findall(r"`([a-z_]+)[.`]", text)) - known == set()
 
 
 def test_package_list_is_complete() -> None:

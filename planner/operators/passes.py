@@ -8,7 +8,7 @@ class that states neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from runnel.errors import internal
@@ -69,10 +69,6 @@ class Pass(Generic[Rule]):
     def add(self, rule: Rule, *classes: type) -> None:
         """Registers a rule of these classes."""
         self.rules.update(dict.fromkeys(classes, rule))
-
-    def add_all(self, rules: Mapping[type, Rule]) -> None:
-        """Registers the rules of several classes."""
-        self.rules.update(rules)
 
     def find(self, node: Any) -> Rule | None:
         """The rule of a node; None if the default applies."""

@@ -2,7 +2,8 @@
 
 Imports `engine/named_jobs`, `engine/statements`, `engine/foreign`, `engine/snapshots`,
 `engine/results`, `engine/processors`, `engine/relation`, `engine/expressions`,
-`engine/session` and the contracts; and `plans`, `physical` and `lower` of the planner.
+`engine/session`, `engine/storage` and the contracts; `engine/runtime` for type checkers only; and
+`plans`, `parse`, `physical`, `identity` and `lower` of the planner.
 
 Begin with `jobs.create_job` and `alter_job`. `runtimes` chooses the engine that runs a job.
 """

@@ -1,6 +1,7 @@
 """The tables of FROM: mappings, views, common tables, subqueries and table functions, and joins.
 
-Imports `planner/bind` and its folders, `planner/parse`, and the engine's expressions and relations.
+Imports `planner/bind` and its folders, `planner/parse`, `ddl` of `planner/explain`, the contracts,
+and the engine's expressions and relations.
 
 Begin with `from_clause`. `joins` binds JOIN, `information_schema` makes its tables from the
 catalog. A clause that follows a table gets a module here.
