@@ -13,7 +13,9 @@ DEEPEST = 3
 """`Processor`, one shared base, and the class."""
 
 DEEPER = {
+    "CoGroupProcessor": "KeyedOperations with several inputs",
     "FramedAggregateProcessor": "time_windows will be rewritten",
+    "JoinStep": "a hash join that checks its columns",
 }
 """Classes that are deeper: why."""
 

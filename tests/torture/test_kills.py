@@ -42,7 +42,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> KillLoop:
         ("window_parquet,join_duckdb", 20241378, False),
         ("copy_parquet_again,window_duckdb_again", 20241017, False),
         ("poison_map,disorder_json", 20240302, True),
-        ("dag_parquet,dag_map", 20240417, True),
+        ("dag_parquet,dag_map", 20240421, True),
     ],
 )
 def test_killed_jobs_hold_each_row(loop: KillLoop, names: str, seed: int, disturbs: bool) -> None:

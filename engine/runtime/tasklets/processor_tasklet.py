@@ -279,7 +279,7 @@ class ProcessorTasklet(Tasklet):
         """Rows and bytes of the processor's state, and how many of the bytes are in files; in a job
         with snapshots the values at its end remain. From any thread."""
         stateful = self.stateful
-        if stateful is None:
+        if stateful is None or self.state is INIT:
             return self.last_state
         return *stateful.state_size(), stateful.spilled_size()[1]
 
@@ -298,9 +298,10 @@ class ProcessorTasklet(Tasklet):
     def _close(self) -> None:
         """Closes the processor, once; discards further input, and ends the outputs."""
         self.is_closed = True
+        was_begun = self.state is not INIT
         self.state = END
         try:
-            if self.snapshots is not None:
+            if self.snapshots is not None and was_begun:
                 self.last_state = self.state_size()
             self.processor.close()
         except BaseException as error:

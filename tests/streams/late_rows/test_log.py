@@ -16,7 +16,6 @@ import runnel
 from runnel.catalog import EventTime
 from runnel.processors.stateful import late_event
 from runnel.processors.stateful.late_rows import LOG_INTERVAL, LateRows
-from runnel.runtime.light_job import Jobs
 from runnel.testing import ManualClock
 from tests.streams.scripted_table import ScriptedTable
 
@@ -27,17 +26,13 @@ NUMBERED = SCHEMA.set(0, pa.field("ts", pa.int64()))
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
-    made = ManualClock()
-    monkeypatch.setattr(
-        "runnel.database.Jobs", lambda workers, **options: Jobs(workers, made, **options)
-    )
-    return made
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
 def con(clock: ManualClock) -> Iterator[runnel.Connection]:
-    with runnel.connect(query_parallelism=1) as connection:
+    with runnel.connect(query_parallelism=1, clock=clock) as connection:
         connection.execute("CREATE MAPPING late (ts TIMESTAMP, k BIGINT, page VARCHAR) TYPE DuckDB")
         yield connection
 
