@@ -21,7 +21,7 @@ def is_inside():
     # Whether the main thread drives a job or waits for its rows.
     frame = sys._current_frames()[main]
     while frame is not None:
-        if frame.f_code.co_name in ("run_here", "next_batch"):
+        if frame.f_code.co_name in ("run_here", "next_batch", "next_within"):
             return bool(connection.jobs())
         frame = frame.f_back
     return False
