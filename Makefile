@@ -26,7 +26,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help python run test torture fuzz slt lint format types bench flink dev java clean FORCE
+.PHONY: help python run test torture fuzz slt lint format types docs bench flink dev java clean FORCE
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ types: $(VENV)/.dev ## check types with mypy, on an installed copy
 	$(BIN)/python -m pip install --quiet --no-deps --target build/typecheck .
 	MYPYPATH=build/typecheck $(BIN)/mypy --config-file setup.cfg -p runnel
 
+docs: $(VENV)/.docs ## build the documentation site into build/site, and check its links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 bench: $(VENV)/.bench ## run the benchmarks and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
@@ -95,15 +98,19 @@ $(VENV)/.files: $(VENV)/bin/python FORCE
 	@echo "$(SOURCES)" | cmp --silent - $@ || { echo "$(SOURCES)" > $@.new && mv $@.new $@; }
 
 $(VENV)/.installed: setup.cfg pyproject.toml $(VENV)/.files
-	$(BIN)/python -m pip install --quiet --editable . --config-settings editable_mode=strict
+	$(BIN)/python -m pip install --quiet --editable '.[shell]' --config-settings editable_mode=strict
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[test]' --config-settings editable_mode=strict
+	$(BIN)/python -m pip install --quiet --editable '.[test,docs]' --config-settings editable_mode=strict
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --config-settings editable_mode=strict
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[docs]' --config-settings editable_mode=strict
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.installed

@@ -120,12 +120,13 @@ def job(session: Any, events: Events, scratch: Path) -> Figures:
             INSERT INTO sink SELECT window_end, k, COUNT(*), SUM(v)
             FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(at), INTERVAL '{WINDOW}' SECOND))
             GROUP BY window_end, window_start, k""")
-        shown = connection.execute("SHOW JOBS")
+        shown = connection.execute("SHOW JOBS FULL")
         names = [item[0] for item in shown.description]
         batches = state_rows = state_bytes = 0
         found: dict[str, Any] = {}
         while (found.get("rows_out") or 0) < events.result_rows:
-            found = dict(zip(names, connection.execute("SHOW JOBS").fetchall()[0], strict=True))
+            cursor = connection.execute("SHOW JOBS FULL")
+            found = dict(zip(names, cursor.fetchall()[0], strict=True))
             assert found["status"] in ("STARTING", "NOT_RUNNING", "RUNNING"), found
             assert monotonic() < began + SECONDS, f"not done in {SECONDS} s: {found}"
             for vertex in connection.job("j").metrics().values():

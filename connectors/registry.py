@@ -87,6 +87,14 @@ def _iceberg_connector(home: Home) -> Connector:
     )
 
 
+def _discard_connector(home: Home) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.output.discard").DiscardConnector())
+
+
+def _print_connector(home: Home) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.output.printing").PrintConnector())
+
+
 CONNECTORS: Mapping[str, ConnectorFactory] = {
     "IMap": _map_connector,
     "File": _file_connector,
@@ -96,6 +104,8 @@ CONNECTORS: Mapping[str, ConnectorFactory] = {
     "Kafka": _kafka_connector,
     "Delta": _delta_connector,
     "Iceberg": _iceberg_connector,
+    "Discard": _discard_connector,
+    "Print": _print_connector,
 }
 """The built-in connectors, by type name."""
 

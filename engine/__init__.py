@@ -20,7 +20,7 @@ module never loads another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,8 @@ from runnel.errors import (
     Position,
     ProgrammingError,
     Warning,  # noqa: A004 - PEP 249 names it so
+    set_debug,
+    short_errors,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ apilevel = "2.0"
 threadsafety = 2
 """Threads may share the module and connections, but not cursors."""
 paramstyle = "qmark"
-"""Parameters are written `?`."""
+"""Parameters are written `?`; `$1` and `:name` are accepted, too."""
 __version__ = "0.1.0"
 
 __all__ = [
@@ -117,8 +119,11 @@ __all__ = [
     "apilevel",
     "between",
     "connect",
+    "default_connection",
     "library",
     "paramstyle",
+    "set_debug",
+    "sql",
     "threadsafety",
 ]
 
@@ -146,20 +151,22 @@ for _name in (
     globals()[_name].__module__ = "runnel"
 
 
+@short_errors
 def connect(
     path: str | Path | None = None,
     *,
     spark: Any = None,
     allowed_paths: Iterable[str | Path] | None = None,
     clock: Clock | None = None,
+    paramstyle: str = "qmark",
     **settings: Any,
 ) -> Connection:
     """Opens a connection to a directory, which stores maps and the catalog; without `path`, to
     memory only; or to a server (`runnel serve`) at an address such as "runnel://127.0.0.1:4711",
     with its `token`.
 
-    path: directory, created if it does not exist, or address of a server. A directory has one owner
-        at a time: a second connection is an OperationalError.
+    path: directory, created if it does not exist, or address of a server; ":memory:": memory only.
+        A directory has one owner at a time: a second connection is an OperationalError.
     spark: a SparkSession, which remains the caller's; or where to start one when a statement first
         needs it: a master URL, such as 'local[4]', the address of a Spark Connect server, such as
         'sc://host:15002', or Spark settings that include spark.master or spark.remote. False: none
@@ -169,8 +176,35 @@ def connect(
         Existing objects of the directory may use what they name (docs/security.md).
     clock: the time of the connection, for tests: a runnel.testing.ManualClock, or another Clock;
         None: the computer's (docs/testing.md).
+    paramstyle: "format" or "pyformat": the parameters of statements with arguments are written %s
+        or %(name)s, and a percent sign %%. Otherwise they are written ?, $1 or :name.
     settings: settings as in SET, and `cooperative_threads`.
     """
+    is_percent = False
+    if paramstyle != "qmark":
+        # Loaded on first use: few programs use another style.
+        from runnel.statements.parameters.percent import is_percent_style
+
+        is_percent = is_percent_style(paramstyle)
+    connection = _open(path, settings, spark=spark, allowed_paths=allowed_paths, clock=clock)
+    if is_percent:
+        from runnel.statements.parameters.percent import PercentEngine
+
+        connection._engine = PercentEngine(connection._engine)
+    return connection
+
+
+def _open(
+    path: str | Path | None,
+    settings: dict[str, Any],
+    *,
+    spark: Any,
+    allowed_paths: Iterable[str | Path] | None,
+    clock: Clock | None,
+) -> Connection:
+    """Opens a connection of this process, or to a server."""
+    if path == ":memory:":
+        path = None
     if isinstance(path, str) and "://" in path:
         # Loaded on first use: Flight takes a while.
         from runnel.serving.remote_connection import connect_remote
@@ -182,6 +216,23 @@ def connect(
     from runnel.connection import open_connection
 
     return open_connection(path, settings, spark=spark, allowed_paths=allowed_paths, clock=clock)
+
+
+@short_errors
+def default_connection() -> Connection:
+    """The connection in memory that `sql` uses. It is opened on first use."""
+    from runnel.connection import default_connection
+
+    return default_connection()
+
+
+@short_errors
+def sql(
+    query: str, args: Sequence[Any] | Mapping[str, Any] = (), *, timeout: float | None = None
+) -> Cursor:
+    """Runs one statement on the default connection, which is in memory, and returns the cursor:
+    print it, `show()` it, or fetch its rows."""
+    return default_connection().sql(query, args, timeout=timeout)
 
 
 def __getattr__(name: str) -> Any:

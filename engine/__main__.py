@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from runnel.serving.command import main
+from runnel.shell.command import main
 
 sys.exit(main())

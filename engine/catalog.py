@@ -15,6 +15,7 @@ from collections.abc import Mapping as MappingType
 from dataclasses import field, replace
 from itertools import count
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
@@ -118,6 +119,10 @@ class Table(ABC):
     engine: TableEngine | None = None
     """The engine that can run fragments over the table because it holds the rows; None: none."""
 
+    found_options: MappingType[str, str] = MappingProxyType({})
+    """Options that the connector found in the data when the mapping was created, and that the
+    statement leaves out. They are stored with the mapping."""
+
     event_time: EventTime | None = None
     """The event time, if the rows have one whose watermark the source generates."""
 
@@ -158,9 +163,51 @@ class Table(ABC):
 _versions = count(1)
 
 
+def next_version() -> int:
+    """A new version of an object."""
+    return next(_versions)
+
+
+@frozen
+class TableKey:
+    """PRIMARY KEY or UNIQUE of a table.
+
+    columns: names of the columns.
+    is_primary: whether it is the primary key.
+    """
+
+    columns: tuple[str, ...]
+    is_primary: bool
+
+
+@frozen
+class TableDefinition:
+    """The constraints of a table of CREATE TABLE. Texts are SQL as the user wrote it.
+
+    defaults: by column, in lower case: the text of its DEFAULT.
+    not_null: columns that are never NULL, in lower case; without the columns of the primary key.
+    keys: primary key and unique keys.
+    checks: the conditions of CHECK.
+    is_temporary: it is not stored with the connection.
+    """
+
+    defaults: MappingType[str, str] = field(default_factory=dict)
+    not_null: frozenset[str] = frozenset()
+    keys: tuple[TableKey, ...] = ()
+    checks: tuple[str, ...] = ()
+    is_temporary: bool = False
+
+    def is_nullable(self, column: str) -> bool:
+        """Whether a column may be NULL."""
+        lower = column.lower()
+        return lower not in self.not_null and not any(
+            key.is_primary and lower in [name.lower() for name in key.columns] for key in self.keys
+        )
+
+
 @frozen
 class Mapping:
-    """CREATE MAPPING: a name for external data.
+    """CREATE MAPPING: a name for external data; or CREATE TABLE: a table with its rows.
 
     name: name in SQL.
     connector: name of the connector.
@@ -172,6 +219,8 @@ class Mapping:
     data_connection: name of its data connection.
     watermark: its WATERMARK FOR clause.
     is_confined: it was created by a caller with bounds, which apply to every user of it.
+    definition: the constraints of a table of CREATE TABLE, whose rows are dropped with it; None:
+        CREATE MAPPING.
     """
 
     name: str
@@ -184,6 +233,7 @@ class Mapping:
     data_connection: str | None = None
     watermark: WatermarkClause | None = None
     is_confined: bool = False
+    definition: TableDefinition | None = None
 
 
 @frozen
@@ -197,6 +247,8 @@ class View:
     temporary: it is not stored with the connection.
     version: changes when the view is replaced.
     is_confined: the files that it names are opened within its creator's bounds, for every user.
+    has_numbered_columns: columns without a name are called EXPR$0, EXPR$1, …, as when it was
+        created; otherwise by the texts of their expressions.
     """
 
     name: str
@@ -205,6 +257,7 @@ class View:
     temporary: bool = False
     version: int = field(default_factory=lambda: next(_versions))
     is_confined: bool = False
+    has_numbered_columns: bool = False
 
 
 @frozen

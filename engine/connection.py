@@ -14,7 +14,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import runnel.errors as errors
-from runnel.base.forks import finalizer
+from runnel.base.forks import SharedLock, finalizer
 from runnel.catalog import Mapping as CatalogMapping
 from runnel.catalog import Registration, Table, View
 from runnel.cursor import Cursor
@@ -27,6 +27,8 @@ from runnel.errors import (
     NotSupportedError,
     ProgrammingError,
     fail,
+    short_errors,
+    shorten,
     suggest,
 )
 from runnel.expressions.context import EvaluationContext
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from runnel.named_jobs.run import PreparedJob
     from runnel.processor import Guarantee
     from runnel.session.session import Caller
+    from runnel.statements.arguments import Arguments
+    from runnel.statements.call import Engine
 
 
 def open_connection(
@@ -66,9 +70,15 @@ def open_connection(
             from runnel.access import access_of
 
             access = access_of(allowed_paths, () if path is None else (path,))
-        return Connection(
+        connection = Connection(
             Database(path, settings, spark, access, clock=clock, prepare_job=prepare_job)
         )
+        if "IPython" in sys.modules:
+            # Loaded on first use: most processes run no notebook.
+            from runnel.results.notebook_progress import watch_notebook
+
+            watch_notebook(connection._database.jobs)
+        return connection
     except BaseException as error:
         fail(error, None)
 
@@ -102,25 +112,42 @@ class Connection:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._session = Session.of_owner(database)
+        self._session.has_variables = True
+        self._session.prepared = {}
         self._executor = SessionExecutor(self._session)
+        self._engine: Engine = self._executor
         close_when_forgotten(self, database)
 
     def cursor(self) -> Cursor:
         """A new cursor."""
-        self._database.check_open()
-        return Cursor(self, self._executor)
+        try:
+            self._database.check_open()
+        except BaseException as error:
+            shorten(error)
+            raise
+        return Cursor(self, self._engine)
 
-    def execute(
-        self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None
-    ) -> Cursor:
+    def execute(self, sql: str, args: Arguments = (), *, timeout: float | None = None) -> Cursor:
         """Runs one statement on a new cursor, and returns the cursor."""
-        return self.cursor().execute(sql, args, timeout=timeout)
+        try:
+            return self.cursor().execute(sql, args, timeout=timeout)
+        except BaseException as error:
+            shorten(error)
+            raise
 
+    @short_errors
+    def sql(self, query: str, args: Arguments = (), *, timeout: float | None = None) -> Cursor:
+        """Runs one statement on a new cursor, which a prompt and a notebook show as a table, and
+        returns the cursor. It waits for the first rows of a query that ends."""
+        return self.cursor().sql(query, args, timeout=timeout)
+
+    @short_errors
     def commit(self) -> None:
         """Does nothing: each statement is complete when it returns, and durable if the connection
         is."""
         self._database.check_open()
 
+    @short_errors
     def rollback(self) -> None:
         """There are no transactions: NotSupportedError."""
         self._database.check_open()
@@ -128,6 +155,7 @@ class Connection:
             "there are no transactions to roll back", hint="each statement is complete by itself"
         )
 
+    @short_errors
     def register(self, name: str, data: Any) -> None:
         """Registers data under a name that queries can use: a pyarrow Table, RecordBatch, reader or
         dataset, a pandas or Polars frame, an object with `__arrow_c_stream__`, or a Spark
@@ -149,6 +177,7 @@ class Connection:
         except BaseException as error:
             fail(error, None)
 
+    @short_errors
     def add_connector(self, connector: Connector) -> None:
         """Adds a connector to this connection, for `CREATE MAPPING … TYPE name`; the connection
         closes it. A connector for all connections is declared by its package as an entry point of
@@ -156,6 +185,7 @@ class Connection:
         self._database.check_open()
         self._database.connectors.add(connector)
 
+    @short_errors
     def register_stream(
         self,
         name: str,
@@ -188,6 +218,7 @@ class Connection:
         except BaseException as error:
             fail(error, None)
 
+    @short_errors
     def unregister(self, name: str) -> None:
         """Removes a registration. Running queries continue with the data; a stream can be written
         until they have ended."""
@@ -215,6 +246,7 @@ class Connection:
             database.change(drop=found)
         found.table.withdraw()
 
+    @short_errors
     def create_function(
         self,
         name: str,
@@ -251,6 +283,7 @@ class Connection:
         except BaseException as error:
             fail(error, None)
 
+    @short_errors
     def create_aggregate(
         self,
         name: str,
@@ -282,6 +315,7 @@ class Connection:
         except BaseException as error:
             fail(error, None)
 
+    @short_errors
     def drop_function(self, name: str) -> None:
         """Removes a function that `create_function` or `create_aggregate` added. Running statements
         continue to use it."""
@@ -301,6 +335,7 @@ class Connection:
         guarantee: Guarantee | str,
         options: Mapping[str, object] | None = None,
     ) -> NamedJob: ...
+    @short_errors
     def submit(
         self,
         dag: DAG,
@@ -372,6 +407,7 @@ class Connection:
             record = replace(record, modules=sources)
         return database.named_jobs.create(record)
 
+    @short_errors
     def jobs(self) -> list[Job | NamedJob]:
         """The named jobs that have not ended, and the light jobs that currently run."""
         database = self._database
@@ -387,6 +423,7 @@ class Connection:
     def job(self, job: str) -> NamedJob: ...
     @overload
     def job(self, job: int) -> NamedJob | Job: ...
+    @short_errors
     def job(self, job: str | int) -> NamedJob | Job:
         """The named job with that name or id, also an ended one, or the running light job with that
         id; ProgrammingError if there is none."""
@@ -397,6 +434,7 @@ class Connection:
         named = database.named_jobs.by_id(job) if database.has_named_jobs else None
         return database.jobs.get(job) if named is None else named
 
+    @short_errors
     def settle(self, timeout: float = 30.0) -> None:
         """For tests: waits until the jobs of the connection have nothing left to do until a row is
         written, rows are fetched, or the clock advances: all rows that were written are processed,
@@ -476,6 +514,19 @@ def _check_name(name: object) -> None:
             f"{name!a} can't be the name of a registration",
             hint="use one or more printable characters",
         )
+
+
+_default: list[Connection] = []
+_default_lock = SharedLock("the default connection")
+
+
+def default_connection() -> Connection:
+    """The connection in memory that `runnel.sql` uses. It is opened on first use, and again after
+    it was closed, and in a child of `os.fork()`."""
+    with _default_lock:
+        if not _default or _default[0].is_closed:
+            _default[:] = [open_connection(None, {})]
+        return _default[0]
 
 
 class Closing(Protocol):

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.catalog import Index, Table, WatermarkClause
+from runnel.catalog import Index, Table, TableDefinition, WatermarkClause
 from runnel.columns.batches import Mask
 from runnel.errors import (
     DataError,
@@ -66,6 +66,9 @@ class MappingDefinition:
     watermark: the WATERMARK FOR clause.
     access: the paths and URLs that the table may open, and the error for others; None: all.
     granted: lower-case names of the options that come from a data connection without bounds.
+    table: the constraints of a table of CREATE TABLE; None: CREATE MAPPING.
+    is_stored: it was saved by an earlier statement: options that it leaves out have their defaults,
+        and are not looked for in the data.
     """
 
     name: str
@@ -76,6 +79,8 @@ class MappingDefinition:
     watermark: WatermarkClause | None = None
     access: Access | None = None
     granted: frozenset[str] = frozenset()
+    table: TableDefinition | None = None
+    is_stored: bool = False
 
     def is_granted(self, option: str) -> bool:
         """Whether the value of an option was set by the owner, so that no bounds apply to it."""

@@ -8,10 +8,10 @@ exceptions are converted to PEP 249 errors, except KeyboardInterrupt and similar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import pyarrow as pa
 
@@ -23,60 +23,27 @@ from runnel.errors import (
     ProgrammingError,
     fail,
     presentable,
+    short_errors,
+    shorten,
 )
-from runnel.results.rows import DECODE_ROWS, Result, Row
+from runnel.results.rows import (
+    DECODE_ROWS,
+    FAILED,
+    SHOWN_ROWS,
+    ColumnDescription,
+    Result,
+    Row,
+    describe,
+    in_use_error,
+)
 from runnel.runtime.light_job import Job
-from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from runnel.base.forks import ProcessOrigin
     from runnel.results.progress import QueryProgress
-    from runnel.statements.call import Outcome
-
-
-class StartedStatement(Protocol):
-    """The work that a statement has started: a job, here or on a server."""
-
-    def cancel(self) -> None:
-        """Ends it soon, from any thread."""
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it has ended."""
-
-
-class Engine(Protocol):
-    """The engine that runs a cursor's statements: the database of this process, or a server."""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it is closed."""
-
-    @property
-    def origin(self) -> ProcessOrigin:
-        """The process that opened it."""
-
-    def check_open(self) -> None:
-        """InterfaceError if it is closed."""
-
-    def run(
-        self,
-        sql: str,
-        args: Sequence[Any],
-        timeout: float | None,
-        on_start: Callable[[StartedStatement], object],
-    ) -> Outcome:
-        """Runs one statement; returns its rows, or the number of rows it wrote."""
-
-    def run_many(
-        self,
-        sql: str,
-        seq_of_args: Iterable[Sequence[Any]],
-        timeout: float | None,
-        on_start: Callable[[StartedStatement], object],
-    ) -> int:
-        """Runs one statement for many argument lists; returns the number of rows written."""
+    from runnel.statements.arguments import Arguments
+    from runnel.statements.call import Engine, StartedStatement
 
 
 class CursorConnection(Protocol):
@@ -93,24 +60,6 @@ class CursorConnection(Protocol):
 
     def close(self) -> None:
         """Closes the connection."""
-
-
-class ColumnDescription(NamedTuple):
-    """One column in `Cursor.description` (PEP 249).
-
-    name: name of the column.
-    type_code: SQL type; it equals the type object of its family, such as NUMBER.
-    precision, scale: of a DECIMAL, otherwise None.
-    display_size, internal_size, null_ok: None.
-    """
-
-    name: str
-    type_code: SqlType
-    display_size: int | None = None
-    internal_size: int | None = None
-    precision: int | None = None
-    scale: int | None = None
-    null_ok: bool | None = None
 
 
 class Cursor:
@@ -148,18 +97,21 @@ class Cursor:
 
     # Running
 
-    def execute(
-        self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None
-    ) -> Cursor:
-        """Runs one statement; `args` are the values of its `?`. Returns the cursor itself.
+    def execute(self, sql: str, args: Arguments = (), *, timeout: float | None = None) -> Cursor:
+        """Runs one statement; `args` are the values of its parameters: of `?` and `$1` in order, of
+        `:name` and `$name` as a dictionary. Returns the cursor itself.
 
         An unbounded query returns at once. `timeout`, in seconds, limits the whole statement,
         including waits in later fetches: after it they raise OperationalError with code TIMEOUT.
         """
-        self._start(sql)
-        return self._execute(sql, args, timeout)
+        try:
+            self._start(sql)
+            return self._execute(sql, args, timeout)
+        except BaseException as error:
+            shorten(error)
+            raise
 
-    def _execute(self, sql: str, args: Sequence[Any], timeout: float | None) -> Cursor:
+    def _execute(self, sql: str, args: Arguments, timeout: float | None) -> Cursor:
         """The rest of `execute` after `_start`."""
         try:
             outcome = self._database.run(sql, args, timeout, self._watch)
@@ -174,8 +126,16 @@ class Cursor:
             self._is_used = False
         return self
 
+    @short_errors
+    def sql(self, query: str, args: Arguments = (), *, timeout: float | None = None) -> Cursor:
+        """`execute`; of a query that ends it also waits for the rows that a prompt shows."""
+        self.execute(query, args, timeout=timeout)
+        self._gather(SHOWN_ROWS + 1)
+        return self
+
+    @short_errors
     def executemany(
-        self, sql: str, seq_of_args: Iterable[Sequence[Any]], *, timeout: float | None = None
+        self, sql: str, seq_of_args: Iterable[Arguments], *, timeout: float | None = None
     ) -> Cursor:
         """Runs one statement for each of many argument lists.
 
@@ -226,18 +186,23 @@ class Cursor:
     def fetchone(self, timeout: float | None = None) -> Row | None:
         """The next row, for which it waits; None after the last. FetchTimeoutError after `timeout`
         seconds; 0 waits for nothing."""
-        limit = None if timeout is None else wait_limit(timeout)
-        result = self._rows()
-        if self._is_used:
-            raise _in_use()
-        self._is_used = True
         try:
-            return result.one(limit)
+            limit = None if timeout is None else wait_limit(timeout)
+            result = self._rows()
+            if self._is_used:
+                raise in_use_error()
+            self._is_used = True
+            try:
+                return result.one(limit)
+            except BaseException as error:
+                self._fail(error)
+            finally:
+                self._is_used = False
         except BaseException as error:
-            self._fail(error)
-        finally:
-            self._is_used = False
+            shorten(error)
+            raise
 
+    @short_errors
     def fetchmany(self, size: int | None = None, timeout: float | None = None) -> list[Row]:
         """The next `size` rows (`arraysize` by default), fewer at the end, then []. For an
         unbounded query: the rows available now, at least one. After `timeout` seconds: the rows
@@ -250,34 +215,47 @@ class Cursor:
         """All remaining rows. NotSupportedError for a query that never ends; for a stream that can
         end it waits. FetchTimeoutError if the end has not arrived after `timeout` seconds: then
         all rows remain to be fetched."""
-        limit = wait_limit(timeout)
-        with self._using(self._rows_with_end("fetchall")) as result:
-            if limit is not None:
-                result.receive(limit)
-            return result.rest()
+        try:
+            limit = wait_limit(timeout)
+            with self._using(self._rows_with_end("fetchall")) as result:
+                if limit is not None:
+                    result.receive(limit)
+                return result.rest()
+        except BaseException as error:
+            shorten(error)
+            raise
 
     def __iter__(self) -> Iterator[Row]:
         return self
 
     def __next__(self) -> Row:
-        row = self.fetchone()
+        try:
+            row = self.fetchone()
+        except BaseException as error:
+            shorten(error)
+            raise
         if row is None:
             raise StopIteration
         return row
 
     # The same in a coroutine: other coroutines run while it waits, and no thread waits for it
 
+    @short_errors
     async def execute_async(
-        self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None
+        self, sql: str, args: Arguments = (), *, timeout: float | None = None
     ) -> Cursor:
         """`execute` on another thread, for statements that take long before they return rows, such
         as INSERT. Cancelling the task cancels the statement; the task ends when the thread has left
         it."""
         from asyncio import CancelledError, get_running_loop, shield, wait
+        from functools import partial
+
+        from runnel.session.python_scan import called_for, caller
 
         self._start(sql)
+        call = partial(called_for, caller(), self._execute, sql, args, timeout)
         try:
-            running = get_running_loop().run_in_executor(None, self._execute, sql, args, timeout)
+            running = get_running_loop().run_in_executor(None, call)
         except BaseException:
             self._is_used = False
             raise
@@ -289,6 +267,7 @@ class Cursor:
             raise
         return self
 
+    @short_errors
     async def fetchone_async(self, timeout: float | None = None) -> Row | None:
         """As `fetchone`."""
         limit = wait_limit(timeout)
@@ -296,6 +275,7 @@ class Cursor:
             await result.news(limit)
             return result.one()
 
+    @short_errors
     async def fetchmany_async(
         self, size: int | None = None, timeout: float | None = None
     ) -> list[Row]:
@@ -303,6 +283,7 @@ class Cursor:
         count, limit = self._count(size, "fetchmany_async"), wait_limit(timeout)
         return await self._some_async(self._rows(), count, limit)
 
+    @short_errors
     async def fetchall_async(self, timeout: float | None = None) -> list[Row]:
         """As `fetchall`."""
         limit = wait_limit(timeout)
@@ -341,39 +322,106 @@ class Cursor:
     def __aiter__(self) -> Cursor:
         return self
 
+    @short_errors
     async def __anext__(self) -> Row:
         row = await self.fetchone_async()
         if row is None:
             raise StopAsyncIteration
         return row
 
+    @short_errors
     def fetch_arrow_table(self, timeout: float | None = None) -> pa.Table:
         """All remaining rows as a pyarrow Table; waits and refuses like `fetchall`."""
         return self._table("fetch_arrow_table", timeout)
 
+    @short_errors
     def fetch_record_batch(self, timeout: float | None = None) -> pa.RecordBatchReader:
         """The remaining rows as a stream of batches, each produced on demand; also for unbounded
         queries. The query lives as long as the reader, but only until the cursor runs another
         statement or is closed. Reading a batch raises FetchTimeoutError if it has not arrived
         `timeout` seconds after the reader was asked for it; the reader can be read again."""
+        from runnel.results.record_batches import RecordBatches
+
         seconds = waiting_time(timeout)
         result = self._rows()
-        batches = _Batches(self, result, seconds)
+        batches = RecordBatches(self, result, seconds)
         return pa.RecordBatchReader.from_batches(batches.schema, batches)
 
+    @short_errors
     def fetch_df(self, timeout: float | None = None) -> Any:
         """All remaining rows as a pandas DataFrame; waits and refuses like `fetchall`."""
         _require("pandas")
         return self._table("fetch_df", timeout).to_pandas()
 
+    @short_errors
     def fetch_polars(self, timeout: float | None = None) -> Any:
         """All remaining rows as a Polars DataFrame; waits and refuses like `fetchall`."""
         polars = _require("polars")
         return polars.from_arrow(self._table("fetch_polars", timeout))
 
+    @short_errors
+    def df(self, timeout: float | None = None) -> Any:
+        """Short for `fetch_df`."""
+        return self.fetch_df(timeout)
+
+    @short_errors
+    def pl(self, timeout: float | None = None) -> Any:
+        """Short for `fetch_polars`."""
+        return self.fetch_polars(timeout)
+
+    @short_errors
+    def arrow(self, timeout: float | None = None) -> pa.Table:
+        """Short for `fetch_arrow_table`."""
+        return self.fetch_arrow_table(timeout)
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The remaining rows, through the Arrow C stream interface."""
         return self.fetch_record_batch().__arrow_c_stream__(requested_schema)
+
+    # For people; see `results.display`
+
+    @short_errors
+    def show(self, max_rows: int = SHOWN_ROWS, max_width: int | None = None) -> None:
+        """Prints the next rows as a table; they remain to be fetched. It waits for the rows of a
+        query that ends. Of a stream it prints the rows that have arrived.
+
+        max_rows: maximum number of rows.
+        max_width: maximum number of characters of a line; None: the width of the terminal; 0: no
+            maximum.
+        """
+        from runnel.results.display import checked_size, print_text
+
+        rows = checked_size("max_rows", max_rows)
+        width = None if max_width is None else checked_size("max_width", max_width)
+        self._check_open()
+        self._gather(rows + 1)
+        print_text(self._text(rows, width))
+
+    def __repr__(self) -> str:
+        if self._is_closed or self._sql is None:
+            return f"<runnel.Cursor {'closed' if self._is_closed else 'idle'}>"
+        if self._is_used:
+            return f"<runnel.Cursor in use by {self._sql!r}>"
+        return self._text(SHOWN_ROWS, None)
+
+    def _text(self, rows: int, width: int | None) -> str:
+        from runnel.results.display import shown_text
+
+        return shown_text(self._result, self._sql, self._rowcount, rows, width)
+
+    def _repr_html_(self) -> str:
+        """The HTML for a notebook: columns and the next rows, which remain to be fetched. It waits
+        for the first rows of a query that ends."""
+        from runnel.results.notebook import html_of
+
+        if self._is_closed:
+            return "<p>the cursor is closed</p>"
+        return html_of(self._result, self._sql, self._rowcount)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Both forms for a notebook, which shows one of them."""
+        html = self._repr_html_()  # after it, the rows for the text have arrived
+        return {"text/plain": repr(self), "text/html": html}
 
     # Attributes of the statement
 
@@ -388,13 +436,13 @@ class Cursor:
         result = self._result
         if result is None:
             return None
-        return [_describe(name, sql_type) for name, sql_type in result.fields]
+        return [describe(name, sql_type) for name, sql_type in result.fields]
 
     @property
     def rowcount(self) -> int:
         """The number of rows that the statement wrote, or, after the last row was fetched,
         returned; −1 while it is unknown."""
-        return self._rowcount if self._result is None else self._result.total
+        return max(self._rowcount, -1) if self._result is None else self._result.total
 
     @property
     def is_unbounded(self) -> bool:
@@ -424,16 +472,6 @@ class Cursor:
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        state = "closed" if self._is_closed else "idle" if self._sql is None else repr(self._sql)
-        return f"<runnel.Cursor {state}>"
-
-    def _repr_html_(self) -> str:
-        """The HTML for a notebook: columns and the next rows, which remain to be fetched."""
-        from runnel.results.notebook import html_of
-
-        return html_of(None if self._is_closed else self._result, self._rowcount)
-
     # Internal
 
     def _check_open(self) -> None:
@@ -448,7 +486,7 @@ class Cursor:
         if not isinstance(sql, str):
             raise InterfaceError(f"a statement is given as {type(sql).__name__}, not as str")
         if self._is_used:
-            raise _in_use()
+            raise in_use_error()
         self._is_used = True
         try:
             self._discard()
@@ -506,6 +544,12 @@ class Cursor:
                 result.receive(limit)
             return pa.Table.from_batches(result.batches(), schema=result.schema)
 
+    def _gather(self, count: int) -> None:
+        """Waits until `count` rows, or all, have arrived, unless the result is unbounded."""
+        if self._result is not None:
+            with self._using(self._rows()) as result:
+                result.gather(count)
+
     @contextmanager
     def _using(
         self, result: Result, failures: type[BaseException] = BaseException
@@ -513,7 +557,7 @@ class Cursor:
         """Marks the cursor as in use, and converts errors for the user. Only `failures` end the
         query: cancelling a task during a fetch does not."""
         if self._is_used:
-            raise _in_use()
+            raise in_use_error()
         self._is_used = True
         try:
             yield result
@@ -525,60 +569,15 @@ class Cursor:
     def _fail(self, error: BaseException) -> NoReturn:
         """Raises the error as the user is to see it, and ends the query, unless only the time of a
         fetch has passed."""
-        if self._result is not None and not isinstance(error, FetchTimeoutError):
+        if self._result is None:
+            self._rowcount = FAILED
+        elif not isinstance(error, FetchTimeoutError):
             self._result.cancel()
         if self._starting is not None and not isinstance(error, Exception):
             # Ctrl-C between the start of the job and the wait for it.
             self._starting.cancel()
             self._starting.wait()
         fail(error, self._sql)
-
-
-class _Batches:
-    """The batches of a cursor's result, for a reader. A generator would end with its first error;
-    this can be read again after the timeout of a batch."""
-
-    def __init__(self, cursor: Cursor, result: Result, seconds: float | None) -> None:
-        self.schema = result.schema
-        self._cursor = cursor
-        self._result = result
-        self._sql = cursor.query
-        self._seconds = seconds
-
-    def __iter__(self) -> _Batches:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        cursor = self._cursor
-        if cursor._is_used:
-            raise _in_use()
-        cursor._is_used = True
-        try:
-            limit = None if self._seconds is None else WaitLimit(self._seconds)
-            batch = self._result.next_batch(self.schema, limit)
-        except FetchTimeoutError as error:
-            fail(error, self._sql)
-        except Exception as error:
-            self._result.cancel()  # not the cursor's result: it may run another query by now
-            fail(error, self._sql)
-        finally:
-            cursor._is_used = False
-        if batch is None:
-            raise StopIteration
-        return batch
-
-
-def _in_use() -> InterfaceError:
-    return InterfaceError(
-        "the cursor is in use by another thread or coroutine",
-        hint="use one cursor for each; they may share the connection",
-    )
-
-
-def _describe(name: str, sql_type: SqlType) -> ColumnDescription:
-    if sql_type.kind is Kind.DECIMAL:
-        return ColumnDescription(name, sql_type, precision=sql_type.precision, scale=sql_type.scale)
-    return ColumnDescription(name, sql_type)
 
 
 def _require(package: str) -> Any:

@@ -314,13 +314,19 @@ class DAG:
         return inputs, outputs
 
     def validate(self) -> list[Vertex]:
-        """The vertices, sources first. ProgrammingError if there are none, for an unknown vertex, a
-        gap or a repetition in the ordinals, a partitioned edge without keys, an empty queue, or a
-        cycle."""
+        """The vertices, sources first. ProgrammingError if there are none, for a vertex under the
+        name of another one, an unknown vertex, a gap or a repetition in the ordinals, a partitioned
+        edge without keys, an empty queue, or a cycle."""
         if not self.vertices:
             raise ProgrammingError(
                 "the DAG has no vertices", hint="add them with DAG.vertex before it is submitted"
             )
+        for name, vertex in self.vertices.items():
+            if vertex.name != name:
+                raise ProgrammingError(
+                    f'the DAG has vertex "{vertex.name}" under the name "{name}"',
+                    hint="add each vertex by DAG.vertex, with its own name",
+                )
         for edge in self.edges:
             for name in (edge.source, edge.target):
                 if name not in self.vertices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,9 +24,9 @@ from runnel.catalog import (
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import ConnectorRegistry
 from runnel.deadline import DeadlineLock, RunningStatements
-from runnel.errors import InterfaceError, NotSupportedError
+from runnel.errors import Error, InterfaceError, NotSupportedError
 from runnel.planner.cache import PlanCache, PlanKey
-from runnel.planner.environment import Environment, PlanSettings, Pushdown
+from runnel.planner.environment import Environment, PlanSettings, Pushdown, Variables
 from runnel.planner.planner import plan as make_plan
 from runnel.planner.plans import Plan
 from runnel.runtime.light_job import CLOSING, Jobs
@@ -34,6 +35,8 @@ from runnel.storage.memory_budget import Memory
 
 if TYPE_CHECKING:
     from runnel.access import Access
+    from runnel.connectors.duckdb.own_tables import OwnTables
+    from runnel.connectors.files.functions.opened_tables import OpenedTables
     from runnel.duckdb.kernel import DuckDBKernel
     from runnel.errors import Position
     from runnel.expressions.python.function import PythonFunction
@@ -105,6 +108,7 @@ class Database:
             self.jobs.clock.wall,
         )
         self._kernel: DuckDBKernel | None = None
+        self._opened_tables: OpenedTables | None = None
         self._set_memory()
         self.definitions = DeadlineLock("the catalog")
         """Locked by a statement that changes the catalog."""
@@ -157,17 +161,29 @@ class Database:
         return self._bounds
 
     def new_plan(
-        self, key: PlanKey, snapshot: Snapshot, check: Callable[[], None] | None = None
+        self,
+        key: PlanKey,
+        snapshot: Snapshot,
+        check: Callable[[], None] | None = None,
+        variables: Variables | None = None,
+        arguments: Sequence[Any] | None = None,
     ) -> Plan:
-        """A new plan of a statement, which is added to the cache.
+        """A new plan of a statement, which is added to the cache unless it reads variables.
 
-        `check` raises when planning should stop.
+        check: raises when planning should stop.
+        variables: the data frames of the caller; None: the statement can name none.
+        arguments: the values of the parameters; only a plan that is not cached depends on them.
         """
-        environment = replace(self.environment(key.settings), is_confined=key.is_confined)
+        environment = replace(
+            self.environment(key.settings), is_confined=key.is_confined, arguments=arguments
+        )
         if check is not None:
             environment = replace(environment, check=check)
+        if variables is not None:
+            environment = replace(environment, variables=variables)
         plan = make_plan(key.sql, snapshot, key.types, environment)
-        self.plans.put(key, plan, snapshot)
+        if variables is None or not variables.is_used:
+            self.plans.put(key, plan, snapshot)
         return plan
 
     @property
@@ -285,6 +301,19 @@ class Database:
                         self.jobs.workers, limit, self.memory.directory, tables=tables
                     )
         return self._kernel
+
+    @property
+    def own_tables(self) -> OwnTables:
+        """The DuckDB tables of CREATE TABLE."""
+        return self.connectors.get("DuckDB").own_tables  # type: ignore[attr-defined,no-any-return]
+
+    def table_locations(self) -> list[str]:
+        """The external names of the tables of CREATE TABLE in the catalog."""
+        return [
+            item.external_name or ""
+            for item in self.catalog.snapshot
+            if isinstance(item, TableMapping) and item.definition is not None
+        ]
 
     def _set_memory(self) -> None:
         """Applies the settings to the memory budget."""
@@ -422,9 +451,13 @@ class Database:
             from runnel.session.state_tables import state_table
 
             return state_table(self.named_jobs, name, positional, named, is_confined=is_confined)
-        from runnel.connectors.files.connector import file_table
+        from runnel.connectors.files.functions.opened_tables import OpenedTables
+        from runnel.connectors.files.functions.table_functions import file_table
 
-        return file_table(name, positional, named, self.bounds if is_confined else None)
+        if self._opened_tables is None:
+            self._opened_tables = OpenedTables()
+        access = self.bounds if is_confined else None
+        return file_table(name, positional, named, access, self._opened_tables)
 
     def _duckdb_engine(self, rows: int) -> FragmentEngine:
         # Loaded on first use: most statements have no fragment.
@@ -456,12 +489,17 @@ class Database:
                         data_connection=item.data_connection,
                         watermark=definition.watermark,
                         is_confined=item.is_confined,
+                        definition=definition.table,
                     )
                 )
             for view in saved.views:
                 self.catalog.put(view)
             for index in saved.indexes:
                 self.catalog.put_index(index)
+            if any(item.definition.table is not None for item in saved.mappings):
+                # A damaged file of tables is reported when one of them is used.
+                with suppress(Error):
+                    self.own_tables.clean(self.table_locations())
         except BaseException:
             directory.close()
             raise

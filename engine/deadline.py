@@ -337,6 +337,8 @@ class WaitLimit:
 def wait_limit(timeout: Any) -> WaitLimit | None:
     """The limit of a wait that begins now; None: without a limit. InterfaceError if `timeout` is
     not a number of seconds from 0."""
+    if timeout is None:  # the common case, without the two calls below
+        return None
     seconds = waiting_time(timeout)
     return None if seconds is None else WaitLimit(seconds)
 

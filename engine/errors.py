@@ -6,14 +6,18 @@ error names the object, its kind and the remedy; it has no side effects (no logg
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
-from functools import lru_cache
-from typing import NoReturn
+from functools import lru_cache, wraps
+from inspect import iscoroutinefunction
+from typing import Any, NoReturn, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class ErrorCode(IntEnum):
@@ -177,6 +181,50 @@ def fail(error: BaseException, sql: str | None) -> NoReturn:
     raise presentable(error, sql)
 
 
+_debugging = {"on": os.environ.get("RUNNEL_DEBUG", "") not in ("", "0")}
+
+
+def set_debug(on: bool) -> None:
+    """Whether the traceback of an error shows the functions of Runnel and the exceptions inside it,
+    and not only the user's code. It is also turned on by RUNNEL_DEBUG=1 in the environment."""
+    _debugging["on"] = bool(on)
+
+
+def shorten(error: BaseException) -> None:
+    """Removes the inside of Runnel from the traceback of an error, unless debugging is on. Called
+    where an error leaves a public function, which then executes a bare `raise`."""
+    if not _debugging["on"]:
+        # Loaded on first use: most statements do not fail.
+        from runnel.base.tracebacks import shortened
+
+        shortened(error)
+
+
+def short_errors(function: _Function) -> _Function:
+    """Decorates a public function: `shorten` for its errors."""
+    if iscoroutinefunction(function):
+
+        @wraps(function)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await function(*args, **kwargs)
+            except BaseException as error:
+                shorten(error)
+                raise
+
+        return awaited  # type: ignore[return-value]
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            shorten(error)
+            raise
+
+    return called  # type: ignore[return-value]
+
+
 def presentable(error: BaseException, sql: str | None) -> BaseException:
     """The error with the statement's text; an exception that is not a PEP 249 error becomes the
     cause of one."""
@@ -264,15 +312,63 @@ def _excerpt(line: str, position: Position) -> tuple[str, str]:
         room = len(line) - len(closing) - (start := start - first + len(opening))
     else:
         room = len(line) - start
-    marks = "^" * max(1, min(position.length, room))
-    return f"{label}{line}", " " * (len(label) + start) + marks
+    marked = max(1, min(position.length, room))
+    before, below = line[:start], line[start : start + marked]
+    marks = "^" * max(1, marked + _extra_width(below))
+    return f"{label}{line}", " " * (len(label) + start + _extra_width(before)) + marks
+
+
+def _extra_width(text: str) -> int:
+    """The number of columns that a text occupies on a terminal beyond its number of characters:
+    one more for each wide character, one less for each that combines with the one before it."""
+    if text.isascii():
+        return 0
+    from unicodedata import combining, east_asian_width
+
+    wide = sum(east_asian_width(character) in "WF" for character in text)
+    return wide - sum(combining(character) > 0 for character in text)
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
     """A hint with the known name nearest to `name`, or `otherwise` if none is near."""
+    near = nearest(name, known)
+    return f'did you mean "{near}"?' if near is not None else otherwise
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that differs from `name` by the fewest letters, ignoring case; None if it
+    differs by more than a third of the longer name, and no name contains the second one."""
     by_lower = {candidate.lower(): candidate for candidate in known}
-    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f'did you mean "{by_lower[near[0]]}"?' if near else otherwise
+    lower = name.lower()
+    likely = get_close_matches(lower, by_lower, n=5, cutoff=0.6)
+    distances = {word: _distance(lower, word) for word in likely}
+    near = [
+        word
+        for word in likely
+        if 3 * distances[word] <= max(len(lower), len(word), 3) or word in lower or lower in word
+    ]
+    return by_lower[min(near, key=distances.__getitem__)] if near else None
+
+
+def _distance(first: str, second: str) -> int:
+    """The number of letters to insert, delete, replace, or swap with the next one."""
+    # Rows of the table of distances between prefixes, for "form" and "from":
+    #   ""     [0, 1, 2, 3, 4]
+    #   f      [1, 0, 1, 2, 3]
+    #   fo     [2, 1, 1, 1, 2]
+    #   for    [3, 2, 1, 1, 2], where "or" and "ro" are one swap
+    #   form   [4, 3, 2, 2, 1]
+    before: list[int] = []
+    row = list(range(len(second) + 1))
+    for i, letter in enumerate(first, 1):
+        following = [i]
+        for j, other in enumerate(second, 1):
+            cost = min(row[j] + 1, following[-1] + 1, row[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
+                cost = min(cost, before[j - 2] + 1)
+            following.append(cost)
+        before, row = row, following
+    return row[-1]
 
 
 def as_written(name: str) -> str:

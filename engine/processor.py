@@ -212,9 +212,12 @@ class JobContext:
     expired_position: what a source does when its position has expired.
     tell: reports a message to the job's owner, such as the rows that were skipped for an expired
         position; may be called from any thread.
-    job_metrics: returns the rows of information_schema.job_metrics that the caller of the statement
-        may see; None: this is no statement of a caller.
+    session_rows: returns the rows that the caller of the statement may see of a table of
+        information_schema, by its name: jobs, job_metrics, plans, settings; None: this is no
+        statement of a caller.
     logged_at: the time from which the next message about late rows may be logged, by vertex.
+    late_candidates: rows that the first of two stages accumulated after their window, for the log
+        of the second stage; see `processors.stateful.late_candidates`.
     """
 
     job_id: int
@@ -231,8 +234,9 @@ class JobContext:
     request_snapshot: Callable[[], object] | None = None
     expired_position: ExpiredPosition = ExpiredPosition.FAIL
     tell: Callable[[str], object] | None = None
-    job_metrics: Callable[[], Sequence[tuple[Any, ...]]] | None = None
+    session_rows: Callable[[str], Sequence[tuple[Any, ...]]] | None = None
     logged_at: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+    late_candidates: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @frozen

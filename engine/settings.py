@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any
 
 from runnel.base.frozen import frozen
-from runnel.errors import ErrorCode, ProgrammingError, suggest
+from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.planner.environment import PlanSettings
 from runnel.storage.memory_budget import default_limit
 
@@ -133,7 +133,22 @@ def _time_zone(value: Value) -> str:
     try:
         return ZoneInfo(str(value)).key
     except (OSError, LookupError) as error:
+        _check_zone_files()
         raise ValueError(value) from error
+
+
+def _check_zone_files() -> None:
+    """OperationalError if this machine has no files of time zones."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        ZoneInfo("Europe/Vienna")
+    except ZoneInfoNotFoundError as error:
+        raise OperationalError(
+            "this machine has no files of time zones",
+            detail="neither the system's folder zoneinfo nor the package tzdata was found",
+            hint="install them: pip install tzdata",
+        ) from error
 
 
 def _switch(value: Value) -> Value:
@@ -219,6 +234,15 @@ SETTINGS = (
         "on or off",
         "whether fragments of a query may run on DuckDB or Spark; off: "
         "all run on Runnel's own operators",
+    ),
+    Setting(
+        "python_scan",
+        SettingScope.SESSION,
+        True,
+        _switch,
+        "on or off",
+        "whether FROM finds data frames by the names of variables of the code that executes the "
+        "statement, if no object has the name",
     ),
     Setting(
         "query_parallelism",

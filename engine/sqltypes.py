@@ -44,6 +44,10 @@ class Kind(Enum):
     TIMESTAMP_TZ = 20
     UUID = 21
 
+    # Members are compared by identity. Enum hashes their names in Python, and types are part of the
+    # key of each look-up in the plan cache.
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True, slots=True)
 class SqlType:

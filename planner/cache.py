@@ -71,9 +71,10 @@ class CacheStatistics:
 
 
 class _Entry:
-    __slots__ = ("plan", "uses", "version")
+    __slots__ = ("key", "plan", "uses", "version")
 
-    def __init__(self, plan: Plan, version: int) -> None:
+    def __init__(self, key: PlanKey, plan: Plan, version: int) -> None:
+        self.key = key
         self.plan = plan
         self.version = version
         self.uses = 1
@@ -84,7 +85,10 @@ class PlanCache:
 
     def __init__(self, capacity: int) -> None:
         self._lock = Lock()
-        self._entries: OrderedDict[PlanKey, _Entry] = OrderedDict()
+        self._entries: dict[PlanKey, _Entry] = {}
+        # The entries by last use, oldest first. An entry is hashed by identity: a look-up that
+        # finds a plan hashes its key, which contains types and settings, once and not twice.
+        self._by_use: OrderedDict[_Entry, None] = OrderedDict()
         self._capacity = _checked(capacity)
         self._hits = self._misses = self._evictions = self._invalidations = 0
 
@@ -95,7 +99,7 @@ class PlanCache:
             if entry is not None and (
                 entry.version == snapshot.version or self._is_valid(entry, key, snapshot)
             ):
-                self._entries.move_to_end(key)
+                self._by_use.move_to_end(entry)
                 entry.uses += 1
                 self._hits += 1
                 return entry.plan
@@ -112,7 +116,7 @@ class PlanCache:
         for item in entry.plan.dependencies:
             if dependency_version(snapshot, item.kind, item.name) != item.version:
                 if is_newer:
-                    del self._entries[key]
+                    self._remove(entry)
                     self._invalidations += 1
                 return False
         if is_newer:
@@ -130,9 +134,14 @@ class PlanCache:
             known = self._entries.get(key)
             if self._capacity == 0 or (known is not None and known.version > snapshot.version):
                 return
-            self._entries[key] = _Entry(plan, snapshot.version)
-            self._entries.move_to_end(key)
+            if known is not None:
+                self._remove(known)
+            entry = self._entries[key] = _Entry(key, plan, snapshot.version)
+            self._by_use[entry] = None
             self._shrink()
+
+    def _remove(self, entry: _Entry) -> None:
+        del self._entries[entry.key], self._by_use[entry]
 
     def resize(self, capacity: int) -> None:
         """Changes the capacity and evicts the least recently used plans above it."""
@@ -142,7 +151,7 @@ class PlanCache:
 
     def _shrink(self) -> None:
         while len(self._entries) > self._capacity:
-            self._entries.popitem(last=False)
+            self._remove(next(iter(self._by_use)))
             self._evictions += 1
 
     def clear(self) -> None:
@@ -150,13 +159,13 @@ class PlanCache:
         with self._lock:
             self._evictions += len(self._entries)
             self._entries.clear()
+            self._by_use.clear()
 
     def entries(self) -> list[CachedPlan]:
         """The cached plans, most recently used first."""
         with self._lock:
             return [
-                CachedPlan(key, entry.plan, entry.uses)
-                for key, entry in reversed(self._entries.items())
+                CachedPlan(entry.key, entry.plan, entry.uses) for entry in reversed(self._by_use)
             ]
 
     def statistics(self) -> CacheStatistics:

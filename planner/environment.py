@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from runnel.base.frozen import frozen
-from runnel.catalog import Table
+from runnel.catalog import Registration, Table
+from runnel.errors import NotSupportedError
 
 if TYPE_CHECKING:
     from runnel.errors import Position
+    from runnel.expressions.nodes import Expression
     from runnel.expressions.python.function import PythonFunction
     from runnel.foreign.fragment import FragmentEngine
+    from runnel.relation.nodes import Relation
 
 JobFunctions = Callable[
     [str | None, "Sequence[tuple[str, str, Position | None]]", bool], "Mapping[str, PythonFunction]"
 ]
 """Receives the name of an existing job (None: the job is new), the options of the statement, and
 whether access to files is restricted."""
+
+PivotValues = Mapping[tuple[str, int], "tuple[tuple[Expression, str], ...]"]
 
 FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
 
@@ -49,6 +55,38 @@ class Pushdown:
     rows: int
 
 
+class Variables(Protocol):
+    """The data frames that a statement may name by variables of the code that executes it.
+
+    is_used: whether one was found. Then the plan is not cached, as it refers to the frame.
+    """
+
+    is_used: bool
+
+    def find(self, name: str) -> Registration | None:
+        """The data frame of that name; None if there is none."""
+
+    def hint(self, name: str) -> str | None:
+        """The hint for a name that was not found, if a variable is similar."""
+
+
+class ValuesNeeded(NotSupportedError):
+    """The columns of a PIVOT depend on the rows: the values must be known before it is planned.
+
+    relation: returns the distinct values in order.
+    key: identifies the expression, for `Environment.pivot_values`.
+    """
+
+    def __init__(self, relation: Relation, key: tuple[str, int], position: Position | None) -> None:
+        super().__init__(
+            "PIVOT without IN is not supported here",
+            hint="list the values: ON column IN ('a', 'b')",
+            position=position,
+        )
+        self.relation = relation
+        self.key = key
+
+
 @frozen
 class Environment:
     """Settings and functions of the session that planning needs.
@@ -59,7 +97,13 @@ class Environment:
     check: raises if the statement has timed out.
     in_job: whether the statement is the query of a job, which may write an unbounded stream.
     is_confined: whether access to files is restricted.
+    pivot_values: for the expressions of PIVOT without IN, by the text of the statement and the
+        offset in it, the values with the names of their columns.
     job_functions: returns the functions, by lower-case name, that the modules of a job register.
+    variables: data frames of the caller, for names that the catalog does not have; None: none.
+    arguments: the values of the statement's parameters, for a plan that is used once and may depend
+        on them; None: they are not known.
+    fixed_parameters: the indexes of parameters that occur in contexts of several types.
     """
 
     file_table: FileTable
@@ -68,4 +112,8 @@ class Environment:
     check: Callable[[], None] = lambda: None
     in_job: bool = False
     is_confined: bool = False
+    pivot_values: PivotValues = field(default_factory=dict)
     job_functions: JobFunctions = lambda name, options, is_confined: {}
+    variables: Variables | None = None
+    arguments: Sequence[Any] | None = None
+    fixed_parameters: frozenset[int] = frozenset()

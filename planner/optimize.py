@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from runnel.catalog import Snapshot, Table
+from runnel.catalog import Snapshot, Table, View, dependency_version
+from runnel.connector import IndexedTable
+from runnel.expressions.nodes import walk as expressions_in
 from runnel.foreign.fragment import engine_of
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import Physical, tables_of
 from runnel.planner.rules import apply
-from runnel.relation.nodes import Join, Relation, Scan, walk
-from runnel.relation.subqueries import everything
+from runnel.relation.nodes import Generate, Join, Limit, Relation, Scan, walk
+from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery, everything
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
@@ -142,3 +144,49 @@ def _joins_rows_from_apart(relation: Relation) -> bool:
     return any(item is not None and item.is_apart for item in engines) and any(
         isinstance(node, Join) for node in nodes
     )
+
+
+def is_lasting(snapshot: Snapshot, relation: Relation) -> bool:
+    """Whether all tables are the catalog's. The plan of a table that a table function opened is
+    not cached: such a table describes its files as they were when it was opened."""
+    named = {id(item.table) for item in snapshot if not isinstance(item, View)}
+    return all(id(table) in named for table in tables_in(relation))
+
+
+def has_subquery(relation: Relation) -> bool:
+    """Whether an expression of the relation has a subquery."""
+    return any(
+        isinstance(part, (Exists, InSubquery, ScalarSubquery))
+        for node in walk(relation)
+        for expression in node.own_expressions
+        for part in expressions_in(expression)
+    )
+
+
+def can_end(relation: Relation) -> bool:
+    """Whether the query can end: it has a LIMIT, or every source can end."""
+    if isinstance(relation, Limit) and relation.count is not None:
+        return True
+    if isinstance(relation, Scan):
+        return relation.table.can_end
+    if isinstance(relation, Generate):
+        return not relation.unbounded
+    return all(can_end(item) for item in relation.inputs)
+
+
+def note_indexes(binder: StatementBinder, logical: Relation) -> None:
+    """Makes the plan depend on the set of indexes of each table that it reads."""
+    for table in tables_in(logical):
+        if isinstance(table, IndexedTable):
+            binder.note(
+                "indexes", table.name, dependency_version(binder.snapshot, "indexes", table.name)
+            )
+
+
+def notice(logical: Relation) -> str:
+    """The message to the user about a query of a stream; "" for none."""
+    if not logical.is_unbounded:
+        return ""
+    from runnel.planner.statement_time import statement_time_notice
+
+    return statement_time_notice(logical)

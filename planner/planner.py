@@ -7,15 +7,14 @@ plan depends on the types of its arguments, never on their values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from runnel.catalog import Snapshot, View, WatermarkClause, dependency_version
+from runnel.catalog import Snapshot, View, WatermarkClause
 from runnel.connector import (
     ColumnDefinition,
-    IndexedTable,
     KeyedTable,
     RowAddressedTable,
     SinkRequest,
@@ -23,13 +22,24 @@ from runnel.connector import (
 )
 from runnel.dag import DAG
 from runnel.deadline import within_time
-from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError, internal
-from runnel.expressions.nodes import Parameter
+from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.expressions.nodes import Expression, Parameter, distinct_names
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner.bind.query import Binder
-from runnel.planner.environment import Environment
+from runnel.planner.environment import Environment, ValuesNeeded
 from runnel.planner.lower.dag_builder import lower
-from runnel.planner.optimize import bounded, chosen, pushed_down, simplified, tables_in
+from runnel.planner.optimize import (
+    bounded,
+    can_end,
+    chosen,
+    has_subquery,
+    is_lasting,
+    note_indexes,
+    notice,
+    pushed_down,
+    simplified,
+    tables_in,
+)
 from runnel.planner.parse import syntax
 from runnel.planner.parse.statement import parse
 from runnel.planner.physical.choose import choose, choose_write
@@ -37,6 +47,7 @@ from runnel.planner.physical.key_lookup import key_lookup
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import (
     AlterJobPlan,
+    ChangePlan,
     ClearPlan,
     CommandPlan,
     CreateJobPlan,
@@ -45,14 +56,15 @@ from runnel.planner.plans import (
     ExplainPlan,
     KeyGetPlan,
     KeyPutPlan,
+    PivotPlan,
     Plan,
     QueryPlan,
     ShowPlan,
     WritePlan,
 )
 from runnel.planner.rules import apply
-from runnel.relation.nodes import Generate, Limit, Relation, Scan, walk
-from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery, everything
+from runnel.relation.nodes import Relation
+from runnel.relation.subqueries import everything
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
@@ -68,7 +80,52 @@ def plan(
     wrong number of arguments.
     """
     with within_time(environment.check):
-        return _plan(parse(sql), snapshot, parameter_types, environment)
+        try:
+            return _with_fixed_parameters(
+                lambda environment: _plan(parse(sql), snapshot, parameter_types, environment),
+                environment,
+            )
+        except ValuesNeeded as needed:
+            return _pivot(needed, sql, snapshot, environment)
+
+
+class _SeveralTypes(Exception):
+    """A parameter occurs in contexts that require several types.
+
+    index: the parameter's index, from 0.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+_Plan = TypeVar("_Plan")
+
+
+def _with_fixed_parameters(make: Callable[[Environment], _Plan], environment: Environment) -> _Plan:
+    """The plan that `make` returns. A parameter that contexts require to be of several types keeps
+    the type of its argument, and each context converts it."""
+    while True:
+        try:
+            return make(environment)
+        except _SeveralTypes as conflict:
+            fixed = environment.fixed_parameters | {conflict.index}
+            environment = replace(environment, fixed_parameters=fixed)
+
+
+def _pivot(
+    needed: ValuesNeeded, sql: str, snapshot: Snapshot, environment: Environment
+) -> PivotPlan:
+    """The plan of a statement with PIVOT without IN, which has no parameters."""
+    # Loaded on first use: few statements have PIVOT.
+    from runnel.planner.bind.tables.pivot import named_values
+
+    def planned(values: Sequence[Expression]) -> Plan:
+        known = {**environment.pivot_values, needed.key: named_values(values)}
+        return plan(sql, snapshot, (), replace(environment, pivot_values=known))
+
+    binder = Binder(needed.key[0], snapshot, (), environment)
+    return PivotPlan(values=_bound_query(binder, needed.relation), planned=planned)
 
 
 def _plan(
@@ -82,29 +139,32 @@ def _plan(
         expected = statement.query.parameters
     if isinstance(statement, syntax.Explain):
         inner = _plan(statement.statement, snapshot, types, environment)
+        if isinstance(inner, ChangePlan):
+            inner = _explained_change(inner, statement)
         return ExplainPlan(
             stage=statement.stage, format=statement.format, plan=inner, parameters=inner.parameters
         )
     if len(types) != (expected or 0):
-        raise InterfaceError(
-            f"unexpected parameter count: expected {expected or 0}, got {len(types)}",
-            hint="give one argument for each ? in the statement",
-        )
+        from runnel.planner.parse.parameters import count_error
+
+        raise count_error(statement.sql, expected or 0, len(types))
     if isinstance(statement, syntax.Command):
-        return CommandPlan(statement=statement)
+        return CommandPlan(statement=statement, parameters=types)
     if isinstance(statement, syntax.CreateJob | syntax.AlterJob):
         return _job(statement, _job_write(statement, snapshot, types, environment))
     binder = Binder(statement.sql, snapshot, types, environment)
     match statement:
         case syntax.Query():
             return _query(binder, statement)
-        case syntax.Insert() | syntax.Update() | syntax.Delete():
+        case syntax.Insert() | syntax.Update() | syntax.Delete() if not statement.needs_rows:
             unbounded_state = (
                 isinstance(statement, syntax.Insert) and statement.query.unbounded_state
             )
             return _write(binder, _bound_write(binder, statement), unbounded_state)
         case syntax.CreateView():
             return _create_view(binder, statement)
+        case syntax.Describe() | syntax.Summarize() | syntax.Show(what="all tables"):
+            return _described(binder, statement)
         case syntax.Show(what="columns" | "views"):
             return _show(binder, statement)
         case syntax.Show():
@@ -112,7 +172,13 @@ def _plan(
             return ShowPlan(what=statement.what, name=name)
         case syntax.CreateMapping():
             return _create_mapping(statement)
-    raise internal(f"no plan for {type(statement).__name__}")
+    query = getattr(statement, "query", None)
+    if query is not None and getattr(statement, "target", None) is not None:
+        # Loaded on first use: few statements write files.
+        from runnel.planner.copy_plans import plan_copy
+
+        return plan_copy(statement, _plan(query, snapshot, types, environment))
+    return _table_plan(binder, statement)
 
 
 def plan_job(
@@ -126,16 +192,32 @@ def plan_job(
     Nothing is pushed down to another engine, whose state would be in no snapshot.
     """
     with within_time(environment.check):
-        statement = parse(query) if isinstance(query, str) else query
-        found = _plan(
-            statement, snapshot, parameter_types, replace(environment, in_job=True, pushdown=None)
-        )
+        in_job = replace(environment, in_job=True, pushdown=None)
+        if isinstance(query, str):
+            found = _with_fixed_parameters(
+                lambda environment: _plan(parse(query), snapshot, parameter_types, environment),
+                in_job,
+            )
+        else:
+            found = _plan(query, snapshot, parameter_types, in_job)
     assert isinstance(found, WritePlan)
     if found.is_unbounded:
         from runnel.planner.statement_time import check_no_statement_time
 
         check_no_statement_time(found.logical)
     return found
+
+
+def _explained_change(change: ChangePlan, statement: syntax.Explain) -> QueryPlan:
+    """The query of the rows that a statement changes."""
+    if statement.stage == "analyze":
+        raise NotSupportedError(
+            "EXPLAIN ANALYZE does not support ON CONFLICT, RETURNING, MERGE, UPDATE … FROM and "
+            "DELETE … USING",
+            hint="EXPLAIN shows the query of the changed rows; run that with EXPLAIN ANALYZE",
+            position=statement.position,
+        )
+    return change.rows
 
 
 def _job_write(
@@ -181,16 +263,25 @@ def _job(statement: syntax.CreateJob | syntax.AlterJob, write: WritePlan | None)
 
 def _query(binder: Binder, statement: syntax.Query) -> Plan:
     bound = binder.statement_query(statement)
+    return _bound_query(binder, bound, statement.unbounded_state, statement.emission)
+
+
+def _bound_query(
+    binder: Binder,
+    bound: Relation,
+    unbounded_state: bool = False,
+    emission: syntax.EmissionClauses | None = None,
+) -> Plan:
     parameters = _parameters(bound, binder.parameter_types)
     logical = simplified(binder, bound)
     binder.environment.check()
-    check_streaming(logical, statement.unbounded_state)
-    if statement.emission is not None:
+    check_streaming(logical, unbounded_state)
+    if emission is not None:
         # Loaded on first use: few statements have these clauses.
         from runnel.planner.bind.streams.emission import check_late_output
 
-        check_late_output(logical, statement.emission)
-    _note_indexes(binder, logical)
+        check_late_output(logical, emission)
+    note_indexes(binder, logical)
     found = key_lookup(logical)
     if found is not None:
         return KeyGetPlan(
@@ -204,6 +295,22 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
             dependencies=_dependencies(binder),
             is_cacheable=True,
         )
+    return _query_plan(binder, bound, logical, parameters)
+
+
+def _rows(binder: Binder, bound: Relation) -> QueryPlan:
+    """The plan of the rows that a statement changes."""
+    parameters = _parameters(bound, binder.parameter_types)
+    logical = simplified(binder, bound)
+    binder.environment.check()
+    check_streaming(logical)
+    note_indexes(binder, logical)
+    return _query_plan(binder, bound, logical, parameters)
+
+
+def _query_plan(
+    binder: Binder, bound: Relation, logical: Relation, parameters: tuple[SqlType, ...]
+) -> QueryPlan:
     pushed, left_out = pushed_down(binder, logical)
     binder.environment.check()
     physical = chosen(binder, pushed, logical, choose, binder.environment.pushdown is not None)
@@ -216,22 +323,14 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
         if pushed is logical
         else _lowering(lambda: chosen(binder, logical, logical, choose)),
         left_out=left_out,
-        notice=_notice(logical),
+        notice=notice(logical),
         tables=tables_in(logical),
         is_unbounded=logical.is_unbounded,
-        can_end=_can_end(logical),
+        can_end=can_end(logical),
         parameters=parameters,
         dependencies=_dependencies(binder),
-        is_cacheable=_is_lasting(binder.snapshot, logical),
+        is_cacheable=is_lasting(binder.snapshot, logical),
     )
-
-
-def _notice(logical: Relation) -> str:
-    if not logical.is_unbounded:
-        return ""
-    from runnel.planner.statement_time import statement_time_notice
-
-    return statement_time_notice(logical)
 
 
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
@@ -271,7 +370,7 @@ def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> 
         isinstance(table, KeyedTable)
         and rows is not None
         and not in_job
-        and not _has_subquery(write.relation)
+        and not has_subquery(write.relation)
     ):
         return KeyPutPlan(
             table=table,
@@ -286,7 +385,7 @@ def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> 
     logical = simplified(binder, write.relation)
     binder.environment.check()
     check_streaming(logical, unbounded_state)
-    _note_indexes(binder, logical)
+    note_indexes(binder, logical)
     pushed, left_out = pushed_down(binder, logical)
     request = SinkRequest(write.mode, write.columns)
 
@@ -309,7 +408,7 @@ def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> 
         is_unbounded=logical.is_unbounded,
         parameters=parameters,
         dependencies=_dependencies(binder),
-        is_cacheable=_is_lasting(binder.snapshot, logical),
+        is_cacheable=is_lasting(binder.snapshot, logical),
     )
 
 
@@ -331,6 +430,19 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
         or_replace=statement.or_replace,
         if_not_exists=statement.if_not_exists,
         temporary=statement.temporary,
+    )
+
+
+def _described(binder: Binder, statement: syntax.Describe | syntax.Summarize | syntax.Show) -> Plan:
+    # Loaded on first use: few statements describe anything.
+    from runnel.planner.describe import all_tables, describe, summarize
+
+    if isinstance(statement, syntax.Summarize):
+        return summarize(binder, statement, _query)
+    return (
+        describe(binder, statement)
+        if isinstance(statement, syntax.Describe)
+        else all_tables(binder)
     )
 
 
@@ -376,7 +488,7 @@ def _view_columns(statement: syntax.CreateView, relation: Relation) -> tuple[str
             f"but {len(names)} names are given",
             position=statement.name.position,
         )
-    everything = names + tuple(item.name for item in relation.fields[len(names) :])
+    everything = distinct_names(names + tuple(item.name for item in relation.fields[len(names) :]))
     used: set[str] = set()
     for name in everything:
         if name.lower() in used:
@@ -387,6 +499,27 @@ def _view_columns(statement: syntax.CreateView, relation: Relation) -> tuple[str
             )
         used.add(name.lower())
     return names
+
+
+def _table_plan(binder: Binder, statement: syntax.Statement) -> Plan:
+    # Loaded on first use: few statements define tables.
+    from runnel.planner.table_plans import Planning, plan_table_statement
+
+    def write(bound: BoundWrite) -> WritePlan:
+        planned = _write(binder, bound)
+        assert isinstance(planned, WritePlan)
+        return planned
+
+    return plan_table_statement(
+        binder,
+        statement,
+        Planning(
+            write,
+            lambda relation: _rows(binder, relation),
+            lambda relation: _parameters(relation, binder.parameter_types),
+            lambda: _dependencies(binder),
+        ),
+    )
 
 
 def _create_mapping(statement: syntax.CreateMapping) -> CreateMappingPlan:
@@ -434,31 +567,6 @@ def _dependencies(binder: Binder) -> tuple[Any, ...]:
     return tuple(binder.dependencies.values())
 
 
-def _note_indexes(binder: Binder, logical: Relation) -> None:
-    """Makes the plan depend on the set of indexes of each table that it reads."""
-    for table in tables_in(logical):
-        if isinstance(table, IndexedTable):
-            binder.note(
-                "indexes", table.name, dependency_version(binder.snapshot, "indexes", table.name)
-            )
-
-
-def _is_lasting(snapshot: Snapshot, relation: Relation) -> bool:
-    """Whether all tables are the catalog's. The plan of a table that a table function opened is
-    not cached: such a table describes its files as they were when it was opened."""
-    named = {id(item.table) for item in snapshot if not isinstance(item, View)}
-    return all(id(table) in named for table in tables_in(relation))
-
-
-def _has_subquery(relation: Relation) -> bool:
-    return any(
-        isinstance(part, (Exists, InSubquery, ScalarSubquery))
-        for node in walk(relation)
-        for expression in node.own_expressions
-        for part in expressions_in(expression)
-    )
-
-
 def _parameters(relation: Relation, argument_types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
     """The type of each parameter: the one that its context requires, else its argument's type."""
     types: dict[int, SqlType] = {}
@@ -469,21 +577,5 @@ def _parameters(relation: Relation, argument_types: tuple[SqlType, ...]) -> tupl
                     isinstance(part, Parameter)
                     and types.setdefault(part.index, part.type) != part.type
                 ):
-                    raise ProgrammingError(
-                        f"parameter {part.index + 1} would be both {types[part.index]} and "
-                        f"{part.type}",
-                        hint="choose one: CAST(? AS type)",
-                        position=part.position,
-                    )
+                    raise _SeveralTypes(part.index)
     return tuple(types.get(index, kind) for index, kind in enumerate(argument_types))
-
-
-def _can_end(relation: Relation) -> bool:
-    """Whether the query can end: it has a LIMIT, or every source can end."""
-    if isinstance(relation, Limit) and relation.count is not None:
-        return True
-    if isinstance(relation, Scan):
-        return relation.table.can_end
-    if isinstance(relation, Generate):
-        return not relation.unbounded
-    return all(_can_end(item) for item in relation.inputs)

@@ -7,10 +7,15 @@ each class, and of each command.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from enum import Enum
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.catalog import Dependency, Table, WatermarkClause
+from runnel.catalog import Dependency, Table, TableDefinition, WatermarkClause
 from runnel.connector import (
     ColumnDefinition,
     KeyedTable,
@@ -143,6 +148,68 @@ class ClearPlan(Plan):
     table: KeyedTable | RowAddressedTable
 
 
+class InsertRule(Enum):
+    """The effect of an INSERT on a row whose key exists: FAIL, IGNORE the new row, or REPLACE the
+    existing one."""
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+    REPLACE = "replace"
+
+
+@frozen(kw_only=True)
+class ChangePlan(Plan):
+    """A statement that inserts, updates and deletes rows that a query computes: INSERT with ON
+    CONFLICT, MERGE, UPDATE … FROM, DELETE … USING, and all of them with RETURNING.
+
+    table: the table that is changed.
+    rows: the rows: the action (INSERTED, UPDATED or DELETED), the address of the row if the table
+        has row numbers, then the visible columns of the table, with their new values.
+    columns: the indexes of the visible columns.
+    rule: for inserted rows.
+    key: with IGNORE: the names of the columns of the key; (): any key.
+    allows_repeats: whether a row that is changed twice is changed once, else it is an error.
+    has_action: whether the changed rows have the column merge_action.
+    returning: plans the query of RETURNING over the changed rows; None: there is none.
+    """
+
+    table: KeyedTable | RowAddressedTable
+    rows: QueryPlan
+    columns: tuple[int, ...]
+    rule: InsertRule = InsertRule.FAIL
+    key: tuple[str, ...] = ()
+    allows_repeats: bool = False
+    has_action: bool = False
+    returning: Callable[[Sequence[pa.RecordBatch]], QueryPlan] | None = None
+
+
+INSERTED, UPDATED, DELETED = range(3)
+"""The actions of the rows of a ChangePlan."""
+
+
+@runtime_checkable
+class RowChanges(Protocol):
+    """A table with row numbers that changes rows in one step."""
+
+    def unique_keys(self) -> Sequence[tuple[str, ...]]:
+        """The columns of each key, by which ON CONFLICT finds a row; the primary key first."""
+
+    def pinned(self) -> AbstractContextManager[object]:
+        """Within it, the rows have the numbers that a scan returns."""
+
+    def change(
+        self, rows: pa.Table, columns: tuple[int, ...], inserts: str, key: tuple[str, ...]
+    ) -> pa.Table:
+        """Changes rows, all or none; returns the inserted rows if some may be ignored, else no
+        rows.
+
+        rows: the action, the row number, and the columns.
+        columns: their indexes in the table.
+        inserts: "fail", "ignore" or "replace", as `InsertRule`.
+        key: with "ignore": the columns of the key; (): any key.
+        """
+
+
 @frozen(kw_only=True)
 class CommandPlan(Plan):
     """A statement that needs no planning, as it was parsed."""
@@ -174,6 +241,64 @@ class CreateMappingPlan(Plan):
     or_replace: bool
     if_not_exists: bool
     watermark: WatermarkClause | None = None
+
+
+@frozen(kw_only=True)
+class CopyToPlan(Plan):
+    """COPY … TO.
+
+    query: the rows.
+    path: the file.
+    options: names and values as they are written.
+    """
+
+    query: QueryPlan | KeyGetPlan
+    path: str
+    options: Mapping[str, str | tuple[str, ...]]
+
+
+@frozen(kw_only=True)
+class CreateTablePlan(Plan):
+    """CREATE TABLE.
+
+    name: the table.
+    columns: its columns.
+    definition: its constraints.
+    checks: the conditions of CHECK, over the columns.
+    or_replace, if_not_exists: as in `CreateTable` of the parser.
+    write: plans the write of the query's rows to the new table; None: it remains empty.
+    """
+
+    name: str
+    columns: tuple[ColumnDefinition, ...]
+    definition: TableDefinition
+    checks: tuple[Expression, ...]
+    or_replace: bool
+    if_not_exists: bool
+    write: Callable[[WritableTable], WritePlan] | None = None
+
+
+@frozen(kw_only=True)
+class AlterTablePlan(Plan):
+    """ALTER TABLE.
+
+    name: the table; its version when the statement was planned is among `dependencies`.
+    new_name: its name after the statement.
+    definition: its constraints after the statement.
+    created: the table that replaces it, with its rows; None: the rows need no copy.
+    is_cascading: as in `AlterTable` of the parser.
+    """
+
+    name: str
+    new_name: str
+    definition: TableDefinition
+    created: CreateTablePlan | None
+    is_cascading: bool
+
+
+@frozen(kw_only=True)
+class NothingPlan(Plan):
+    """A statement without an effect: its object does not exist, and IF EXISTS is written."""
 
 
 @frozen(kw_only=True)
@@ -239,12 +364,39 @@ class ShowPlan(Plan):
 
     what: as in `syntax.Show`.
     name: the object that is shown, where `what` needs one; None: there is none.
-    rows: the result, where the planner computes it ("columns" and "views").
+    rows: the result, where the planner computes it ("columns", "views", "description" of DESCRIBE
+        and "all tables").
     """
 
     what: str
     name: str | None = None
-    rows: tuple[tuple[str | None, ...], ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+
+
+@frozen(kw_only=True)
+class SummarizePlan(Plan):
+    """SUMMARIZE.
+
+    query: the plan of the query that computes the statistics of all columns in one row.
+    columns: the columns that are summarized.
+    statistics: the number of aggregates for each column.
+    """
+
+    query: QueryPlan
+    columns: tuple[Field, ...]
+    statistics: int
+
+
+@frozen(kw_only=True)
+class PivotPlan(Plan):
+    """A statement with PIVOT without IN: it is planned again with the values that a query returns.
+
+    values: the query for the values, which become columns.
+    planned: returns the plan of the statement, given the values.
+    """
+
+    values: Plan
+    planned: Callable[[Sequence[Expression]], Plan]
 
 
 @frozen(kw_only=True)

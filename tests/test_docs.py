@@ -36,6 +36,8 @@ OPTION_TABLES = {
     "Kafka": "kafka.connector",
     "Delta": "lake.delta.connector",
     "Iceberg": "lake.iceberg.connector",
+    "Discard": "output.discard",
+    "Print": "output.printing",
 }
 """The module with the `OPTIONS` of each built-in connector but Spark."""
 
@@ -44,6 +46,9 @@ SPARK_OWN = ["format", "path", "table", "query"]
 
 READ_ONLY = {"Nexmark"}
 """The built-in connectors without sinks."""
+
+WRITE_ONLY = {"Discard", "Print"}
+"""The built-in connectors without sources."""
 
 PAGE = ROOT / "ARCHITECTURE.md"
 DESIGN = sorted((ROOT / "docs" / "design").glob("*.md"))
@@ -138,17 +143,18 @@ def named_in(page: str, paragraph: str) -> str:
 
 @pytest.mark.parametrize("connector", CONNECTORS)
 def test_the_pages_name_each_built_in_connector(connector: str) -> None:
-    guarantees = section("README.md", "### Guarantees")
+    guarantees = section("docs/jobs.md", "### Sources and sinks")
     texts = {
-        "README.md, table of sources": first_cells(guarantees, "source"),
         "security.md, table of paths": first_cells(
             section("docs/security.md", "## Where text becomes a path or an address"), "text"
         ),
         "connectors.md, bounded access": named_in("docs/connectors.md", "have bounded access"),
     }
+    if connector not in WRITE_ONLY:
+        texts["jobs.md, table of sources"] = first_cells(guarantees, "source")
     if connector not in READ_ONLY:
         texts |= {
-            "README.md, table of sinks": first_cells(guarantees, "sink"),
+            "jobs.md, table of sinks": first_cells(guarantees, "sink"),
             "connectors.md, sinks of jobs": first_cells(
                 section("docs/connectors.md", "## As sinks of jobs"), "sink"
             ),
@@ -165,7 +171,7 @@ def test_the_options_of_spark_are_those_that_it_keeps_for_itself() -> None:
 
 
 def test_every_format_of_files_has_its_row() -> None:
-    from runnel.connectors.files.connector import TABLE_FUNCTIONS
+    from runnel.connectors.files.functions.table_functions import TABLE_FUNCTIONS
     from runnel.connectors.files.options import FORMATS
 
     page = (DOCS / "connectors.md").read_text("utf-8")
@@ -201,10 +207,10 @@ def test_the_readme_names_the_packages_that_are_installed_with_it() -> None:
     config.read(ROOT / "setup.cfg")
     required = {re.split(r"\W", line)[0] for line in config["options"]["install_requires"].split()}
     (shown,) = re.findall(
-        r"needs Python 3\.11 or later; ([\w, ]+) are installed with it\.",
+        r"needs Python 3\.11 or later; ([\w,\s]+) are installed with it\.",
         (ROOT / "README.md").read_text("utf-8"),
     )
-    assert set(re.split(", | and ", shown.lower())) == required
+    assert set(re.split(r",\s|\sand\s", shown.lower())) == required
 
 
 def test_the_glossary_names_modules_and_pages_that_exist() -> None:

@@ -1,8 +1,7 @@
-"""Every example runs, and so does the README's tour."""
+"""Every example runs, and so does the page on Spark."""
 
 from __future__ import annotations
 
-import doctest
 import os
 import shutil
 import subprocess
@@ -64,7 +63,7 @@ OWN_SESSION_SAYS = [
     'Spark can\'t be started on "local[2]": this process runs one on "local[1]" already',
     "None",
 ]
-SPARK_TOUR = "## A Spark tour"
+SPARK_PAGE = ROOT / "docs" / "spark.md"
 QUICK_SPARK = {
     "PYSPARK_SUBMIT_ARGS": f"--driver-java-options '{QUICK_JAVA}' --conf spark.ui.enabled=false "
     "--conf spark.sql.shuffle.partitions=4 "
@@ -110,37 +109,17 @@ def test_examples() -> None:
         assert lacking(name, said) == [], said
 
 
-def readme() -> tuple[str, str]:
-    """The README without the Spark tour, and that."""
-    before, heading, rest = (ROOT / "README.md").read_text("utf-8").partition(SPARK_TOUR + "\n")
-    assert heading
-    tour, next_heading, after = rest.partition("\n## ")
-    return before + next_heading + after, tour
-
-
-def test_readme(tmp_path: Path) -> None:
-    path = tmp_path / "README.md"
-    path.write_text(readme()[0], "utf-8")
-    failed, attempted = doctest.testfile(
-        str(path), module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8"
-    )
-    assert attempted >= 15
-    assert failed == 0
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not HAS_SPARK, reason="pyspark or Java is missing")
-def test_examples_on_spark_and_the_tour(tmp_path: Path) -> None:
+def test_examples_on_spark_and_the_page() -> None:
     """In one process, so that one JVM does."""
-    path = tmp_path / "tour.md"
-    path.write_text(">>> import runnel\n\n" + readme()[1], "utf-8")
-    programs = [*(ROOT / "examples" / name for name in ON_SPARK), OWN_SESSION, path]
+    programs = [*(ROOT / "examples" / name for name in ON_SPARK), OWN_SESSION, SPARK_PAGE]
     home = quick_home(has_zip=True)
     try:
         parts = printed(*map(str, programs), SPARK_HOME=home, **QUICK_SPARK)
     finally:
         shutil.rmtree(home)
-    assert [*parts] == [*ON_SPARK, OWN_SESSION.name, path.name]
+    assert [*parts] == [*ON_SPARK, OWN_SESSION.name, SPARK_PAGE.name]
     for name in ON_SPARK:
         assert lacking(name, parts[name]) == [], parts[name]
     assert parts[OWN_SESSION.name].splitlines() == OWN_SESSION_SAYS

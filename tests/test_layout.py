@@ -72,6 +72,7 @@ LEVELS = {
         "cursor",
         "dbapi20",
         "serving",
+        "shell",
         "spark",
     ),
 }
@@ -221,7 +222,7 @@ def wrong_imports(path: Path) -> Iterator[str]:
             continue
         other = part_of(module)
         if other == "__init__":
-            if own != "testing":
+            if own not in ("testing", "shell"):
                 yield f"{place(path, line)}: imports the root; take the name from its module"
             continue
         allowed = LEVEL_OF[own]
@@ -298,7 +299,8 @@ def test_a_docstring_names_the_imports_of_its_folder(folder: str) -> None:
     unnamed = {
         name
         for name in imported_by_folders()[folder]
-        if not any(within(name, free) for free in (folder, *FREE_IMPORTS))
+        if name != "runnel"
+        and not any(within(name, free) for free in (folder, *FREE_IMPORTS))
         and named.isdisjoint(path_names(name))
     }
     assert unnamed == set(), "state the import in the docstring of the folder's __init__.py"

@@ -31,7 +31,7 @@ for _ in range(2):  # the second time it is opened with its mappings and its job
             SINK INTO kept SELECT id, v FROM near''')
         connection.job("j").join(60)
         print(connection.execute("SELECT SUM(this) FROM kept").fetchall())
-        connection.execute("SHOW JOBS").fetchall()
+        connection.execute("SHOW JOBS FULL").fetchall()
         children = [item.read_text() for item in Path("/proc/self/task").glob("*/children")]
         print("".join(children), "pyspark" in sys.modules, "py4j" in sys.modules)
 """

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -211,6 +212,10 @@ class LazyOrigin(RegisteredData):
         return (rename(batch, chosen) for batch in self._open(requested))
 
 
+_READ: WeakSet[pa.RecordBatchReader] = WeakSet()
+"""The readers whose rows are read or were read, also under another name."""
+
+
 class OneShotReader(RegisteredData):
     """A RecordBatchReader: its rows can be read once.
 
@@ -229,12 +234,13 @@ class OneShotReader(RegisteredData):
 
     def _claim(self, name: str) -> StreamReading:
         with self._lock:
-            if self._claimed:
+            if self._claimed or self._reader in _READ:
                 raise OperationalError(
                     f'the rows of the registered reader "{name}" can be read only once',
                     hint=f'register a table instead: con.register("{name}", reader.read_all())',
                 )
             self._claimed = True
+            _READ.add(self._reader)
         return StreamReading(self._batches, self._unclaim)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -243,6 +249,7 @@ class OneShotReader(RegisteredData):
     def _unclaim(self) -> None:
         with self._lock:
             self._claimed = False
+            _READ.discard(self._reader)
 
 
 class ArrowTable(ReadableTable):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.connector import SinkRequest, Source, SourcePartition, WriteMode
 from runnel.connectors.duckdb.fragments import DuckDBFragment, FragmentPartition
-from runnel.connectors.duckdb.location import ChangedTable
+from runnel.connectors.duckdb.location import ChangedTable, TableLocation
 from runnel.connectors.duckdb.sink import change_statement
 from runnel.connectors.duckdb.types import quoted
 from runnel.duckdb.stream import DuckDBStream
@@ -156,8 +156,9 @@ class _ChangePartition(FragmentPartition):
     def __init__(
         self, table: ChangedTable, statement: str, locate: Callable[[Error], Position | None]
     ) -> None:
-        kernel = table.location.kernel
-        super().__init__(_ChangeStream(kernel, kernel.cursor(), statement, locate=locate))
+        location = table.location
+        stream = _ChangeStream(location, statement, locate)
+        super().__init__(stream)
         self._table = table
 
     def close(self) -> None:
@@ -170,9 +171,20 @@ class _ChangePartition(FragmentPartition):
 class _ChangeStream(DuckDBStream):
     """A statement whose only result is the number of rows that it changed."""
 
+    def __init__(
+        self, location: TableLocation, statement: str, locate: Callable[[Error], Position | None]
+    ) -> None:
+        super().__init__(location.kernel, location.cursor(), statement, locate=locate)
+        self._location = location
+
     def _read(self) -> None:
         cursor = self._cursor
         if cursor is None or self._closed:
             return
-        cursor.execute(self._text)
+        try:
+            cursor.execute(self._text)
+        except Exception as error:
+            if "Constraint Error" in str(error):
+                raise self._location.failure(error) from error
+            raise
         self._put(pa.RecordBatch.from_arrays([array_of([cursor.rowcount], BIGINT)], schema=_COUNT))

@@ -19,6 +19,7 @@ from runnel.access import Access, refused
 from runnel.catalog import Table, TableColumn
 from runnel.connector import ColumnDefinition, DataConnector, MappingDefinition
 from runnel.connectors.duckdb.location import DuckDBColumn, TableLocation
+from runnel.connectors.duckdb.own_tables import SCHEMA, OwnTables
 from runnel.connectors.duckdb.sink import STAGED_PREFIX
 from runnel.connectors.duckdb.table import DuckDBRelation, DuckDBTable
 from runnel.connectors.duckdb.types import quoted, sql_type_of, type_text
@@ -53,6 +54,7 @@ class DuckDBConnector(DataConnector):
 
     def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
         self._kernel = kernel
+        self.own_tables = OwnTables(kernel)
         self._locks: dict[str, DeadlineLock] = {}
         self._lock = Lock()
         self._read_only: dict[str, bool] = {}
@@ -62,6 +64,8 @@ class DuckDBConnector(DataConnector):
             raise NotSupportedError(
                 f'connector DuckDB has no object type "{definition.object_type}"'
             )
+        if definition.table is not None:
+            return self.own_tables.open(definition)
         options = OPTIONS.read(definition.options)
         location = self._location(definition, options)
         kind = _kind(location)
@@ -170,6 +174,11 @@ def _name(definition: MappingDefinition, options: Options) -> tuple[str, str]:
         raise ProgrammingError(
             f'external name "{external}" has too many components',
             hint="it is a table, or schema.table; the file is the option path",
+        )
+    if schema.lower() == SCHEMA and options.get(PATH) is None:
+        raise ProgrammingError(
+            f'external name "{external}" is in a schema of Runnel',
+            hint="it has the rows of tables: CREATE TABLE",
         )
     return (schema if dot else "main"), table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
 
 ROW_ID = "rowid"
 """The hidden column that addresses the rows of a table."""
+
+
+_QUOTE = '"'
+_NOT_NULL = re.compile(r'NOT NULL constraint failed: .*?\.("(?:[^"]|"")*"|\w+)$')
+_DOUBLE = re.compile(r'Duplicate key "(.*)" violates (\w+ \w+)', re.DOTALL)
+_CHECK = re.compile(
+    r"CHECK constraint failed on table .*? with expression CHECK\((.*)\)", re.DOTALL
+)
+_CHECKS = (
+    "SELECT constraint_text[7:-2] FROM duckdb_constraints() "
+    "WHERE '\"' || database_name || '\"' = ? AND schema_name = ? AND table_name = ? "
+    "AND constraint_type = 'CHECK' ORDER BY constraint_index"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,7 @@ class TableLocation:
     table: the name of the table.
     title: its name in errors.
     lock: locked by the thread that runs a statement which changes the table.
+    checks: the conditions of CHECK as the user wrote them, in the order of DuckDB's constraints.
     """
 
     kernel: DuckDBKernel
@@ -57,14 +72,20 @@ class TableLocation:
     table: str
     title: str
     lock: DeadlineLock
+    checks: tuple[str, ...] = ()
 
     @property
     def qualified(self) -> str:
         return f"{self.database}.{quoted(self.schema)}.{quoted(self.table)}"
 
+    def cursor(self) -> DuckDBPyConnection:
+        """A cursor of the database, which the caller closes. All access to the table's rows by a
+        statement uses it, except a fragment's query."""
+        return self.kernel.cursor()
+
     def pinned(self) -> DuckDBPyConnection:
         """A cursor in a transaction that sees the database as it is now."""
-        cursor = self.kernel.cursor()
+        cursor = self.cursor()
         try:
             cursor.execute("BEGIN TRANSACTION")
             cursor.execute(f"SELECT 1 FROM {self.qualified} LIMIT 0").fetchall()
@@ -85,7 +106,36 @@ class TableLocation:
         found = translated(error)
         if isinstance(found, IntegrityError):
             found.message = f"a constraint of {self.title} is violated"
+            found.detail = self._violated(found.detail or "")
         return found
+
+    def _violated(self, text: str) -> str:
+        """DuckDB's words for the constraint that a row violates, in the user's terms."""
+        text = text.removeprefix("Constraint Error: ").strip()
+        null = _NOT_NULL.search(text)
+        if null is not None:
+            return f"column {null[1].strip(_QUOTE)!a} must not be NULL".replace("'", _QUOTE)
+        double = _DOUBLE.search(text)
+        if double is not None:
+            return f"the {double[2]} has {double[1]} already"
+        check = _CHECK.search(text)
+        return self._check(check[1]) if check is not None else text
+
+    def _check(self, expression: str) -> str:
+        """CHECK as the user wrote it, from DuckDB's text of its expression."""
+        if len(self.checks) > 1:
+            try:
+                with self.kernel.cursor() as cursor:
+                    rows = cursor.execute(_CHECKS, [self.database, self.schema, self.table])
+                    own = [text for (text,) in rows.fetchall()]
+                if len(own) == len(self.checks) and own.count(expression) == 1:
+                    return f"CHECK ({self.checks[own.index(expression)]}) is false"
+            except Exception:  # only the message is less exact
+                pass
+        if self.checks:
+            found = " or ".join(f"CHECK ({item})" for item in self.checks)
+            return f"{found} is false"
+        return f"CHECK ({expression}) is false"
 
 
 class ChangedTable(Protocol):

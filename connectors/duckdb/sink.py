@@ -181,7 +181,7 @@ class DuckDBSink(Sink):
 
     def _open(self) -> DuckDBPyConnection:
         if self._cursor is None:
-            self._cursor = self._location.kernel.cursor()
+            self._cursor = self._location.cursor()
         return self._cursor
 
     def _run(self, statement: str, arguments: list[str] | None = None) -> DuckDBPyConnection:

@@ -7,13 +7,12 @@ reads the rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from runnel.catalog import TableColumn
+from runnel.catalog import TableColumn, TableDefinition
 from runnel.columns.batches import empty_columns
 from runnel.connector import (
     BATCH_ROWS,
@@ -28,12 +27,12 @@ from runnel.connector import (
     SourcePartition,
     WriteMode,
 )
+from runnel.connectors.duckdb.changed_rows import change_rows, sql_array, unique_keys
 from runnel.connectors.duckdb.changes import written_by
 from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, TableLocation
 from runnel.connectors.duckdb.sink import DuckDBSink
-from runnel.expressions.kernels.canonical import canonical
 from runnel.processor import Guarantee, JobContext
-from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
+from runnel.sqltypes import BIGINT, Kind, SqlType
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -76,6 +75,8 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
     hidden column."""
 
     guarantee = Guarantee.EXACTLY_ONCE
+    definition: TableDefinition | None = None
+    """The constraints of a table of CREATE TABLE."""
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
             "AND schema_name = ? AND table_name = ?"
         )
         try:
-            with location.kernel.cursor() as cursor:
+            with location.cursor() as cursor:
                 found = cursor.execute(
                     query, [location.database, location.schema, location.table]
                 ).fetchone()
@@ -128,13 +129,27 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
     def written_by(self, fragment: Source, request: SinkRequest) -> Source | None:
         return written_by(self, fragment, request)
 
+    def unique_keys(self) -> Sequence[tuple[str, ...]]:
+        """The columns of each key; the primary key first."""
+        return unique_keys(self)
+
+    def pinned(self) -> AbstractContextManager[object]:
+        """Within it, row numbers do not change."""
+        return closing(self.location.pinned())
+
+    def change(
+        self, rows: pa.Table, columns: tuple[int, ...], inserts: str, key: tuple[str, ...]
+    ) -> pa.Table:
+        """Changes rows, all or none; see `changed_rows.change_rows`."""
+        return change_rows(self, rows, columns, inserts, key)
+
     def exclusive(self) -> AbstractContextManager[object]:
         return self.location.lock
 
     def clear(self) -> int:
         location = self.location
         try:
-            with location.kernel.cursor() as cursor:
+            with location.cursor() as cursor:
                 cursor.execute(f"DELETE FROM {location.qualified}")
                 return int(cursor.rowcount)
         except Exception as error:
@@ -222,7 +237,7 @@ class DuckDBPartition(SourcePartition):
         if not self._types:
             return empty_columns(batch.num_rows)
         arrays = [
-            _array(column, item) for column, item in zip(batch.columns, self._types, strict=True)
+            sql_array(column, item) for column, item in zip(batch.columns, self._types, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, names=self._names)
 
@@ -231,9 +246,3 @@ class DuckDBPartition(SourcePartition):
         if reader is not None:
             reader.close()
         self._cursor.close()
-
-
-def _array(column: pa.Array, sql_type: SqlType) -> pa.Array:
-    if sql_type.kind is Kind.INTERVAL:
-        return pc.cast(column, to_arrow(sql_type))
-    return canonical(column, sql_type)

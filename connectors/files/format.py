@@ -154,7 +154,9 @@ def discovered(
     where = f'"{path.text}" {why}' if not files else f'the files of "{path.text}" {why}'
     raise ProgrammingError(
         f'the columns of "{definition.name}" can\'t be inferred: {where}',
-        hint=f"declare them: CREATE MAPPING {as_written(definition.name)} (column type, …) …",
+        hint="name them: read_csv('…', columns = {'a': 'INTEGER', …})"
+        if file_format.options.in_query
+        else f"declare them: CREATE MAPPING {as_written(definition.name)} (column type, …) …",
     )
 
 
@@ -184,10 +186,10 @@ def match_names(requested: Sequence[str], found: Sequence[str]) -> list[int | No
     return [exact.get(name, folded.get(name.lower())) for name in requested]
 
 
-def format_name_of(path: str, files: Sequence[DataFile]) -> str:
+def format_name_of(path: str, files: Sequence[DataFile], *, in_query: bool = False) -> str:
     """The format that the extensions of the files, or of the path, imply.
 
-    ProgrammingError if they imply none, or several.
+    ProgrammingError if they imply none, or several. `in_query`: as in FileOptions.
     """
     known = (
         {format_of(Path(file.path).name) for file in files}
@@ -203,7 +205,9 @@ def format_name_of(path: str, files: Sequence[DataFile]) -> str:
         f'the format of "{path}" is not known: it {said}'
         if len(known) < 2
         else f'the files of "{path}" {said}',
-        hint="add OPTIONS ('format' = 'csv'), or json, parquet, arrow, avro, lines",
+        hint="name it: read_csv('…'), read_json, read_parquet, read_arrow, read_avro or read_lines"
+        if in_query
+        else "add OPTIONS ('format' = 'csv'), or json, parquet, arrow, avro, lines",
     )
 
 

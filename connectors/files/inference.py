@@ -7,13 +7,15 @@ codes and not quantities.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.connectors.files.format import FileColumn
+from runnel.errors import ProgrammingError
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
@@ -51,13 +53,23 @@ _CANDIDATES: tuple[tuple[str, SqlType], ...] = (
     (rf"{_DAY}[ T]{_CLOCK}{_ZONE}", TIMESTAMP_TZ),
     (_CLOCK, TIME),
 )
+SHOWN_NAMES = 12
+"""How many names of columns a message shows."""
+
+_LOGGER = logging.getLogger("runnel.connectors")
 _WHOLE_DECIMAL = decimal(MAX_PRECISION, 0)
 
 
 class TextColumns:
-    """The types of a file's text columns, inferred batch by batch."""
+    """The types of a file's text columns, inferred batch by batch.
 
-    def __init__(self, names: Sequence[str]) -> None:
+    `type_of`: the type of a column's texts; None: `type_of_text`.
+    """
+
+    def __init__(
+        self, names: Sequence[str], type_of: Callable[[pa.Array], SqlType] | None = None
+    ) -> None:
+        self._type_of = type_of or type_of_text
         self._types: dict[str, SqlType] = dict.fromkeys(names, NULL)
 
     def add(self, texts: Sequence[pa.Array]) -> None:
@@ -65,7 +77,7 @@ class TextColumns:
         for name, text in zip(self._types, texts, strict=True):
             known = self._types[name]
             if known != VARCHAR:
-                self._types[name] = united_type(known, type_of_text(text))
+                self._types[name] = united_type(known, self._type_of(text))
 
     def columns(self) -> tuple[FileColumn, ...]:
         """The columns so far; a column without any value has the type NULL."""
@@ -174,6 +186,45 @@ def settled(found: SqlType) -> SqlType:
     if found.kind is Kind.ROW:
         return row(*((name, settled(item)) for name, item in found.fields))
     return found
+
+
+def check_shapes(files: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """Compares the column names of files that one mapping reads: each file's path and names.
+
+    Logs a warning if a file lacks columns of the first one or has others: its rows have NULL in
+    the columns that it lacks. ProgrammingError if they have no column in common, and the names of a
+    file are evidently values.
+    """
+    filled = [(path, names) for path, names in files if names]
+    if not filled:
+        return
+    first_path, first_names = filled[0]
+    expected = {name.lower() for name in first_names}
+    for path, names in filled[1:]:
+        found = {name.lower() for name in names}
+        if found == expected:
+            continue
+        shapes = (
+            f'file "{first_path}" has {_listed(first_names)}; file "{path}" has {_listed(names)}'
+        )
+        if not found & expected and any(map(_is_value, names)):
+            raise ProgrammingError(
+                "the files have no column in common",
+                detail=shapes,
+                hint="read them as two mappings, or name the files of one kind in the path; if "
+                "their first rows are data, add 'header' = 'false'",
+            )
+        _LOGGER.warning("files with different columns are merged by name: %s", shapes)
+        return
+
+
+def _is_value(name: str) -> bool:
+    return type_of_text(pa.array([name], pa.string())) not in (VARCHAR, NULL)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:SHOWN_NAMES])
+    return shown if len(names) <= SHOWN_NAMES else f"{shown}, … ({len(names)} columns)"
 
 
 def united_columns(tables: Sequence[Sequence[FileColumn]]) -> tuple[FileColumn, ...]:

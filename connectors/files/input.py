@@ -13,8 +13,14 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
-from runnel.connectors.files.options import CODECS, compression_of
+from runnel.connectors.files.options import CODECS, FileOptions, compression_of
 from runnel.connectors.files.paths import missing, unreadable
+from runnel.connectors.files.sniffing.encoding import (
+    MARKED,
+    UTF_8,
+    likely_encodings,
+    marked_encoding,
+)
 from runnel.connectors.files.storage import RemotePath, opened
 from runnel.errors import DataError, Error
 
@@ -34,7 +40,7 @@ def reading(path: str) -> Iterator[None]:
     except (OSError, EOFError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
-        raise not_utf8(path) from error
+        raise not_decodable(path, error.encoding, data=error.object[error.start :][:64]) from error
     except Exception as error:
         if isinstance(path, RemotePath):
             # Each remote file system has exception classes of its own.
@@ -42,12 +48,18 @@ def reading(path: str) -> Iterator[None]:
         raise
 
 
-def not_utf8(path: str, line: int | None = None) -> DataError:
-    """The error for bytes that are not UTF-8."""
+def not_decodable(
+    path: str, encoding: str, line: int | None = None, data: bytes = b""
+) -> DataError:
+    """The error for bytes that are no text of the encoding. `data` has some of them."""
     where = "" if line is None else f", line {line},"
+    named = "UTF-8" if encoding == UTF_8 else encoding
+    likely = [item for item in likely_encodings(data) if item != encoding]
+    shown = f"'{likely[0]}'" + "".join(f" or '{item}'" for item in likely[1:])
     return DataError(
-        f'file "{path}"{where} is not valid UTF-8',
-        hint="convert the file, or read it with OPTIONS ('encodingErrors' = 'replace')",
+        f'file "{path}"{where} is not valid {named}',
+        hint=f"name its encoding, OPTIONS ('encoding' = …), most likely {shown}; or replace such "
+        "bytes with 'encodingErrors' = 'replace', or leave records out with 'onError' = 'skip'",
     )
 
 
@@ -64,12 +76,12 @@ def open_bytes(path: str, compression: str) -> pa.NativeFile:
         raise
 
 
-class ReplacingStream(io.RawIOBase):
-    """A stream whose invalid UTF-8 is replaced by U+FFFD. It owns the underlying stream."""
+class DecodedStream(io.RawIOBase):
+    """A stream of UTF-8 whose text comes from another encoding, or is invalid UTF-8 that is
+    replaced by U+FFFD. It owns the underlying stream."""
 
-    def __init__(self, stream: pa.NativeFile) -> None:
-        self._stream = stream
-        self._text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
+    def __init__(self, stream: pa.NativeFile, encoding: str, errors: str) -> None:
+        self._text = io.TextIOWrapper(stream, encoding=encoding, errors=errors, newline="")
         self._left = b""
 
     def readable(self) -> bool:
@@ -115,36 +127,61 @@ class WatchedStream(io.RawIOBase):
 
 
 def open_input(
-    path: str,
-    compression: str,
-    *,
-    replace_invalid: bool,
-    watch: Callable[[bytes], None] | None = None,
+    path: str, options: FileOptions, watch: Callable[[bytes], None] | None = None
 ) -> pa.NativeFile:
-    """The bytes of a file, decompressed and, if requested, made valid UTF-8.
+    """The text of a file as UTF-8: decompressed, decoded, and if requested made valid.
 
-    `watch` is called with all of them. The caller closes the stream.
+    `watch` is called with all of its bytes. The caller closes the stream.
     """
-    stream = open_bytes(path, compression)
-    if replace_invalid:
-        stream = ReplacingStream(stream)
+    stream = open_bytes(path, options.compression)
+    if options.replace_invalid or options.encoding != UTF_8:
+        try:
+            encoding = _ordered(stream, path, options.encoding)
+        except BaseException:
+            stream.close()
+            raise
+        errors = "replace" if options.replace_invalid else "strict"
+        stream = DecodedStream(stream, encoding, errors)
     if watch is not None:
         stream = WatchedStream(stream, watch)
     return stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="r")
 
 
-def open_text(path: str, compression: str, *, replace_invalid: bool) -> io.TextIOWrapper:
+def _ordered(stream: pa.NativeFile, path: str, encoding: str) -> str:
+    """The encoding with its byte order, which the mark at the start of the stream has."""
+    if encoding not in MARKED:
+        return encoding
+    found = marked_encoding(stream.read(2 if encoding == "utf-16" else 4))
+    if found is None or found[0] != encoding:
+        raise DataError(
+            f'file "{path}" does not begin with the byte order mark of {encoding}',
+            hint=f"name its encoding: 'encoding' = '{encoding}-le', '{encoding}-be' or 'utf-8'",
+        )
+    return found[1]
+
+
+def open_text(
+    path: str, options: FileOptions, *, replace_invalid: bool | None = None
+) -> io.TextIOWrapper:
     """The text of a file, with its line ends but without a byte order mark. The caller closes
-    it."""
-    errors = "replace" if replace_invalid else "strict"
-    return io.TextIOWrapper(
-        open_bytes(path, compression), encoding="utf-8-sig", errors=errors, newline=""
+    it.
+
+    `replace_invalid`: overrides the option.
+    """
+    is_replaced = options.replace_invalid if replace_invalid is None else replace_invalid
+    stream = open_bytes(path, options.compression)
+    encoding = (
+        "utf-8-sig" if options.encoding == UTF_8 else _ordered(stream, path, options.encoding)
     )
+    errors = "replace" if is_replaced else "strict"
+    return io.TextIOWrapper(stream, encoding=encoding, errors=errors, newline="")
 
 
-def undecodable(path: str, compression: str) -> DataError:
-    """The error for a file that is not UTF-8, with the line. Reads the file again."""
-    with open_bytes(path, compression) as stream:
+def undecodable(path: str, options: FileOptions) -> DataError:
+    """The error for a file that can't be decoded, with the line for UTF-8. Reads the file again."""
+    if options.encoding != UTF_8:
+        return not_decodable(path, options.encoding)
+    with open_bytes(path, options.compression) as stream:
         line = 1
         rest = b""
         while chunk := stream.read(BLOCK_BYTES):
@@ -152,9 +189,9 @@ def undecodable(path: str, compression: str) -> DataError:
             rest = lines.pop()
             for item in lines:
                 if not _is_utf8(item):
-                    return not_utf8(path, line)
+                    return not_decodable(path, UTF_8, line, item)
                 line += 1
-    return not_utf8(path, None if _is_utf8(rest) else line)
+    return not_decodable(path, UTF_8, None if _is_utf8(rest) else line, rest)
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from runnel.access import Access
 from runnel.connectors.files.records.malformed import FAIL, OnError, on_error
+from runnel.connectors.files.sniffing.encoding import UTF_8, encoding_named, is_like_ascii
 from runnel.connectors.options import (
     Option,
     Options,
@@ -21,22 +23,36 @@ from runnel.connectors.options import (
     integer,
     text,
 )
-from runnel.errors import ProgrammingError
+from runnel.errors import DataError, NotSupportedError, ProgrammingError
 
 FORMATS = ("csv", "json", "json-flat", "parquet", "arrow", "avro", "lines")
 COMPRESSIONS = ("auto", "none", "gz", "bz2", "zst", "lz4")
+
+
+def _point_or_comma(value: str) -> str:
+    if value not in (".", ","):
+        raise ValueError(value)
+    return value
+
 
 PATH = text("path", required=True)
 FORMAT = choice("format", FORMATS)
 GLOB = text("glob")
 COMPRESSION = choice("compression", COMPRESSIONS, "auto")
 IGNORE_FILE_NOT_FOUND = boolean("ignoreFileNotFound", False)
+ENCODING = Option(
+    "encoding", encoding_named, "the name of an encoding: utf-8, utf-16, latin-1, windows-1252, …"
+)
 ENCODING_ERRORS = choice("encodingErrors", ("error", "replace"), "error")
 HEADER = boolean("header", True)
 DELIMITER = text("delimiter", ",")
 QUOTE = free_text("quote", '"')
 ESCAPE = free_text("escape", "")
 NULL_VALUE = free_text("nullValue", "")
+SKIP = integer("skip", 0, most=1_000_000)
+DATE_FORMAT = text("dateFormat")
+TIMESTAMP_FORMAT = text("timestampFormat")
+DECIMAL_SEPARATOR = Option("decimalSeparator", _point_or_comma, "a point or a comma", ".")
 HIVE_PARTITIONING = boolean("hivePartitioning")
 PARTITION_BY = text("partitionBy")
 ON_ERROR = on_error("onError")
@@ -53,12 +69,17 @@ OPTIONS = OptionSet(
     GLOB,
     COMPRESSION,
     IGNORE_FILE_NOT_FOUND,
+    ENCODING,
     ENCODING_ERRORS,
     HEADER,
     DELIMITER,
     QUOTE,
     ESCAPE,
     NULL_VALUE,
+    SKIP,
+    DATE_FORMAT,
+    TIMESTAMP_FORMAT,
+    DECIMAL_SEPARATOR,
     HIVE_PARTITIONING,
     PARTITION_BY,
     ON_ERROR,
@@ -67,9 +88,23 @@ OPTIONS = OptionSet(
     PARTITIONS,
 )
 
-_CSV_ONLY: tuple[Option[object], ...] = (HEADER, DELIMITER, QUOTE, ESCAPE, NULL_VALUE)  # type: ignore[assignment]
+_SNIFFED: tuple[Option[Any], ...] = (
+    HEADER,
+    DELIMITER,
+    QUOTE,
+    ESCAPE,
+    SKIP,
+    DATE_FORMAT,
+    TIMESTAMP_FORMAT,
+    DECIMAL_SEPARATOR,
+)
+_CSV_ONLY: tuple[Option[Any], ...] = (*_SNIFFED, NULL_VALUE)
+_TEXT_FORMATS = ("csv", "json", "json-flat", "lines")
 _EXTENSIONS = {
     ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".psv": "csv",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
@@ -82,6 +117,7 @@ _EXTENSIONS = {
     ".txt": "lines",
     ".log": "lines",
 }
+_DELIMITERS = {"tsv": "\t", "tab": "\t", "psv": "|"}
 _COMPRESSED = {".gz": "gz", ".bz2": "bz2", ".zst": "zst", ".lz4": "lz4"}
 CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 """Arrow's names of the compressions."""
@@ -105,6 +141,11 @@ class CsvDialect:
     quote: the character around quoted values; "" for none.
     escape: the character before an escaped one; "" for none.
     null: the unquoted text that stands for NULL.
+    more_nulls: further ones, for reading.
+    skip: the number of lines before the header or the first row.
+    date_format: the format of dates that are not ISO dates, such as "%d/%m/%Y"; None: ISO dates.
+    timestamp_format: as `date_format`, of timestamps.
+    decimal: the character before the fraction of a number.
     """
 
     header: bool = True
@@ -112,6 +153,11 @@ class CsvDialect:
     quote: str = '"'
     escape: str = ""
     null: str = ""
+    skip: int = 0
+    date_format: str | None = None
+    timestamp_format: str | None = None
+    decimal: str = "."
+    more_nulls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +180,9 @@ class FileOptions:
     poll_millis: the interval in milliseconds at which followed files are listed.
     partitions: the number of partitions of a followed folder or pattern.
     access: restricts what may be opened; None: no restriction.
+    in_query: whether a query names the files, without a mapping.
+    encoding: the encoding of text files.
+    unset: the names of the options that the statement leaves out and that sniffing can find.
     """
 
     path: str
@@ -151,6 +200,9 @@ class FileOptions:
     poll_millis: int = 100
     access: Access | None = None
     partitions: int = 64
+    in_query: bool = False
+    encoding: str = UTF_8
+    unset: frozenset[str] = frozenset()
 
 
 def read_options(settings: Mapping[str, str], access: Access | None = None) -> FileOptions:
@@ -173,6 +225,14 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
                 raise ProgrammingError(
                     f'option "{option.name}" is for format csv, not {format_name}'
                 )
+    encoding = options.get(ENCODING)
+    if encoding is not None and format_name is not None and format_name not in _TEXT_FORMATS:
+        raise ProgrammingError(f'option "encoding" is for text files, not format {format_name}')
+    if encoding is not None and options.require(FOLLOW) and not is_like_ascii(encoding):
+        raise NotSupportedError(
+            f"growing files in {encoding} can't be followed",
+            hint="convert them to UTF-8, or read them without 'follow'",
+        )
     if options.is_set(PARTITIONS) and not options.require(FOLLOW):
         raise ProgrammingError(
             'option "partitions" is for followed files',
@@ -194,6 +254,8 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
         options.require(POLL_MILLIS),
         access,
         options.require(PARTITIONS),
+        encoding=encoding or UTF_8,
+        unset=frozenset(item.name for item in (*_SNIFFED, ENCODING) if not options.is_set(item)),
     )
 
 
@@ -214,7 +276,8 @@ def _names(options: Options) -> tuple[str, ...]:
 
 
 def _dialect(options: Options) -> CsvDialect:
-    delimiter = options.require(DELIMITER)
+    delimiter = options.get(DELIMITER) if options.is_set(DELIMITER) else None
+    delimiter = delimiter or delimiter_of(options.require(PATH))
     if delimiter.lower() in ("\\t", "tab"):
         delimiter = "\t"
     dialect = CsvDialect(
@@ -223,7 +286,13 @@ def _dialect(options: Options) -> CsvDialect:
         options.require(QUOTE),
         options.require(ESCAPE),
         options.require(NULL_VALUE),
+        options.require(SKIP),
+        options.get(DATE_FORMAT),
+        options.get(TIMESTAMP_FORMAT),
+        options.require(DECIMAL_SEPARATOR),
     )
+    for option in (DATE_FORMAT, TIMESTAMP_FORMAT):
+        _check_time_format(option, options.get(option))
     _check_character(DELIMITER, dialect.delimiter)
     for option, value in ((QUOTE, dialect.quote), (ESCAPE, dialect.escape)):
         if value:
@@ -241,6 +310,30 @@ def _check_character(option: Option[str], value: str) -> None:
             f"wrong value '{value}' for option \"{option.name}\" of connector File",
             hint="it accepts one ASCII character that doesn't end a line",
         )
+
+
+def _check_time_format(option: Option[str], value: str | None) -> None:
+    if value is None:
+        return
+    # Loaded on first use, because few mappings have a format of their own.
+    from runnel.connectors.files.csv.time_patterns import pattern_of
+
+    try:
+        pattern_of(value)
+    except DataError as error:
+        raise ProgrammingError(
+            f"wrong value '{value}' for option \"{option.name}\" of connector File",
+            detail=error.message,
+            hint="it accepts a format such as '%d/%m/%Y %H:%M:%S', or 'DD/MM/YYYY HH24:MI:SS'",
+        ) from None
+
+
+def delimiter_of(path: str) -> str:
+    """The delimiter that the extension of a file name implies."""
+    stem, _, last = path.rpartition(".")
+    if "." + last.lower() in _COMPRESSED:
+        last = stem.rpartition(".")[2]
+    return _DELIMITERS.get(last.lower(), ",")
 
 
 def format_of(name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 from abc import ABC, abstractmethod
@@ -11,8 +12,9 @@ from contextlib import contextmanager, suppress
 import pyarrow as pa
 
 from runnel.connectors.files.options import CODECS
+from runnel.connectors.files.sniffing.encoding import UTF_8
 from runnel.connectors.files.storage import RemotePath, created, local, remove
-from runnel.errors import Error, OperationalError
+from runnel.errors import DataError, Error, OperationalError
 from runnel.storage.durable_files import sync_file
 
 
@@ -39,10 +41,14 @@ def _remote_errors(path: str) -> type[Exception]:
 
 
 class FileOutput:
-    """A new file, compressed if requested. `finish` makes it durable; `discard` removes it."""
+    """A new file, compressed if requested. `finish` makes it durable; `discard` removes it.
 
-    def __init__(self, path: str, compression: str | None) -> None:
+    Text is passed as UTF-8, and written in `encoding`.
+    """
+
+    def __init__(self, path: str, compression: str | None, encoding: str = UTF_8) -> None:
         self.path = path
+        self._encoder = None if encoding == UTF_8 else codecs.getincrementalencoder(encoding)()
         with writing(path):
             self._raw = created(path)  # `finish` or `discard` closes it
         self.stream = pa.PythonFile(self._raw, mode="w")
@@ -50,8 +56,20 @@ class FileOutput:
             self.stream = pa.CompressedOutputStream(self.stream, CODECS[compression])
 
     def write(self, data: bytes | pa.Buffer) -> None:
+        if self._encoder is not None:
+            data = self._encoded(data, self._encoder)
         with writing(self.path):
             self.stream.write(data)
+
+    def _encoded(self, data: bytes | pa.Buffer, encoder: codecs.IncrementalEncoder) -> bytes:
+        try:
+            return encoder.encode(bytes(data).decode())
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"the character '{error.object[error.start]}' can't be written in {error.encoding}",
+                detail=f'file "{self.path}"',
+                hint="write the file in UTF-8",
+            ) from error
 
     def finish(self) -> None:
         """Makes all bytes durable."""

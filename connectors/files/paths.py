@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runnel.access import Access
@@ -28,11 +28,17 @@ class FilePath:
     text: an absolute path, or a URL.
     glob: a pattern of names below the folder `text`.
     ignore_missing: whether a path without files is no error.
+    has_subfolders: whether a folder without a glob stands for all files below it.
     """
 
     text: str
     glob: str | None = None
     ignore_missing: bool = False
+    has_subfolders: bool = False
+
+    def with_subfolders(self) -> FilePath:
+        """The same path; of a folder without a glob, all files below it."""
+        return replace(self, has_subfolders=True)
 
     @property
     def is_pattern(self) -> bool:
@@ -69,7 +75,7 @@ class FilePath:
                 return file_system.matching(self.text, self.glob)
             return [
                 item
-                for item in file_system.matching(self.text, "*")
+                for item in file_system.matching(self.text, "**/*" if self.has_subfolders else "*")
                 if not Path(item.path).name.startswith("_")
             ]
         if not file_system.exists(self.text):

@@ -182,7 +182,11 @@ class FileSink(Sink):
         unfinished = file_system.below(
             target.folder, f"{UNFINISHED_PREFIX}{self._mark}{uuid4().hex[:12]}-{name}"
         )
-        self._output = FileOutput(unfinished, target.compression if self._format.is_text else None)
+        self._output = FileOutput(
+            unfinished,
+            target.compression if self._format.is_text else None,
+            self._format.options.encoding,
+        )
         with writing(self._final):
             self._writer = self._format.writer(self._output, self._columns)
 

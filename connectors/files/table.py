@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
@@ -47,6 +48,9 @@ from runnel.connectors.files.storage import DataFile
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 
+if TYPE_CHECKING:
+    from runnel.connectors.files.sniffing.sniff import Sniffed
+
 MOST_PARTITIONS = 16
 """The maximum number of partitions of a scan: enough to balance the load."""
 
@@ -81,8 +85,16 @@ class FileTable(ReadableTable, WritableTable):
         self.format = file_format
         self.path = path
         self.is_inferred = is_inferred
+        self.sniffed: Sniffed | None = None
         self.malformed_target = file_format.options.on_error.mapping
         self.reads_slowly = file_format.is_text
+
+    def found(self, sniffed: Sniffed | None) -> Self:
+        """The table, with what was found in its files."""
+        if sniffed is not None:
+            self.sniffed = sniffed
+            self.found_options = sniffed.options()
+        return self
 
     def row_count(self) -> int | None:
         return self.format.row_count(self.path)

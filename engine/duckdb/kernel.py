@@ -33,6 +33,10 @@ _OPTIONS: dict[str, Any] = {
 name of a table is never resolved to a Python variable."""
 
 
+_TEMPORARY = "temporary"
+"""The key of the database of temporary tables; the keys of files are absolute paths."""
+
+
 class Running(Protocol):
     """Work on a cursor in a separate thread."""
 
@@ -129,6 +133,16 @@ class DuckDBKernel:
                 raise translated(error) from error
             self._attached[key] = alias
             return alias
+
+    def attach_temporary(self) -> str:
+        """The name in SQL, quoted, of a database in memory for temporary tables."""
+        with self._lock:
+            known = self._attached.get(_TEMPORARY)
+            if known is None:
+                known = f'"runnel_{next(self._aliases)}"'
+                self._opened().connection.execute(f"ATTACH ':memory:' AS {known}")
+                self._attached[_TEMPORARY] = known
+            return known
 
     def detach(self, path: str | Path) -> None:
         """Detaches a database file; no query may be reading it."""

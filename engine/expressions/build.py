@@ -15,6 +15,7 @@ from runnel.expressions.coercion import (
     coerce,
     convert,
     operand_types,
+    read_numbers,
     retype_parameters,
 )
 from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
@@ -48,13 +49,8 @@ def is_function(name: str) -> bool:
 
 
 _ELSEWHERE = {
-    "STRFTIME": "use TO_CHAR, with a pattern such as 'YYYY-MM-DD'",
-    "DATE_FORMAT": "use TO_CHAR, with a pattern such as 'YYYY-MM-DD'",
-    "STRPTIME": "use TO_TIMESTAMP or TO_DATE, with a pattern such as 'YYYY-MM-DD'",
-    "JSON_BUILD_OBJECT": "use JSON_OBJECT('name' : x, …)",
-    "JSONB_BUILD_OBJECT": "use JSON_OBJECT('name' : x, …)",
-    "JSON_BUILD_ARRAY": "use JSON_ARRAY(x, …)",
-    "JSONB_BUILD_ARRAY": "use JSON_ARRAY(x, …)",
+    "DATE_FORMAT": "use STRFTIME with a pattern such as '%Y-%m-%d', or TO_CHAR with 'YYYY-MM-DD'",
+    "CLOCK_TIMESTAMP": "use NOW(), the time of the statement",
 }
 """Functions of other databases for which `suggest` would propose a name that is spelled alike but
 does something else: the function to use instead.
@@ -122,9 +118,27 @@ def _by_type(name: str, arguments: Sequence[Expression]) -> str:
         return name
     if name.upper() == "LOG" and len(arguments) == 2:
         return "log_base"
+    if name.upper() in _OF_ARGUMENTS:
+        return _of_arguments(name, arguments)
     if not arguments or arguments[0].type.kind not in (Kind.ARRAY, Kind.MAP, Kind.VARBINARY):
         return name
     return _OF_TYPE.get((name.upper(), arguments[0].type.kind), name)
+
+
+_OF_ARGUMENTS = frozenset({"FORMAT", "EPOCH_MS", "MAKE_TIMESTAMP"})
+
+
+def _of_arguments(name: str, arguments: Sequence[Expression]) -> str:
+    """The function key for a name of `_OF_ARGUMENTS`. FORMAT has braces if its pattern is a literal
+    with a brace and without a %; EPOCH_MS of an integer and MAKE_TIMESTAMP of one number convert
+    to a timestamp."""
+    first = arguments[0] if arguments else None
+    if name.upper() == "FORMAT":
+        text = str(first.value) if isinstance(first, Literal) else ""
+        return "format_braces" if "{" in text and "%" not in text else name
+    if first is None or len(arguments) != 1 or not first.type.is_integer:
+        return name
+    return "make_timestamp_ms" if name.upper() == "EPOCH_MS" else "make_timestamp_us"
 
 
 _OF_TYPE = {
@@ -280,7 +294,7 @@ def in_list(
     If all values are literals and parameters, they become lookups: one for each type in which
     values are compared with the operand. Otherwise the result is a chain of `=` and OR.
     """
-    operand, *items = retype_parameters((operand, *values))
+    operand, *items = retype_parameters(read_numbers((operand, *values)))
     targets: dict[SqlType, SqlType] = {}
     for item in items:
         if item.type not in targets:

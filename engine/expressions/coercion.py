@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,6 +14,8 @@ from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.nodes import Cast, Expression, Literal, Parameter
 from runnel.sqltypes import (
+    BIGINT,
+    DOUBLE,
     INTEGER_WIDTHS,
     NULL,
     Kind,
@@ -46,14 +49,18 @@ def convert(expression: Expression, target: SqlType) -> Expression:
 
     The caller checks that the conversion is allowed. A literal becomes a literal. A parameter gets
     the target's type if it has no type, or if it is text and the target is one of the kinds that
-    text is read as.
+    text is read as. A parameter that occurs in contexts of several types gets a cast in each.
     """
     source = expression.type
     if source == target:
         return expression
     if isinstance(expression, Literal):
         return convert_literal(expression, target)
-    if isinstance(expression, Parameter) and takes_type(expression, target):
+    if (
+        isinstance(expression, Parameter)
+        and not expression.is_fixed
+        and takes_type(expression, target)
+    ):
         return replace(expression, type=target)
     return Cast(operand=expression, type=target, implicit=True, position=expression.position)
 
@@ -111,6 +118,39 @@ def retype_parameters(arguments: Sequence[Expression]) -> list[Expression]:
         convert(item, model) if item.type != model and _follows(item, model) else item
         for item in arguments
     ]
+
+
+def read_numbers(arguments: Sequence[Expression]) -> Sequence[Expression]:
+    """The operands of a comparison, with numbers or truth values in place of text literals if a
+    side is numeric or BOOLEAN: `x > '5'` compares with 5."""
+    model = next(
+        (item.type for item in arguments if item.type.is_numeric or item.type.kind is Kind.BOOLEAN),
+        None,
+    )
+    if model is None:
+        return arguments
+    return [
+        _number(item, model)
+        if isinstance(item, Literal) and item.type.kind is Kind.VARCHAR and item.value is not None
+        else item
+        for item in arguments
+    ]
+
+
+def _number(literal: Literal, model: SqlType) -> Expression:
+    """The number that a text literal denotes, in a type with all its digits; if it is none, a cast
+    to `model`, which fails when it is evaluated."""
+    text = literal.value.strip()
+    if model.is_numeric and _INTEGER.fullmatch(text):
+        return convert_literal(literal, BIGINT if len(text) < 19 else decimal(38, 0))
+    found = _DECIMAL.fullmatch(text) if model.is_exact else None
+    if found is not None:
+        return convert_literal(literal, decimal(len(found[1] + found[2]), len(found[2])))
+    return convert_literal(literal, DOUBLE if model.is_integer else model)
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,38}", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?([0-9]{0,19})\.([0-9]{1,19})", re.ASCII)
 
 
 def _follows(expression: Expression, model: SqlType) -> bool:

@@ -31,6 +31,7 @@ from runnel.expressions.nodes import (
     Column,
     Expression,
     InList,
+    LambdaCall,
     Literal,
     Parameter,
     PythonCall,
@@ -282,6 +283,13 @@ def _python(expression: PythonCall) -> Evaluator:
     return compile_python_call(expression, compile_expression)
 
 
+def _lambda(expression: LambdaCall) -> Evaluator:
+    # Imported on first use, as few statements have a lambda function.
+    from runnel.expressions.nested.lambdas import compile_lambda
+
+    return compile_lambda(expression, compile_expression, is_volatile(expression.body))
+
+
 _COMPILERS: dict[type[Expression], Callable[[Any], Evaluator]] = {
     Column: _column,
     Literal: _literal,
@@ -289,6 +297,7 @@ _COMPILERS: dict[type[Expression], Callable[[Any], Evaluator]] = {
     Cast: _cast,
     Call: _call,
     PythonCall: _python,
+    LambdaCall: _lambda,
     Case: lambda expression: conditional.compile_case(expression, compile_expression),
     InList: lambda expression: compile_in_list(expression, compile_expression),
 }

@@ -22,6 +22,7 @@ LAZY_FAMILIES = (
     "json.build",
     "json.functions",
     "json.members",
+    "nested.lambdas",
     "nested.lists",
     "nested.list_values",
     "nested.maps",
@@ -29,6 +30,13 @@ LAZY_FAMILIES = (
     "kernels.samples",
     "text.rare_strings",
     "to_char.functions",
+    "to_char.strftime",
+    "text.printf",
+    "text.similarity",
+    "text.file_paths",
+    "time.units",
+    "numbers.rare_mathematics",
+    "nested.list_measures",
     "typeof",
 )
 """Modules, relative to `runnel.expressions`."""
@@ -42,6 +50,11 @@ SLOW_FAMILIES = frozenset(
         "text.rare_strings",
         "text.binary",
         "to_char.functions",
+        "to_char.strftime",
+        "text.printf",
+        "text.similarity",
+        "text.file_paths",
+        "nested.list_measures",
     }
 )
 """Their functions call Python code for each distinct value; see `Function.is_slow`."""

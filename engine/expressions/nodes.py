@@ -8,7 +8,7 @@ explicit `Cast` nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,6 +46,61 @@ class Expression:
         return self
 
 
+STORED = "expr$"
+"""The beginning of a stored name, in lower case."""
+
+
+class UnnamedColumn(str):
+    """The name of a column for which the query has no name: the text of its expression, as it was
+    typed.
+
+    State and its identity have `EXPR$` and the number instead, as in the first version, so that the
+    state of a job does not depend on the spelling of an expression.
+
+    number: its index in the select list.
+    """
+
+    __slots__ = ("number",)
+    number: int
+
+    def __new__(cls, text: str, number: int) -> UnnamedColumn:
+        found = super().__new__(cls, text)
+        found.number = number
+        return found
+
+    def __getnewargs__(self) -> tuple[str, int]:  # type: ignore[override]
+        return str(self), self.number
+
+
+def stored_name(name: str) -> str:
+    """The name of a column in stored state. Stored queries may refer to the column by it."""
+    return f"{STORED.upper()}{name.number}" if isinstance(name, UnnamedColumn) else name
+
+
+def shown_name(name: str) -> str:
+    """The name in a text with expressions, in quotes if it looks like one of them."""
+    if not isinstance(name, UnnamedColumn) or name.isidentifier():
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, with a number after the name of an unnamed column if another column has it: `1, 1`
+    becomes `1, 1_1`. Other names are unchanged."""
+    names = tuple(names)
+    used = {name.lower() for name in names if not isinstance(name, UnnamedColumn)}
+    found: list[str] = []
+    for name in names:
+        spelling, number = name, 0
+        if isinstance(name, UnnamedColumn):
+            while spelling.lower() in used:
+                number += 1
+                spelling = UnnamedColumn(f"{name}_{number}", name.number)
+            used.add(spelling.lower())
+        found.append(spelling)
+    return tuple(found)
+
+
 @frozen(kw_only=True)
 class Column(Expression):
     """A column of the input.
@@ -58,7 +113,7 @@ class Column(Expression):
     name: str
 
     def __str__(self) -> str:
-        return self.name
+        return shown_name(self.name)
 
 
 @frozen(kw_only=True)
@@ -94,12 +149,14 @@ class Literal(Expression):
 
 @frozen(kw_only=True)
 class Parameter(Expression):
-    """A `?` of the statement.
+    """A parameter of the statement.
 
     index: the parameter's index, from 0. The job carries the argument, already converted to `type`.
+    is_fixed: whether its type is the argument's in every context, as contexts require several.
     """
 
     index: int
+    is_fixed: bool = False
 
     def __str__(self) -> str:
         return f"?{self.index}"
@@ -267,6 +324,57 @@ class PythonCall(Expression):
 
     def __str__(self) -> str:
         return f"{self.function.name}({', '.join(map(str, self.arguments))})"
+
+
+@frozen(kw_only=True)
+class LambdaVariable(Expression):
+    """A parameter of a lambda function, in the function's body.
+
+    name: the name to show.
+    depth: the number of lambda functions around this one.
+    index: the parameter's index in the function's list.
+    """
+
+    name: str
+    depth: int
+    index: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@frozen(kw_only=True)
+class LambdaCall(Expression):
+    """A call of a function that applies a lambda function to the elements of an ARRAY.
+
+    function: "list_transform", "list_filter" or "list_reduce".
+    operand: the ARRAY.
+    variables: the parameters of the lambda function: [the result so far,] the element [, its
+        position from 1].
+    body: the value of the lambda function. It reads columns of the row.
+    initial: of LIST_REDUCE: the result before the first element; None: the first element.
+    """
+
+    function: str
+    operand: Expression
+    variables: tuple[LambdaVariable, ...]
+    body: Expression
+    initial: Expression | None = None
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        last = () if self.initial is None else (self.initial,)
+        return (self.operand, self.body, *last)
+
+    def with_children(self, children: tuple[Expression, ...]) -> Expression:
+        initial = None if self.initial is None else children[2]
+        return replace(self, operand=children[0], body=children[1], initial=initial)
+
+    def __str__(self) -> str:
+        names = ", ".join(map(str, self.variables))
+        names = names if len(self.variables) == 1 else f"({names})"
+        last = "" if self.initial is None else f", {self.initial}"
+        return f"{self.function.upper()}({self.operand}, {names} -> {self.body}{last})"
 
 
 class SortKey(NamedTuple):

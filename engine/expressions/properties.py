@@ -11,6 +11,8 @@ from runnel.expressions.nodes import (
     Column,
     Expression,
     InList,
+    LambdaCall,
+    LambdaVariable,
     Literal,
     Parameter,
     PythonCall,
@@ -31,7 +33,9 @@ def _fails(node: Expression) -> bool:
         return FUNCTIONS[node.function].can_fail(node)
     if isinstance(node, Cast):
         return cast_can_fail(node.operand.type, node.type)
-    return not isinstance(node, (Column, Literal, Parameter, Case, InList))
+    if isinstance(node, LambdaCall):
+        return node.function == "list_reduce" and node.initial is None  # an empty ARRAY
+    return not isinstance(node, (Column, Literal, Parameter, Case, InList, LambdaVariable))
 
 
 def is_volatile(expression: Expression) -> bool:
@@ -50,7 +54,9 @@ def is_slow(expression: Expression) -> bool:
     cooperative thread.
     """
     return any(
-        isinstance(node, Call) and FUNCTIONS[node.function].is_slow for node in walk(expression)
+        isinstance(node, LambdaCall)
+        or (isinstance(node, Call) and FUNCTIONS[node.function].is_slow)
+        for node in walk(expression)
     )
 
 

@@ -227,10 +227,7 @@ class NamedJobs:
             if is_foreign:
                 shutil.rmtree(self.runtime_folder(job.id), ignore_errors=True)
             if job.status is COMPLETED:
-                job.store.close()
-                folder = self.records.folder_of(job.id)
-                if folder is not None:
-                    shutil.rmtree(folder / "snapshots", ignore_errors=True)
+                job.store.remove_all()
 
     def settle(self, job: StoppedJob) -> None:
         """Commits the rows that the sinks of a stopped job have staged for its last snapshot, and

@@ -1,7 +1,7 @@
 """CAST in DuckDB and in Spark, by one table: rules are looked up by the families of the two types,
 and refused without one.
 
-DuckDB rounds where Runnel truncates, and converts texts by other rules. In Spark, conversions
+DuckDB converts texts by other rules. Spark truncates where Runnel rounds. In Spark, conversions
 between floats and texts are refused: Java 17 does not always write the shortest digits.
 """
 
@@ -55,11 +55,6 @@ _EXACT_DIGITS = 15
 """A DOUBLE holds any whole number of this many digits."""
 
 
-def _duckdb_cut(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    """Toward zero; DuckDB's cast alone would round."""
-    return f"CAST(trunc({text}) AS {rendering.type(target)})"
-
-
 def _duckdb_decimal_to_float(
     rendering: Rendering, text: str, source: SqlType, target: SqlType
 ) -> str:
@@ -107,8 +102,9 @@ def _duckdb_from_bytes(rendering: Rendering, text: str, source: SqlType, target:
 def _spark_float_to_integer(
     rendering: Rendering, text: str, source: SqlType, target: SqlType
 ) -> str:
-    """Spark converts the DOUBLE 2^63, which is out of range, to the largest BIGINT."""
-    made = f"CAST({text} AS {rendering.type(target)})"
+    """Half to even. Spark's cast alone would truncate, and converts the DOUBLE 2^63, which is out
+    of range, to the largest BIGINT."""
+    made = f"CAST(rint({text}) AS {rendering.type(target)})"
     if target.kind is not Kind.BIGINT:
         return made
     wrong = f"{text} >= CAST('9223372036854775808' AS DOUBLE)"
@@ -135,9 +131,9 @@ def _spark_float_to_float(rendering: Rendering, text: str, source: SqlType, targ
 def _spark_decimal_to_integer(
     rendering: Rendering, text: str, source: SqlType, target: SqlType
 ) -> str:
-    """By way of BIGINT: to smaller types Spark converts by way of DOUBLE, which rounds long
-    numbers."""
-    whole = f"CAST({text} AS BIGINT)"
+    """Half away from zero; Spark's cast alone would truncate. By way of BIGINT: to smaller types
+    Spark converts by way of DOUBLE, which rounds long numbers."""
+    whole = f"CAST(round({text}, 0) AS BIGINT)" if source.scale else f"CAST({text} AS BIGINT)"
     return whole if target.kind is Kind.BIGINT else f"CAST({whole} AS {rendering.type(target)})"
 
 
@@ -162,10 +158,10 @@ CASTS: Mapping[tuple[str, str], ByEngine[Rule]] = {
     ("BOOLEAN", "integer"): both(_plain),
     ("BOOLEAN", "VARCHAR"): both(_plain),
     ("DECIMAL", "DECIMAL"): both(_plain),
-    ("DECIMAL", "integer"): ByEngine(duckdb=_duckdb_cut, spark=_spark_decimal_to_integer),
+    ("DECIMAL", "integer"): ByEngine(duckdb=_plain, spark=_spark_decimal_to_integer),
     ("DECIMAL", "float"): ByEngine(duckdb=_duckdb_decimal_to_float, spark=_spark_decimal_to_float),
     ("DECIMAL", "VARCHAR"): ByEngine(duckdb=_duckdb_decimal_to_text, spark=_plain),
-    ("float", "integer"): ByEngine(duckdb=_duckdb_cut, spark=_spark_float_to_integer),
+    ("float", "integer"): ByEngine(duckdb=_plain, spark=_spark_float_to_integer),
     ("float", "DECIMAL"): ByEngine(duckdb=_duckdb_float_to_decimal),
     ("float", "float"): ByEngine(duckdb=_plain, spark=_spark_float_to_float),
     ("DATE", "TIMESTAMP"): both(_plain),

@@ -3,6 +3,7 @@
 Imports the engine's basics, `expressions`, `relation`, `runtime`, and the result queue of
 `engine/processors/sinks`.
 
-Begin with `rows.Result`: batches in; tuples, Arrow, pandas or Polars out. `notebook` renders a
-cursor in a notebook without consuming rows; `progress` is the value that a progress display shows.
+Begin with `rows.Result`: batches in; tuples, Arrow, pandas or Polars out. `display` shows a cursor
+at a prompt and `notebook` in a notebook, both without consuming rows; `table_text` prints rows in
+any mode, also for a command line; `progress` is the value that a progress display shows.
 """

@@ -12,7 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -46,6 +46,45 @@ CACHED_ROWS = 8192
 processor's cache when they are put in tuples."""
 DECODE_ROWS = 4096
 """Number of rows that `one` and `some` decode at a time."""
+
+
+SHOWN_ROWS = 20
+"""Number of rows that a prompt, `show()` and a notebook show by default."""
+FAILED = -2
+"""The number of rows of a statement that failed."""
+
+
+class ColumnDescription(NamedTuple):
+    """One column in `Cursor.description` (PEP 249).
+
+    name: name of the column.
+    type_code: SQL type; it equals the type object of its family, such as NUMBER.
+    precision, scale: of a DECIMAL, otherwise None.
+    display_size, internal_size, null_ok: None.
+    """
+
+    name: str
+    type_code: SqlType
+    display_size: int | None = None
+    internal_size: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    null_ok: bool | None = None
+
+
+def describe(name: str, sql_type: SqlType) -> ColumnDescription:
+    """The description of a column of that type."""
+    if sql_type.kind is Kind.DECIMAL:
+        return ColumnDescription(name, sql_type, precision=sql_type.precision, scale=sql_type.scale)
+    return ColumnDescription(name, sql_type)
+
+
+def in_use_error() -> InterfaceError:
+    """The error of a call on a cursor that another call uses."""
+    return InterfaceError(
+        "the cursor is in use by another thread or coroutine",
+        hint="use one cursor for each; they may share the connection",
+    )
 
 
 class Result:
@@ -89,7 +128,7 @@ class Result:
         self._batch: pa.RecordBatch | None = None
         self._decoded = 0
         # Batches that `receive` took from the queue, before any that are still in it.
-        self._received: deque[pa.RecordBatch] = deque()
+        self._received: deque[pa.RecordBatch] | None = None
         self._loaded = 0
         self._is_discarded = False
         self._origin = here()
@@ -177,18 +216,54 @@ class Result:
             self._next = last
         return rows
 
-    def preview(self, count: int) -> list[Row]:
-        """At most `count` of the next rows, which stay. Of an unbounded result only the rows that
-        have arrived; else it waits for them."""
-        if self._next >= len(self._rows):
-            self._decode(max(DECODE_ROWS, count), wait=not self.is_unbounded)
-        return self._rows[self._next : self._next + count]
+    def gather(self, count: int) -> None:
+        """Waits until `count` rows, or all that are left, have arrived; they stay. Of an unbounded
+        result it waits for none."""
+        if self.is_unbounded:
+            return
+        missing = count - sum(batch.num_rows for batch in self._here())
+        while missing > 0 and (batch := self._from_queue(wait=True, limit=None)) is not None:
+            self._add_received(batch)
+            missing -= batch.num_rows
+
+    def peek(self, count: int) -> tuple[list[Row], int | None]:
+        """At most `count` of the next rows that have arrived, which stay, and the number of rows
+        that are left, None while it is unknown. It waits for nothing, starts nothing, and does not
+        fail."""
+        job = self._job
+        is_complete = job is None or (job.results.is_ended and job.results.failure is None)
+        batches = [*self._here(), *([] if job is None else job.results.waiting())]
+        rows = self._rows[self._next : self._next + count]
+        left = len(self._rows) - self._next + sum(batch.num_rows for batch in batches)
+        for batch in batches:
+            if len(rows) >= count:
+                break
+            rows += self._tuples(batch.slice(0, count - len(rows)))
+        return rows, left if is_complete else None
+
+    @property
+    def fetched(self) -> int:
+        """The number of rows that were returned so far."""
+        left: int = len(self._rows) - self._next + sum(item.num_rows for item in self._here())
+        return max(self._loaded, self.total) - left
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a fetch will raise an error after the rows that have arrived."""
+        job = self._job
+        return job is not None and job.results.failure is not None and self.otherwise is None
+
+    def _here(self) -> list[pa.RecordBatch]:
+        """The rows after the decoded ones that were taken from the queue."""
+        rest = [] if self._batch is None else [self._batch.slice(self._decoded)]
+        received = self._received
+        return rest if received is None else [*rest, *received.copy()]
 
     def receive(self, limit: WaitLimit) -> None:
         """Waits until all rows have arrived, so that reading them does not wait. FetchTimeoutError
         after the limit: the rows that have arrived stay to be read."""
         while (batch := self._from_queue(wait=True, limit=limit)) is not None:
-            self._received.append(batch)
+            self._add_received(batch)
 
     async def receive_async(self, limit: WaitLimit) -> None:
         """As `receive`; other coroutines run meanwhile."""
@@ -198,7 +273,12 @@ class Result:
             with suppress(FetchTimeoutError):
                 batch = self._from_queue(wait=True, limit=WaitLimit(0))
                 if batch is not None:
-                    self._received.append(batch)
+                    self._add_received(batch)
+
+    def _add_received(self, batch: pa.RecordBatch) -> None:
+        if self._received is None:
+            self._received = deque()
+        self._received.append(batch)
 
     def rest(self) -> list[Row]:
         """All rows that are left, waited for."""
@@ -259,7 +339,7 @@ class Result:
             job.cancel()
             job.results.close()
         self._ended()
-        self._received.clear()
+        self._received = None
         self._forget()
 
     def _decode(self, count: int, *, wait: bool, limit: WaitLimit | None = None) -> bool:
@@ -313,7 +393,7 @@ class Result:
                 # would keep them all.
                 job.cancel()
                 self._keep_no_finalizer()
-                self._received.clear()
+                self._received = None
                 raise
             if batch is None:
                 if wait:

@@ -92,7 +92,7 @@ class JobOptions:
     linger: maximum time, in ns, that rows of a stream may wait in a source for larger batches.
     durability: for an execution of a named job.
     is_confined: its caller has bounds.
-    job_metrics: as in `JobContext`.
+    session_rows: as in `JobContext`.
     """
 
     name: str = ""
@@ -107,7 +107,7 @@ class JobOptions:
     linger: int = 0
     durability: Durability | None = None
     is_confined: bool = False
-    job_metrics: Callable[[], Sequence[tuple[Any, ...]]] | None = None
+    session_rows: Callable[[str], Sequence[tuple[Any, ...]]] | None = None
 
 
 _DEFAULT = JobOptions()
@@ -176,7 +176,7 @@ class Jobs:
             kernel=self._kernel,
             memory=self._memory,
             linger=options.linger if is_unbounded else 0,
-            job_metrics=options.job_metrics,
+            session_rows=options.session_rows,
         )
         snapshots = None
         if options.durability is not None:

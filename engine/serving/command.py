@@ -26,6 +26,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -95,6 +96,8 @@ def serve(options: argparse.Namespace) -> None:
             )
             server = Server(connection, token, address, user_token=user_token, limits=limits)
             try:
+                if connection._database.directory is not None:
+                    connection._database.directory.announce(server.url)
                 where = f"{options.directory} is served at {server.url}"
                 print(
                     f"{where} (the owner's token: {origin}; the users': {user_origin}); "
@@ -166,6 +169,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="runnel", description="A SQL engine for tables at rest and streams that never end."
     )
+    parser.add_argument("--version", action="version", version=f"runnel {version('runnel')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serving = commands.add_parser(
         "serve", help="keep a directory's jobs running and let other processes' cursors in"

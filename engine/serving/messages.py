@@ -17,6 +17,7 @@ from runnel.expressions.kernels.values import array_of, python_values
 from runnel.relation.nodes import Field
 from runnel.serving.received_data import value_count
 from runnel.sqltypes import SqlType, to_arrow
+from runnel.statements.arguments import Arguments
 
 PROTOCOL = 3
 """The version of the messages: client and server must have the same."""
@@ -105,10 +106,17 @@ def timeout_in(head: dict[str, Any]) -> float | None:
 
 
 def arguments_message(
-    rows: Sequence[tuple[Any, ...]], types: Sequence[SqlType]
+    rows: Sequence[tuple[Any, ...]],
+    types: Sequence[SqlType],
+    names: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], bytes]:
-    """Argument lists of equal length as columns."""
-    head = {"types": [type_record(item) for item in types], "rows": len(rows)}
+    """Argument lists of equal length as columns; `names` are the names of their values."""
+    head: dict[str, Any] = {"types": [type_record(item) for item in types], "rows": len(rows)}
+    if names is not None:
+        wrong = next((name for name in names if not isinstance(name, str)), None)
+        if wrong is not None:
+            raise InterfaceError(f"the name of a value is a str, not {wrong!r}")
+        head["names"] = list(names)
     if not types:
         return head, b""
     columns = [
@@ -120,6 +128,20 @@ def arguments_message(
 
 
 def arguments_of(
+    head: dict[str, Any], body: bytes, check_size: Callable[[int], object]
+) -> Sequence[Arguments]:
+    """The argument lists of a message, as dictionaries if the values have names; otherwise as
+    `_values_of`."""
+    rows = _values_of(head, body, check_size)
+    if "names" not in head:
+        return rows
+    names = texts_in(head, "names")
+    if len(set(names)) < len(names) or any(len(row) != len(names) for row in rows):
+        raise WrongMessage("there isn't one name for each of the arguments")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _values_of(
     head: dict[str, Any], body: bytes, check_size: Callable[[int], object]
 ) -> list[tuple[Any, ...]]:
     """The argument lists of a message, as Python values; WrongMessage if they are not valid.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Lock, Thread, current_thread, main_thread
 from typing import Any, TypeVar
@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from runnel.base.forks import closed_error, here, pin, watch
-from runnel.cursor import StartedStatement
 from runnel.deadline import time_limit
 from runnel.errors import DatabaseError, ErrorCode, InterfaceError, OperationalError
 from runnel.processors.sinks.result_queue import acquire
@@ -36,7 +35,14 @@ from runnel.serving.messages import (
     unpacked,
 )
 from runnel.serving.remote_rows import InlineRows, RemoteRows
-from runnel.statements.arguments import argument_types, checked, checked_rows, column_type
+from runnel.statements.arguments import (
+    Arguments,
+    argument_types,
+    checked,
+    checked_rows,
+    column_type,
+)
+from runnel.statements.call import StartedStatement
 
 _Answer = TypeVar("_Answer")
 LATE = 10.0
@@ -102,13 +108,14 @@ class RemoteDatabase:
     def run(
         self,
         sql: str,
-        args: Sequence[Any],
+        args: Arguments,
         timeout: float | None,
         on_start: Callable[[StartedStatement], object],
     ) -> Result | int:
         """Has the server run one statement; returns its rows, or the number of rows it wrote."""
-        values = checked(args)
-        head, body = arguments_message([values], argument_types(values))
+        names = tuple(args) if isinstance(args, Mapping) else None
+        values = checked(tuple(args.values()) if isinstance(args, Mapping) else args)
+        head, body = arguments_message([values], argument_types(values), names)
         statement = RemoteStatement(self)
         on_start(statement)
         limit = time_limit(timeout)
@@ -130,18 +137,18 @@ class RemoteDatabase:
     def run_many(
         self,
         sql: str,
-        seq_of_args: Iterable[Sequence[Any]],
+        seq_of_args: Iterable[Arguments],
         timeout: float | None,
         on_start: Callable[[StartedStatement], object],
     ) -> int:
         """Has the server run one statement for many argument lists."""
-        rows = checked_rows(seq_of_args)
+        rows, names = checked_rows(seq_of_args)
         if not rows:
             return 0
         types = [
             column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1)
         ]
-        head, body = arguments_message(rows, types)
+        head, body = arguments_message(rows, types, names)
         statement = RemoteStatement(self)
         on_start(statement)
         answer, _ = self._wait_for(

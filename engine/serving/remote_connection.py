@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from runnel.connection import Connection, close_when_forgotten
-from runnel.cursor import Cursor
-from runnel.errors import InterfaceError, NotSupportedError, fail
+from runnel.errors import InterfaceError, NotSupportedError, fail, short_errors
 from runnel.serving.remote import RemoteDatabase, location_of
 
 TOKEN = "RUNNEL_TOKEN"
@@ -62,12 +61,10 @@ class RemoteConnection(Connection):
     def __init__(self, database: RemoteDatabase) -> None:
         self._database = database  # type: ignore[assignment]
         self._remote = database
+        self._engine = database
         close_when_forgotten(self, database)
 
-    def cursor(self) -> Cursor:
-        self._remote.check_open()
-        return Cursor(self, self._remote)
-
+    @short_errors
     def register(self, name: str, data: Any) -> None:
         """Copies data to the server under that name: any data that Arrow reads
         (`__arrow_c_stream__`), including a pandas frame."""
@@ -81,6 +78,7 @@ class RemoteConnection(Connection):
         except BaseException as error:
             fail(error, None)
 
+    @short_errors
     def unregister(self, name: str) -> None:
         """Removes a registration from the server."""
         try:
@@ -88,32 +86,39 @@ class RemoteConnection(Connection):
         except BaseException as error:
             fail(error, None)
 
+    @short_errors
     def add_connector(self, *args: Any, **kwargs: Any) -> NoReturn:
         """NotSupportedError: connectors are the server's."""
         _refuse("a connector")
 
+    @short_errors
     def register_stream(self, *args: Any, **kwargs: Any) -> NoReturn:
         """NotSupportedError: a pushed stream is written in the process that reads it."""
         _refuse("a pushed stream")
 
+    @short_errors
     def create_function(self, *args: Any, **kwargs: Any) -> NoReturn:
         """NotSupportedError: no code is sent to a server."""
         _refuse("a Python function")
 
     create_aggregate = drop_function = create_function
 
+    @short_errors
     def submit(self, *args: Any, **kwargs: Any) -> NoReturn:
         """NotSupportedError: no code is sent to a server."""
         _refuse("a hand-built DAG")
 
+    @short_errors
     def settle(self, *args: Any, **kwargs: Any) -> NoReturn:
         """NotSupportedError: a test settles the connection of its own process."""
         _refuse("waiting for the end of all work")
 
+    @short_errors
     def jobs(self) -> NoReturn:
         """NotSupportedError: SHOW JOBS lists the server's."""
         _refuse("the handle of a job", _JOBS)
 
+    @short_errors
     def job(self, job: str | int) -> NoReturn:
         """NotSupportedError: SHOW JOBS lists the server's."""
         _refuse("the handle of a job", _JOBS)

@@ -8,7 +8,7 @@
     maps/         the rows of maps (the map connector's)
     tables.duckdb the connection's own DuckDB tables (the DuckDB connector's), once there are any
 
-Temporary views and registrations are not stored.
+Temporary views, temporary tables and registrations are not stored.
 """
 
 from __future__ import annotations
@@ -21,10 +21,20 @@ from typing import Any
 
 from runnel.base.forks import watch
 from runnel.base.frozen import frozen
-from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View, WatermarkClause
+from runnel.catalog import (
+    CatalogObject,
+    DataConnection,
+    Index,
+    Mapping,
+    TableDefinition,
+    TableKey,
+    View,
+    WatermarkClause,
+)
 from runnel.columns.type_records import type_of, type_record
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.errors import ErrorCode, OperationalError
+from runnel.session.directory_version import CATALOG_FORMAT as FORMAT
 from runnel.session.directory_version import read_record, upgrade
 from runnel.storage.durable_files import (
     OWN_FILE,
@@ -35,8 +45,9 @@ from runnel.storage.durable_files import (
     unsealed,
 )
 
-FORMAT = 2
-"""The version of the catalog file's format. Version 1 had no checksum."""
+_BY_NUMBER, _BY_TEXT = "number", "text"
+"""The names that columns of a view have if its query names none. Views that earlier versions wrote
+have no such entry; their columns are numbered."""
 
 
 @frozen
@@ -92,13 +103,15 @@ class Directory:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            owner = os.read(self._lock, 32).decode(errors="replace").strip()
+            owner, _, url = os.read(self._lock, 300).decode(errors="replace").partition(" ")
             self.close()
             raise OperationalError(
                 f'directory "{path}" is in use by another connection',
                 code=ErrorCode.CONNECTION_PROBLEM,
-                detail=f"its owner is the process {owner}" if owner else None,
-                hint="close that connection, or use another directory",
+                detail=f"its owner is the process {owner.strip()}" if owner.strip() else None,
+                hint=f'it is served: runnel.connect("{url.strip()}", token=…)'
+                if url.strip()
+                else "close that connection, or use another directory",
             ) from error
         try:
             os.ftruncate(self._lock, 0)
@@ -128,8 +141,8 @@ class Directory:
         except OSError as error:
             raise _unusable(self.path, error) from error
         try:
-            content = unsealed(text, FORMAT)
-            if content["format"] not in (1, FORMAT):
+            content = unsealed(text, *range(2, FORMAT + 1))
+            if content["format"] not in range(1, FORMAT + 1):
                 raise ValueError(f"its format is {content['format']}, not {FORMAT}")
             return Saved(
                 tuple(
@@ -147,6 +160,7 @@ class Directory:
                         item["sql"],
                         tuple(item["columns"]),
                         is_confined=_is_confined(item),
+                        has_numbered_columns=item.get("unnamed") != _BY_TEXT,
                     )
                     for item in content["views"]
                 ),
@@ -183,13 +197,18 @@ class Directory:
         items = list(objects)
         content = {
             "format": FORMAT,
-            "mappings": [_mapping_record(item) for item in items if isinstance(item, Mapping)],
+            "mappings": [
+                _mapping_record(item)
+                for item in items
+                if isinstance(item, Mapping) and not _is_temporary(item)
+            ],
             "views": [
                 {
                     "name": item.name,
                     "sql": item.sql,
                     "columns": list(item.columns),
                     "confined": item.is_confined,
+                    "unnamed": _BY_NUMBER if item.has_numbered_columns else _BY_TEXT,
                 }
                 for item in items
                 if isinstance(item, View) and not item.temporary
@@ -221,6 +240,11 @@ class Directory:
                 detail=error.strerror or str(error),
                 hint="make room on the disk and try again",
             ) from error
+
+    def announce(self, url: str) -> None:
+        """Writes the address of the server of this directory into the lock, for the error of
+        another connection."""
+        os.pwrite(self._lock, f"{os.getpid()} {url}".encode(), 0)
 
     def close(self) -> None:
         """Releases the directory."""
@@ -255,6 +279,10 @@ def _unusable(path: Path, error: OSError) -> OperationalError:
     )
 
 
+def _is_temporary(mapping: Mapping) -> bool:
+    return mapping.definition is not None and mapping.definition.is_temporary
+
+
 def _mapping_record(mapping: Mapping) -> dict[str, Any]:
     columns = [
         {
@@ -266,6 +294,7 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
         if not column.hidden
     ]
     watermark = mapping.watermark
+    definition = mapping.definition
     return {
         "name": mapping.name,
         "connector": mapping.connector,
@@ -278,7 +307,29 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
         "watermark": None
         if watermark is None
         else [watermark.column, watermark.lag, watermark.is_interval],
+        "table": None if definition is None else _table_record(definition),
     }
+
+
+def _table_record(definition: TableDefinition) -> dict[str, Any]:
+    return {
+        "defaults": dict(definition.defaults),
+        "not_null": sorted(definition.not_null),
+        "keys": [[list(key.columns), key.is_primary] for key in definition.keys],
+        "checks": list(definition.checks),
+    }
+
+
+def _table_of(record: dict[str, Any] | None) -> TableDefinition | None:
+    """The constraints of a saved table; None for a mapping."""
+    if record is None:
+        return None
+    return TableDefinition(
+        dict(record["defaults"]),
+        frozenset(record["not_null"]),
+        tuple(TableKey(tuple(columns), bool(primary)) for columns, primary in record["keys"]),
+        tuple(record["checks"]),
+    )
 
 
 def _is_confined(record: dict[str, Any]) -> bool:
@@ -299,4 +350,6 @@ def _definition(record: dict[str, Any]) -> MappingDefinition:
         record["external_name"],
         record.get("object_type"),
         None if watermark is None else WatermarkClause(*watermark),
+        table=_table_of(record.get("table")),
+        is_stored=True,
     )

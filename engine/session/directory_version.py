@@ -7,6 +7,7 @@ written. Directories from before the file have version 1.
 |---|---|
 | 1 | no `directory.json` |
 | 2 | `directory.json`; all other files are as in version 1 |
+| 3 | tables of CREATE TABLE in `catalog.json` |
 
 A Runnel from before `directory.json` reads the number "format" of `catalog.json` first. Therefore a
 version whose files such a Runnel would misread also has a new number in `catalog.json`, and its
@@ -16,19 +17,40 @@ upgrade writes that file, also if there is none.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, OperationalError
 from runnel.storage.durable_files import replace_file, sealed, unsealed
 
 FILE = "directory.json"
-VERSION = 2
+VERSION = 3
 """The version that this Runnel writes."""
 
-UPGRADES: Mapping[int, Callable[[Path], None]] = MappingProxyType({})
+CATALOG = "catalog.json"
+CATALOG_FORMAT = 3
+"""The version of the catalog file's format. Version 1 had no checksum, version 2 no tables."""
+
+
+def _with_new_catalog(path: Path) -> None:
+    """Writes the catalog with the number of its new format. A file that cannot be read stays as it
+    is: `Directory.load` reports it."""
+    content: Any = {"mappings": [], "views": [], "indexes": [], "connections": []}
+    with suppress(FileNotFoundError):
+        try:
+            content = unsealed((path / CATALOG).read_bytes(), 2, CATALOG_FORMAT)
+            if content["format"] not in (1, 2):
+                return
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return
+    replace_file(path / CATALOG, sealed({**content, "format": CATALOG_FORMAT}))
+
+
+UPGRADES: Mapping[int, Callable[[Path], None]] = MappingProxyType({2: _with_new_catalog})
 """By version: changes the files of a directory of that version to the next version. May be
 interrupted and called again. A version without an entry needs no change."""
 

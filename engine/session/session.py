@@ -3,7 +3,7 @@ database."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,8 @@ from runnel.settings import SettingScope, find
 
 if TYPE_CHECKING:
     from runnel.access import Access
-    from runnel.catalog import Snapshot
+    from runnel.catalog import Registration, Snapshot
+    from runnel.connectors.duckdb.own_tables import OwnTables
     from runnel.database import Database
     from runnel.expressions.python.function import PythonFunction
     from runnel.named_jobs.registry import NamedJobs
@@ -82,16 +83,56 @@ class Caller:
 OWNER = Caller()
 
 
+@frozen
+class PreparedStatement:
+    """A statement of PREPARE.
+
+    sql: its text.
+    types: the types of its parameters; (): the types of each execution's arguments.
+    """
+
+    sql: str
+    types: tuple[SqlType, ...]
+
+
+class CallerVariables:
+    """The data frames that variables of the code around one statement name; see `Variables`."""
+
+    def __init__(self) -> None:
+        self.is_used = False
+        self._found: dict[str, Registration | None] = {}
+
+    def find(self, name: str) -> Registration | None:
+        """The data frame of the caller's variable of that name; None if there is none."""
+        if name not in self._found:
+            # Loaded on first use: most statements name objects of the catalog.
+            from runnel.session.python_scan import variable_table
+
+            found = self._found[name] = variable_table(name)
+            self.is_used = self.is_used or found is not None
+        return self._found[name]
+
+    def hint(self, name: str) -> str | None:
+        """The hint for a name that was not found, if a variable is similar."""
+        from runnel.session.python_scan import variable_hint
+
+        return variable_hint(name)
+
+
 class Session:
     """One client of a database. A local connection is one session; the clients of a server share
     the settings of the server's connection.
 
     The handlers of statements use the attributes and methods below and not `database`, which is for
     connections and servers. Each statement is a transaction by itself, and a TEMPORARY view is one
-    of the database, so a session has no state besides its settings.
+    of the database, so a session has no state besides its settings and its prepared statements.
 
     caller: the rights of its statements, to files among others.
     settings: the values of all settings as its statements see them.
+    has_variables: whether its statements are executed by code of this process, whose variables they
+        may name.
+    prepared: the statements of PREPARE by their names in lower case; None: the session ends with
+        its statement.
     connectors: the connectors by the name of their type.
     definitions: the lock of the catalog. A statement that changes the catalog holds it from its
         first look at the catalog to `change_catalog`.
@@ -112,9 +153,11 @@ class Session:
         "connectors",
         "database",
         "definitions",
+        "has_variables",
         "light_jobs",
         "origin",
         "plans",
+        "prepared",
         "settings",
         "statements",
     )
@@ -123,6 +166,8 @@ class Session:
         self.database = database
         self.caller = caller
         self.settings = settings
+        self.has_variables = False
+        self.prepared: dict[str, PreparedStatement] | None = None
         self.connectors = database.connectors
         self.definitions = database.definitions
         self.light_jobs = database.jobs
@@ -153,6 +198,15 @@ class Session:
     def bounds(self) -> Access:
         """The bounds of objects that were defined within bounds."""
         return self.database.bounds
+
+    @property
+    def own_tables(self) -> OwnTables:
+        """The DuckDB tables of CREATE TABLE."""
+        return self.database.own_tables
+
+    def table_locations(self) -> list[str]:
+        """The external names of the tables of CREATE TABLE."""
+        return self.database.table_locations()
 
     @property
     def named_jobs(self) -> NamedJobs:
@@ -193,10 +247,19 @@ class Session:
         return self.plans.get(key, snapshot) or self.new_plan(key, snapshot, check)
 
     def new_plan(
-        self, key: PlanKey, snapshot: Snapshot, check: Callable[[], None] | None = None
+        self,
+        key: PlanKey,
+        snapshot: Snapshot,
+        check: Callable[[], None] | None = None,
+        arguments: Sequence[Any] | None = None,
     ) -> Plan:
-        """A new plan of a statement, which is added to the cache."""
-        return self.database.new_plan(key, snapshot, check)
+        """A new plan of a statement, which is added to the cache. Only a plan that is not cached
+        depends on the values of `arguments`."""
+        has_variables = self.has_variables and not key.is_confined
+        variables = None
+        if has_variables and self.settings.get("python_scan"):
+            variables = CallerVariables()
+        return self.database.new_plan(key, snapshot, check, variables, arguments)
 
     def planning_environment(self, zone: str) -> Environment:
         """The planner's view of the database, for a plan with that time zone."""

@@ -143,16 +143,8 @@ def merged(connection: DataConnection, definition: MappingDefinition) -> Mapping
                 f'option "{name}" is given by data connection "{connection.name}"',
                 hint="leave it out of the mapping",
             )
-    return MappingDefinition(
-        definition.name,
-        definition.columns,
-        {**connection.options, **definition.options},
-        definition.external_name,
-        definition.object_type,
-        definition.watermark,
-        definition.access,
-        frozenset(taken),
-    )
+    options = {**connection.options, **definition.options}
+    return replace(definition, options=options, granted=frozenset(taken))
 
 
 class BrokenTable(ReadableTable):

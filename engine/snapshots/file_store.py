@@ -14,6 +14,7 @@ snapshot is complete. A copy of a snapshot outlives the job.
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -75,6 +76,7 @@ class FileSnapshotStore(SnapshotStore):
         self._completed: int | None = None
         self._is_checked = False
         self._pins = 0
+        self._is_obsolete = False
         self._remove_unfinished()
 
     # Existing snapshots
@@ -209,8 +211,19 @@ class FileSnapshotStore(SnapshotStore):
             with self._lock:
                 self._pins -= 1
                 is_free = not self._pins and len(self._found) > RETAINED
-            if is_free:
+                is_obsolete = not self._pins and self._is_obsolete
+            if is_obsolete:
+                self.remove_all()
+            elif is_free:
                 self._thread.post(self._remove_old)
+
+    def remove_all(self) -> None:
+        with self._lock:
+            self._is_obsolete = True
+            is_pinned = self._pins > 0
+        self.close()
+        if not is_pinned:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def close(self) -> None:
         self._thread.close()

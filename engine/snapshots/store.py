@@ -110,6 +110,10 @@ class SnapshotStore(ABC):
         """Called before a job is restored: `completed` checks again whether snapshots are
         damaged."""
 
+    def remove_all(self) -> None:
+        """Removes all snapshots of a job that needs them no longer; while they are pinned, when the
+        last pin is released. A store in memory is released with its job."""
+
     def close(self) -> None:
         """Waits until everything is written. The store may be used again afterwards."""
 

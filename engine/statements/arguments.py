@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -26,10 +26,16 @@ from runnel.sqltypes import (
 )
 
 Rows = list[tuple[Any, ...]]
+Arguments = Sequence[Any] | Mapping[str, Any]
+"""The values of a statement's parameters: in order, or by name."""
 
 _ONE_TYPE = {bool: BOOLEAN, float: DOUBLE, str: VARCHAR, bytes: VARBINARY, date: DATE, time: TIME}
 """Python types whose values all have one SQL type."""
 
+_HINT = (
+    "the values of ? and $1 are given in order, execute(sql, (first, second)), and the values of "
+    ":name as a dictionary, execute(sql, {'name': value})"
+)
 _PLAIN = frozenset(
     (bool, int, float, str, bytes, Decimal, date, datetime, time, timedelta, type(None))
 )
@@ -44,14 +50,11 @@ def checked(args: Any, number: int | None = None) -> tuple[Any, ...]:
         return args  # type: ignore[no-any-return]
     if kind is list:
         return tuple(args)
-    if isinstance(args, str | bytes | dict) or not isinstance(args, Iterable):
+    if isinstance(args, str | bytes | Mapping) or not isinstance(args, Iterable):
         which = "arguments are" if number is None else f"argument list {number} is"
         raise InterfaceError(
             f"{which} given as {kind.__name__}, not as a sequence",
-            hint=(
-                "parameters are written ?, and their values given in order: execute(sql, (first, "
-                "second))"
-            ),
+            hint=_HINT,
         )
     return tuple(_items(args))
 
@@ -87,15 +90,22 @@ def _items(values: Iterable[Any]) -> Iterator[Any]:
         raise InterfaceError("the arguments can't be read", detail=reason) from error
 
 
-def checked_rows(seq_of_args: Iterable[Sequence[Any]]) -> Rows:
-    """The argument lists of executemany; InterfaceError if they aren't equally long."""
-    if isinstance(seq_of_args, str | bytes | dict) or not isinstance(seq_of_args, Iterable):
+def checked_rows(seq_of_args: Iterable[Arguments]) -> tuple[Rows, tuple[str, ...] | None]:
+    """The argument lists of executemany, and the names of their values if they are dictionaries;
+    InterfaceError if they aren't equally long, or have other names."""
+    if isinstance(seq_of_args, str | bytes | Mapping) or not isinstance(seq_of_args, Iterable):
         raise InterfaceError(
             f"arguments are given as {type(seq_of_args).__name__}, "
             "not as a sequence of argument lists",
             hint="write executemany(sql, [(1, 'a'), (2, 'b')])",
         )
-    rows = [checked(args, number) for number, args in enumerate(_items(seq_of_args), 1)]
+    items = list(_items(seq_of_args))
+    if items and isinstance(items[0], Mapping):
+        # Loaded on first use: most programs pass arguments in order.
+        from runnel.statements.parameters.by_name import rows_by_name
+
+        return rows_by_name(items)
+    rows = [checked(args, number) for number, args in enumerate(items, 1)]
     if rows and len(set(map(len, rows))) > 1:
         wanted = len(rows[0])
         number, length = next((i, len(row)) for i, row in enumerate(rows, 1) if len(row) != wanted)
@@ -103,7 +113,7 @@ def checked_rows(seq_of_args: Iterable[Sequence[Any]]) -> Rows:
             f"unexpected parameter count: expected {wanted}, got {length}",
             detail=f"argument list {number} differs in length from the first",
         )
-    return rows
+    return rows, None
 
 
 def column_type(values: Sequence[Any], number: int) -> SqlType:

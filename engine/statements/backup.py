@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runnel.errors import ProgrammingError
-from runnel.planner.parse.backup import BackupTo
+from runnel.planner.parse.session.backup import BackupTo
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from runnel.base.frozen import frozen
 from runnel.catalog import INFORMATION_SCHEMA
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
@@ -15,11 +14,13 @@ from runnel.results.rows import Result
 from runnel.runtime.light_job import Job, JobOptions
 
 if TYPE_CHECKING:
+    from runnel.base.forks import ProcessOrigin
     from runnel.dag import DAG
     from runnel.deadline import Deadline
     from runnel.planner.plans import Plan
     from runnel.session.session import Session
     from runnel.sqltypes import SqlType
+    from runnel.statements.arguments import Arguments
 
 
 Outcome = Result | int
@@ -27,8 +28,50 @@ Outcome = Result | int
 OnStart: TypeAlias = "Callable[[Job | Deadline], object]"
 
 
-@frozen
-class StatementCall:
+class StartedStatement(Protocol):
+    """The work that a statement has started: a job, here or on a server."""
+
+    def cancel(self) -> None:
+        """Ends it soon, from any thread."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it has ended."""
+
+
+class Engine(Protocol):
+    """The engine that runs a cursor's statements: the database of this process, or a server."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed."""
+
+    @property
+    def origin(self) -> ProcessOrigin:
+        """The process that opened it."""
+
+    def check_open(self) -> None:
+        """InterfaceError if it is closed."""
+
+    def run(
+        self,
+        sql: str,
+        args: Arguments,
+        timeout: float | None,
+        on_start: Callable[[StartedStatement], object],
+    ) -> Outcome:
+        """Runs one statement; returns its rows, or the number of rows it wrote."""
+
+    def run_many(
+        self,
+        sql: str,
+        seq_of_args: Iterable[Arguments],
+        timeout: float | None,
+        on_start: Callable[[StartedStatement], object],
+    ) -> int:
+        """Runs one statement for many argument lists; returns the number of rows written."""
+
+
+class StatementCall(NamedTuple):
     """One run of a statement.
 
     sql: its text.
@@ -80,7 +123,7 @@ class StatementCall:
             # the windows.
             linger=session.settings.latency_target // 2 if is_unbounded else 0,
             is_confined=session.caller.is_confined,
-            job_metrics=_job_metrics(session, plan),
+            session_rows=_session_rows(session, plan),
         )
         return session.light_jobs.start(
             dag,
@@ -99,11 +142,13 @@ def _event_time_type(plan: Plan) -> SqlType | None:
     return event_time_type(plan.logical) if isinstance(plan, QueryPlan) else None
 
 
-def _job_metrics(session: Session, plan: Plan) -> Callable[[], Sequence[tuple[Any, ...]]] | None:
-    """The function for `JobContext.job_metrics`, if the plan may need it. A job that has it refers
+def _session_rows(
+    session: Session, plan: Plan
+) -> Callable[[str], Sequence[tuple[Any, ...]]] | None:
+    """The function for `JobContext.session_rows`, if the plan may need it. A job that has it refers
     to the session."""
     if all(table.connector != INFORMATION_SCHEMA for table in getattr(plan, "tables", ())):
         return None
-    from runnel.statements.jobs.job_metrics import metric_rows
+    from runnel.statements.session_tables import session_rows
 
-    return lambda: metric_rows(session)
+    return lambda name: session_rows(session, name)

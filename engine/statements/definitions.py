@@ -6,13 +6,15 @@ return. Data is never changed: a map remains when its mappings are dropped.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from runnel.catalog import CatalogObject, Index, Mapping, Registration, View
 from runnel.connector import IndexedTable, MappingDefinition
 from runnel.errors import ErrorCode, ProgrammingError, suggest
-from runnel.planner.parse.syntax import CreateIndex, DropIndex, DropObject
-from runnel.planner.plans import CreateMappingPlan, CreateViewPlan
+from runnel.planner.parse.syntax import CreateIndex, DropIndex, DropMapping, DropObject
+from runnel.planner.plans import CreateMappingPlan, CreateTablePlan, CreateViewPlan
 from runnel.session.table_options import open_table
 from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import connector_and_definition
@@ -26,7 +28,7 @@ NO_COUNT = -1
 def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCall) -> int:
     """Opens the table through its connector, and names it."""
     with session.definitions:
-        if not _is_free(session, plan, "mapping"):
+        if not is_free(session, plan, "mapping"):
             return NO_COUNT
         definition = MappingDefinition(
             plan.name,
@@ -44,19 +46,46 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             plan.data_connection,
             definition,
         )
+        table = open_table(connector, whole)
         mapping = Mapping(
             plan.name,
             connector.name,
-            open_table(connector, whole),
-            plan.options,
+            table,
+            {**plan.options, **table.found_options} if table.found_options else plan.options,
             plan.external_name,
             object_type=plan.object_type,
             data_connection=plan.data_connection,
             watermark=plan.watermark,
             is_confined=session.caller.is_confined,
         )
+        replaced = session.catalog.find(plan.name)
+        if isinstance(replaced, Mapping) and not _is_same(replaced, mapping):
+            _check_unused(session, replaced, is_dropped=False)
         session.change_catalog(put=mapping, drop_indexes=_unfit_indexes(session, mapping))
     return NO_COUNT
+
+
+def _is_same(replaced: Mapping, mapping: Mapping) -> bool:
+    """Whether two mappings are defined alike: a job can use either."""
+    return replace(
+        replaced, table=mapping.table, version=mapping.version, name=mapping.name
+    ) == mapping and [column for column in replaced.table.columns if not column.hidden] == [
+        column for column in mapping.table.columns if not column.hidden
+    ]
+
+
+def _check_unused(session: Session, mapping: Mapping, *, is_dropped: bool) -> None:
+    if session.has_named_jobs:
+        _job_users().check_unused(
+            session, mapping.name, "mapping", is_dropped=is_dropped, is_replaced=not is_dropped
+        )
+
+
+def _job_users() -> ModuleType:
+    # Loaded on first use: most connections have no named jobs.
+    from runnel.statements.tables import job_users
+
+    return job_users
 
 
 def _unfit_indexes(session: Session, mapping: Mapping) -> tuple[Index, ...]:
@@ -76,7 +105,7 @@ def _unfit_indexes(session: Session, mapping: Mapping) -> tuple[Index, ...]:
 def create_view(session: Session, plan: CreateViewPlan, call: StatementCall) -> int:
     """Names a query. The planner has bound it, and it doesn't use the view itself."""
     with session.definitions:
-        if not _is_free(session, plan, "view"):
+        if not is_free(session, plan, "view"):
             return NO_COUNT
         view = View(
             plan.name,
@@ -106,7 +135,7 @@ def create_index(session: Session, statement: CreateIndex, call: StatementCall) 
         found = snapshot.get(statement.table.text)
         if not isinstance(found, Mapping) or not isinstance(found.table, IndexedTable):
             raise ProgrammingError(
-                f'{_kind(found)} "{found.name}" can\'t have an index',
+                f'{kind_of(found)} "{found.name}" can\'t have an index',
                 code=ErrorCode.INDEX_INVALID,
                 hint="indexes are for mappings of TYPE IMap",
             )
@@ -120,19 +149,24 @@ def create_index(session: Session, statement: CreateIndex, call: StatementCall) 
 
 def drop(session: Session, statement: DropObject, call: StatementCall) -> int:
     """Removes a mapping, with its indexes, or a view from the catalog."""
+    is_cascading = isinstance(statement, DropMapping) and statement.is_cascading
+    if is_cascading:
+        _job_users().suspend_users(session, statement.name.text)
     with session.definitions:
         found = session.catalog.find(statement.name.text)
         if found is None:
             if statement.if_exists:
                 return NO_COUNT
-            known = [item.name for item in session.catalog if _kind(item) == statement.kind]
+            known = [item.name for item in session.catalog if kind_of(item) == statement.kind]
             raise _missing(statement, known)
-        if _kind(found) != statement.kind:
+        if kind_of(found) != statement.kind:
             raise ProgrammingError(
-                f'"{found.name}" is a {_kind(found)}, not a {statement.kind}',
-                hint=_how_to_drop(found),
+                f'"{found.name}" is a {kind_of(found)}, not a {statement.kind}',
+                hint=how_to_drop(found),
             )
-        _check_own(session, found)
+        check_own(session, found)
+        if isinstance(found, Mapping) and not is_cascading:
+            _check_unused(session, found, is_dropped=True)
         session.change_catalog(drop=found)
     return NO_COUNT
 
@@ -143,31 +177,36 @@ def drop_index(session: Session, statement: DropIndex, call: StatementCall) -> i
         snapshot = session.catalog
         index = snapshot.indexes.get(statement.name.text.lower())
         if index is not None:
-            _check_own(session, snapshot.find(index.table_name))
+            check_own(session, snapshot.find(index.table_name))
             session.change_catalog(drop_indexes=(index,))
         elif not statement.if_exists:
             raise _missing(statement, [item.name for item in snapshot.indexes.values()])
     return NO_COUNT
 
 
-def _check_own(session: Session, found: CatalogObject | None) -> None:
+def check_own(session: Session, found: CatalogObject | None) -> None:
+    """ProgrammingError if the object is not the caller's to change."""
     if found is not None:
-        session.caller.require_own(f'{_kind(found)} "{found.name}"', is_confined=found.is_confined)
+        session.caller.require_own(
+            f'{kind_of(found)} "{found.name}"', is_confined=found.is_confined
+        )
 
 
-def _is_free(session: Session, plan: CreateMappingPlan | CreateViewPlan, kind: str) -> bool:
+def is_free(
+    session: Session, plan: CreateMappingPlan | CreateViewPlan | CreateTablePlan, kind: str
+) -> bool:
     """Whether the statement should continue. ProgrammingError if the name is used by an object that
     it doesn't replace."""
     found = session.catalog.find(plan.name)
-    if found is None or (plan.or_replace and _kind(found) == kind):
-        _check_own(session, found)
+    if found is None or (plan.or_replace and kind_of(found) == kind):
+        check_own(session, found)
         return True
     if plan.if_not_exists:
         return False
     hint = f"use CREATE OR REPLACE {kind.upper()}, IF NOT EXISTS, or another name"
-    if _kind(found) != kind:
-        hint = f"take another name, or remove it first: {_how_to_drop(found)}"
-    raise ProgrammingError(f'{_kind(found)} "{found.name}" exists already', hint=hint)
+    if kind_of(found) != kind:
+        hint = f"take another name, or remove it first: {how_to_drop(found)}"
+    raise ProgrammingError(f'{kind_of(found)} "{found.name}" exists already', hint=hint)
 
 
 def _missing(statement: DropObject, known: list[str]) -> ProgrammingError:
@@ -178,11 +217,15 @@ def _missing(statement: DropObject, known: list[str]) -> ProgrammingError:
     )
 
 
-def _kind(item: CatalogObject) -> str:
+def kind_of(item: CatalogObject) -> str:
+    """The kind of an object in words."""
+    if isinstance(item, Mapping) and item.definition is not None:
+        return "table"
     return {Mapping: "mapping", View: "view", Registration: "registration"}[type(item)]
 
 
-def _how_to_drop(item: CatalogObject) -> str:
+def how_to_drop(item: CatalogObject) -> str:
+    """The hint that says how an object is removed."""
     if isinstance(item, Registration):
         return f'use connection.unregister("{item.name}")'
-    return f"use DROP {_kind(item).upper()} {item.name}"
+    return f"use DROP {kind_of(item).upper()} {item.name}"

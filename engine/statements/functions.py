@@ -16,10 +16,18 @@ from runnel.sqltypes import Kind, SqlType
 _TABLE_FUNCTIONS = (
     ("GENERATE_SERIES", "start, stop [, step]", "rows of v BIGINT"),
     ("GENERATE_STREAM", "rate", "rows of v BIGINT, without an end"),
+    ("GLOB", "pattern", "rows of file VARCHAR"),
+    ("READ_CSV", "path | paths [, glob] [, option = value …]", "the rows of the files"),
+    ("READ_JSON", "path | paths [, glob] [, option = value …]", "the rows of the files"),
+    ("READ_PARQUET", "path | paths [, glob] [, option = value …]", "the rows of the files"),
+    ("READ_ARROW", "path | paths [, glob] [, option = value …]", "the rows of the files"),
+    ("READ_AVRO", "path | paths [, glob] [, option = value …]", "the rows of the files"),
+    ("READ_LINES", "path | paths [, glob] [, option = value …]", "the lines of the files"),
     ("CSV_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
     ("JSON_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
     ("JSON_FLAT_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
     ("PARQUET_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
+    ("ARROW_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
     ("AVRO_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
     ("LINES_FILE", "path [, glob] [, option => value …]", "the lines of the files"),
 )
@@ -86,7 +94,27 @@ def function_rows(own: Iterable[PythonFunction]) -> list[Row]:
         (name, "table", arguments, result, "table functions")
         for name, arguments, result in _TABLE_FUNCTIONS
     ]
+    rows += _macro_rows()
     return sorted(rows, key=lambda row: (row[0], row[1]))
+
+
+def _macro_rows() -> list[Row]:
+    """The functions that stand for others; the result is the expression that each stands for."""
+    from runnel.planner.bind.scalars.macro_table import macros
+
+    return [
+        (
+            name,
+            "macro",
+            "…" if macro.parameters is None else ", ".join(macro.parameters),
+            f"{macro.body.removesuffix(' NULL').replace('[', 'ARRAY[…]')}(…)".replace("](…)", "]")
+            if macro.parameters is None
+            else macro.body.replace("$", "the session's "),
+            macro.family,
+        )
+        for name, found in macros().items()
+        for macro in found
+    ]
 
 
 def _of_aggregate(function: AggregateFunction) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runnel.catalog import Table
@@ -21,7 +20,7 @@ from runnel.planner.plans import (
 )
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row, Start, rows_as_batch
-from runnel.statements.call import StatementCall
+from runnel.statements.call import Outcome, StatementCall
 
 if TYPE_CHECKING:
     from runnel.dag import DAG
@@ -87,7 +86,7 @@ def _otherwise(
             on_start(job)
             call.on_start(job)
 
-        return replace(call, on_start=both).start(
+        return call._replace(on_start=both).start(
             session, plan, own_dag(parallelism(session, plan.tables))
         )
 
@@ -119,6 +118,13 @@ def run_key_get(session: Session, plan: KeyGetPlan, call: StatementCall) -> Resu
         return Result(plan.fields, [tuple([row[i] for i in plan.columns])])
     values = evaluate_over_row(plan.table, row, plan.expressions, call.evaluation(session, plan))
     return Result(plan.fields, [values])
+
+
+def literals(outcome: Outcome) -> list[Literal]:
+    """The rows of a query with one column, as literals."""
+    assert isinstance(outcome, Result)
+    kind = outcome.fields[0].type
+    return [Literal(value=row[0], type=kind) for row in outcome.rest()]
 
 
 def parallelism(session: Session, tables: tuple[Table, ...]) -> int:

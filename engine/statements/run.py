@@ -5,8 +5,7 @@ Every process runs queries; the handlers of all other statements are loaded by t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from runnel.planner import plans
 from runnel.session.session import statement_check
 from runnel.statements import queries
 from runnel.statements.arguments import (
+    Arguments,
     Rows,
     argument_types,
     checked,
@@ -27,6 +27,7 @@ from runnel.statements.arguments import (
 from runnel.statements.call import OnStart, Outcome, StatementCall
 
 if TYPE_CHECKING:
+    from runnel.planner.parse.session.prepared import Execute
     from runnel.planner.parse.syntax import Command
     from runnel.session.session import Session
     from runnel.sqltypes import SqlType
@@ -44,17 +45,17 @@ class SessionExecutor:
     def is_closed(self) -> bool:
         return self.session.is_closed
 
-    def run(
-        self, sql: str, args: Sequence[Any], timeout: float | None, on_start: OnStart
-    ) -> Outcome:
+    def run(self, sql: str, args: Arguments, timeout: float | None, on_start: OnStart) -> Outcome:
         """Runs one statement; returns its rows, or the number of rows it wrote.
 
         `on_start` receives its job.
         """
         session = self.session
         timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
-        values = checked(args)
-        types = argument_types(values)
+        if type(args) is tuple:
+            values, types = args, argument_types(args)
+        else:
+            values, types = _other_arguments(sql, args)
         key, snapshot = session.plan_key(sql, types), session.catalog
         plan = session.plans.get(key, snapshot)
         if type(plan) is plans.KeyGetPlan:  # the plan is cached, and the statement never waits
@@ -62,14 +63,15 @@ class SessionExecutor:
             return run(session, plan, StatementCall(sql, arguments, deadline, on_start, timeout))
         with RunningStatement(deadline, on_start, session.statements, timeout):
             if plan is None:
-                plan = session.new_plan(key, snapshot, statement_check())
+                _check_order(sql, types)
+                plan = session.new_plan(key, snapshot, statement_check(), values)
             arguments = converted(values, types, plan.parameters, key.settings.zone)
             return run(session, plan, StatementCall(sql, arguments, deadline, on_start, timeout))
 
     def run_many(
         self,
         sql: str,
-        seq_of_args: Iterable[Sequence[Any]],
+        seq_of_args: Iterable[Arguments],
         timeout: float | None,
         on_start: OnStart,
     ) -> int:
@@ -79,17 +81,52 @@ class SessionExecutor:
         """
         session = self.session
         timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
-        rows = checked_rows(seq_of_args)
+        rows, names = checked_rows(seq_of_args)
         if not rows:
             return 0
+        if names is not None:
+            from runnel.statements.parameters.by_name import rows_in_order
+
+            rows = rows_in_order(sql, rows, names)
         types = tuple(
             column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1)
         )
+        types = _types_of_names(sql, types, is_named=names is not None)
         with RunningStatement(deadline, on_start, session.statements, timeout):
             plan = session.prepare(sql, types, statement_check())
             return run_many(
                 session, plan, StatementCall(sql, (), deadline, on_start, timeout), types, rows
             )
+
+
+def _other_arguments(sql: str, args: Arguments) -> tuple[tuple[Any, ...], tuple[SqlType, ...]]:
+    """Arguments that aren't a tuple, in the order of the parameters, and their types."""
+    if isinstance(args, Mapping):
+        # Loaded on first use: most programs pass arguments in order.
+        from runnel.statements.parameters.by_name import by_name, named_types
+
+        values = by_name(sql, args)
+        return values, named_types(sql, argument_types(values))
+    values = checked(args)
+    return values, argument_types(values)
+
+
+def _types_of_names(sql: str, types: tuple[SqlType, ...], *, is_named: bool) -> tuple[SqlType, ...]:
+    """The types of the arguments of executemany for a plan."""
+    if is_named:
+        from runnel.statements.parameters.by_name import named_types
+
+        return named_types(sql, types)
+    _check_order(sql, types)
+    return types
+
+
+def _check_order(sql: str, types: tuple[SqlType, ...]) -> None:
+    """InterfaceError if values were passed in order to a statement with `:name` or `$name`."""
+    if types and (":" in sql or "$" in sql):
+        from runnel.statements.parameters.by_name import check_order
+
+        check_order(sql, types)
 
 
 def _deadline(timeout: float | None) -> tuple[float | None, int | None]:
@@ -103,6 +140,18 @@ def _run_explain(session: Session, plan: plans.ExplainPlan, call: StatementCall)
     from runnel.statements.explain import run_explain
 
     return run_explain(session, plan, call, run)
+
+
+def _run_pivot(session: Session, plan: plans.PivotPlan, call: StatementCall) -> Outcome:
+    values = queries.literals(run(session, plan.values, call))
+    return run(session, plan.planned(values), call)
+
+
+def _run_execute(session: Session, statement: Execute, call: StatementCall) -> Outcome:
+    # Loaded on first use: few sessions prepare statements.
+    from runnel.statements.parameters.prepared import execute
+
+    return execute(session, statement, call, run)
 
 
 Handler = Callable[["Session", Any, StatementCall], Outcome]
@@ -130,17 +179,28 @@ def run(session: Session, plan: plans.Plan, call: StatementCall) -> Outcome:
 def _load_handlers() -> None:
     from runnel.planner.parse import jobs as job_syntax
     from runnel.planner.parse import syntax
-    from runnel.planner.parse.backup import BackupTo
+    from runnel.planner.parse.session import prepared
+    from runnel.planner.parse.session.backup import BackupTo
+    from runnel.planner.parse.tables import DropTable
     from runnel.statements import data_connections, definitions, show, writes
 
+    tables = "runnel.statements.tables.definitions"
+    parameters = "runnel.statements.parameters.prepared"
     jobs, verify = "runnel.statements.jobs.jobs", "runnel.statements.verify.verify"
     _HANDLERS.update(
         {
+            plans.PivotPlan: _run_pivot,
             plans.WritePlan: writes.run_write,
             plans.KeyPutPlan: writes.run_key_put,
             plans.ClearPlan: writes.run_clear,
+            plans.ChangePlan: _lazily("runnel.statements.tables.changes", "run_change"),
             plans.CreateMappingPlan: definitions.create_mapping,
             plans.CreateViewPlan: definitions.create_view,
+            plans.CreateTablePlan: _lazily(tables, "create_table"),
+            DropTable: _lazily(tables, "drop_table"),
+            plans.AlterTablePlan: _lazily(tables, "alter_table"),
+            plans.NothingPlan: _lazily(tables, "do_nothing"),
+            plans.CopyToPlan: _lazily("runnel.statements.tables.copy_to", "copy_to"),
             syntax.CreateDataConnection: data_connections.create_data_connection,
             syntax.DropDataConnection: data_connections.drop_data_connection,
             syntax.CreateIndex: definitions.create_index,
@@ -148,6 +208,7 @@ def _load_handlers() -> None:
             syntax.DropMapping: definitions.drop,
             syntax.DropView: definitions.drop,
             plans.ShowPlan: show.run_show,
+            plans.SummarizePlan: show.run_summarize,
             syntax.SetOption: show.run_set,
             plans.CreateJobPlan: _lazily(jobs, "create_job"),
             plans.AlterJobPlan: _lazily(jobs, "alter_job"),
@@ -157,6 +218,9 @@ def _load_handlers() -> None:
             job_syntax.CreateSnapshot: _lazily(jobs, "create_snapshot"),
             job_syntax.DropSnapshot: _lazily(jobs, "drop_snapshot"),
             BackupTo: _lazily("runnel.statements.backup", "back_up"),
+            prepared.Prepare: _lazily(parameters, "prepare"),
+            prepared.Execute: _run_execute,
+            prepared.Deallocate: _lazily(parameters, "deallocate"),
         }
     )
 
@@ -176,19 +240,24 @@ def run_many(
 ) -> int:
     """Carries out one plan for many argument lists, of which `call` has none yet; returns the total
     number of rows written, −1 for a statement without such a number."""
-    has_rows = isinstance(plan, plans.CommandPlan) and plan.statement.has_rows
+    has_rows = (isinstance(plan, plans.CommandPlan) and plan.statement.has_rows) or (
+        isinstance(plan, plans.ChangePlan) and plan.returning is not None
+    )
     if has_rows or isinstance(
-        plan, plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan
+        plan,
+        plans.QueryPlan
+        | plans.KeyGetPlan
+        | plans.ExplainPlan
+        | plans.ShowPlan
+        | plans.SummarizePlan,
     ):
-        raise ProgrammingError(
-            "executemany is not for statements that return rows", hint="use execute"
-        )
+        raise _returns_rows()
     from runnel.statements.batches import run_batch, templates
 
     zone = session.settings.time_zone
     if templates(plan):
         assert isinstance(plan, plans.KeyPutPlan | plans.WritePlan)
-        context = replace(call, arguments=(None,) * len(types)).evaluation(session, plan)
+        context = call._replace(arguments=(None,) * len(types)).evaluation(session, plan)
         return run_batch(session, plan, types, rows, context)
     total = -1
     deadline = current()
@@ -196,9 +265,17 @@ def run_many(
         deadline.check()
         deadline.check_time()
         count = run(
-            session, plan, replace(call, arguments=converted(args, types, plan.parameters, zone))
+            session, plan, call._replace(arguments=converted(args, types, plan.parameters, zone))
         )
-        assert isinstance(count, int)
+        if not isinstance(count, int):  # of EXECUTE
+            count.discard()
+            raise _returns_rows()
         if count >= 0:
             total = max(total, 0) + count
     return total
+
+
+def _returns_rows() -> ProgrammingError:
+    return ProgrammingError(
+        "executemany is not for statements that return rows", hint="use execute"
+    )

@@ -1,23 +1,26 @@
-"""SHOW and SET: the catalog, jobs, cached plans, and settings."""
+"""SHOW, SUMMARIZE and SET: the catalog, jobs, cached plans, and settings."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import Mapping, TableColumn
 from runnel.connector import DataConnector
 from runnel.errors import Error, internal
 from runnel.planner.parse.syntax import SetOption
-from runnel.planner.plans import ShowPlan
+from runnel.planner.plans import ShowPlan, SummarizePlan
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row
 from runnel.settings import SETTINGS, find
-from runnel.sqltypes import BIGINT, JSON, VARCHAR
+from runnel.sqltypes import BIGINT, BOOLEAN, JSON, VARCHAR, array, decimal
 from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import data_connector
 from runnel.statements.functions import function_rows
+from runnel.statements.queries import run_query
+from runnel.statements.session_tables import plan_rows, setting_rows
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
@@ -32,16 +35,51 @@ def run_show(session: Session, plan: ShowPlan, call: StatementCall) -> Result:
         return _resources(session, plan.name or "")
     if plan.what == "columns":
         return Result(_texts("column_name", "data_type", "is_hidden", "watermark"), list(plan.rows))
+    if plan.what == "description":
+        names = ("column_name", "column_type", "null", "key", "default", "extra")
+        return Result(_texts(*names), list(plan.rows))
+    if plan.what == "all tables":
+        return Result(_ALL_TABLES, list(plan.rows))
     if plan.what == "views":
         return Result(_texts("name", "query", "columns"), list(plan.rows))
     if plan.what == "plans":
         return _plans(session)
-    if plan.what == "jobs":
-        return _jobs(session)
     show = _SHOWS.get(plan.what)
     if show is None:
         raise internal(f"no SHOW {plan.what.upper()}")
     return show(session)
+
+
+def run_summarize(session: Session, plan: SummarizePlan, call: StatementCall) -> Result:
+    """One row of statistics for each column of a table, a file or a query, from one scan."""
+    found = run_query(session, plan.query, call).one()
+    assert found is not None
+    rows: list[Row] = []
+    for number, field in enumerate(plan.columns):
+        start = 1 + number * plan.statistics
+        values, distinct, least, most, *rest = found[start : start + plan.statistics]
+        rows.append(
+            (
+                field.name,
+                str(field.type),
+                _text(least),
+                _text(most),
+                distinct,
+                *rest,
+                found[0],
+                _null_percentage(found[0], values),
+            )
+        )
+    return Result(_STATISTICS, rows)
+
+
+def _text(value: Any) -> Any:
+    """The text of a VARBINARY value; other values are texts already."""
+    return "\\x" + value.hex() if isinstance(value, bytes) else value
+
+
+def _null_percentage(rows: int, values: int) -> Decimal | None:
+    return None if not rows else round(Decimal(100 * (rows - values)) / rows, 2)
 
 
 def run_set(session: Session, statement: SetOption, call: StatementCall) -> int:
@@ -86,22 +124,8 @@ def _indexes(session: Session) -> Result:
 
 
 def _settings(session: Session) -> Result:
-    rows: list[Row] = [
-        (
-            setting.name,
-            str(session.settings.get(setting.name)),
-            str(setting.default),
-            setting.description,
-        )
-        for setting in SETTINGS
-    ]
+    rows: list[Row] = [row[:4] for row in setting_rows(session)]
     return Result(_texts("name", "value", "default", "meaning"), rows)
-
-
-def _jobs(session: Session) -> Result:
-    from runnel.statements.jobs.show import show_jobs
-
-    return show_jobs(session)
 
 
 def _snapshots(session: Session) -> Result:
@@ -114,11 +138,7 @@ def _plans(session: Session) -> Result:
     """The cached plans, the last used first; then the statistics of the cache, with the numbers in
     `uses`. The texts of the owner's statements are for the owner: literals in them may be
     secrets."""
-    rows: list[Row] = [
-        ("plan", entry.key.sql, ", ".join(map(str, entry.key.types)), entry.uses)
-        for entry in session.plans.entries()
-        if session.caller.is_owner or entry.key.is_confined
-    ]
+    rows: list[Row] = [("plan", *row[:3]) for row in plan_rows(session)]
     counts = session.plans.statistics()
     rows += [
         (name, None, None, getattr(counts, name))
@@ -157,6 +177,12 @@ def _texts(*names: str) -> tuple[Field, ...]:
     return tuple(Field(name, VARCHAR) for name in names)
 
 
+_ALL_TABLES = (
+    *_texts("database", "schema", "name"),
+    Field("column_names", array(VARCHAR)),
+    Field("column_types", array(VARCHAR)),
+    Field("temporary", BOOLEAN),
+)
 _SHOWS: dict[str, Callable[[Session], Result]] = {
     "mappings": _mappings,
     "functions": _functions,
@@ -165,3 +191,11 @@ _SHOWS: dict[str, Callable[[Session], Result]] = {
     "snapshots": _snapshots,
     "settings": _settings,
 }
+_TEXTS = ("avg", "std", "q25", "q50", "q75")
+_STATISTICS = (
+    *(Field(name, VARCHAR) for name in ("column_name", "column_type", "min", "max")),
+    Field("approx_unique", BIGINT),
+    *(Field(name, VARCHAR) for name in _TEXTS),
+    Field("count", BIGINT),
+    Field("null_percentage", decimal(9, 2)),
+)

@@ -31,6 +31,11 @@ MOST_BYTES = 1 << 20
 MOST_BITS = 14_000
 """Maximum size in bits of an integer; Python writes and reads no longer ones as text."""
 
+
+class UnknownForm(ValueError):
+    """A stored value has a form that this version doesn't know."""
+
+
 Importer = Callable[[str], Any]
 """Returns the function or class with a reference; ImportError or AttributeError if there is
 none."""
@@ -58,6 +63,7 @@ def encode(value: Any) -> Any:
         return {"call": _call_content(call.factory, call.args, call.kwargs)}
     for kind, (name, write, _) in _FORMS.items():
         if isinstance(value, kind):
+            _check_class(value, kind)
             return {name: write(value)}
     if isinstance(value, _CALLABLES):
         return {"name": reference_of(value)}
@@ -69,12 +75,28 @@ def encode(value: Any) -> Any:
     raise TypeError(f"a value of class {type(value).__name__}")
 
 
+def _check_class(value: Any, kind: type) -> None:
+    """TypeError for an instance of a subclass, which would be decoded as one of `kind`: a
+    namedtuple as a tuple, a defaultdict as a dict. The floats of numpy equal Python's."""
+    of = type(value)
+    if of is kind or kind in _WITH_SUBCLASSES or (kind is float and of.__module__ == "numpy"):
+        return
+    raise TypeError(
+        f"a value of class {of.__name__}, which would be read as a {kind.__name__}: convert it "
+        f"to a {kind.__name__}, or use a dataclass"
+    )
+
+
 def decode(value: Any, importer: Importer = imported) -> Any:
-    """The value that `encode` converted to `value`. Raises what the importer raises."""
+    """The value that `encode` converted to `value`. Raises what the importer raises, and
+    UnknownForm."""
     if not isinstance(value, dict):
         return value
     ((name, content),) = value.items()
-    return _READERS[name](content, importer)
+    read = _READERS.get(name)
+    if read is None:
+        raise UnknownForm(f'a value has the unknown form "{name}"')
+    return read(content, importer)
 
 
 def reference_of(value: Any) -> str:
@@ -217,5 +239,7 @@ _READERS = {
     "name": lambda content, importer: importer(content),
     "record": _record_of,
 }
+_WITH_SUBCLASSES = (Enum, pa.Table, pa.RecordBatch, pa.Schema, pa.DataType)
+"""Classes whose forms contain the class of the value."""
 _PLAIN = (type(None), bool, int, str)
 _CALLABLES = (type, FunctionType, BuiltinFunctionType, MethodType)

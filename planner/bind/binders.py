@@ -40,6 +40,8 @@ class StatementBinder(QueryBinder, Protocol):
     """The methods of the statement's binder that the binders of clauses call."""
 
     bound_tables: BoundTables | None
+    common_tables: Mapping[str, CommonTable]
+    views: tuple[str, ...]
 
     @property
     def watermarks(self) -> Iterator[int]:
@@ -48,6 +50,10 @@ class StatementBinder(QueryBinder, Protocol):
     @property
     def may_have_sets(self) -> bool:
         """Whether the statement's text names a function that returns several rows."""
+
+    @property
+    def may_have_columns(self) -> bool:
+        """Whether the statement's text contains the name COLUMNS."""
 
     def statement_query(self, query: Query) -> Relation:
         """The relation of a statement's query, with its emission clauses."""
@@ -79,6 +85,9 @@ class StatementBinder(QueryBinder, Protocol):
 
     def inside(self, common_tables: Mapping[str, CommonTable]) -> StatementBinder:
         """A binder for a section of the statement in which these common tables are visible."""
+
+    def of_text(self, sql: str) -> StatementBinder:
+        """A binder for an expression whose text the catalog has."""
 
     def without_statement(self) -> StatementBinder:
         """A binder over the same catalog that belongs to no statement: the statement gets no

@@ -7,7 +7,7 @@ Imported only when a statement has failed.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -15,32 +15,29 @@ from runnel.errors import Error, suggest
 from runnel.planner.bind.grouping.aggregate import is_aggregate
 from runnel.planner.bind.scope import Scope
 from runnel.planner.parse.query.allow_list import function_call
-from runnel.planner.parse.query.table_arguments import FUNCTIONS
+from runnel.planner.parse.query.table_arguments import FUNCTIONS, TABLE_OPENERS
+
+if TYPE_CHECKING:
+    from runnel.catalog import CatalogObject
+    from runnel.planner.environment import Environment
 
 _READERS = {
-    **dict.fromkeys(("READ_CSV", "READ_CSV_AUTO"), "CSV_FILE"),
-    **dict.fromkeys(
-        ("READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO", "READ_JSON_OBJECTS"),
-        "JSON_FILE",
-    ),
-    **dict.fromkeys(("READ_PARQUET", "PARQUET_SCAN"), "PARQUET_FILE"),
-    **dict.fromkeys(("READ_ARROW", "ARROW_SCAN", "READ_FEATHER"), "ARROW_FILE"),
-    "READ_AVRO": "AVRO_FILE",
-    "READ_TEXT": "LINES_FILE",
-    "RANGE": "GENERATE_SERIES",
+    "READ_TEXT": "read_lines",
+    "READ_JSON_OBJECTS": "read_lines",
+    "ARROW_SCAN": "read_arrow",
     "SEQUENCE": "GENERATE_SERIES",
 }
-_EXTENSIONS = {
-    **dict.fromkeys(("csv", "tsv"), "CSV_FILE"),
-    **dict.fromkeys(("json", "jsonl", "ndjson"), "JSON_FILE"),
-    **dict.fromkeys(("arrow", "feather", "ipc"), "ARROW_FILE"),
-    "parquet": "PARQUET_FILE",
-    "avro": "AVRO_FILE",
-    **dict.fromkeys(("txt", "log"), "LINES_FILE"),
-}
+_SHOWN_READERS = (
+    "read_csv",
+    "read_json",
+    "read_parquet",
+    "read_arrow",
+    "read_avro",
+    "read_lines",
+)
 TABLE_FUNCTIONS = (
-    *("GENERATE_SERIES", "GENERATE_STREAM", "JOB_STATE", "SNAPSHOT_STATE"),
-    *("CSV_FILE", "JSON_FILE", "PARQUET_FILE", "ARROW_FILE", "AVRO_FILE", "LINES_FILE"),
+    *("GENERATE_SERIES", "RANGE", "GENERATE_STREAM", "JOB_STATE", "SNAPSHOT_STATE"),
+    *(name.upper() for name in _SHOWN_READERS),
     *sorted(FUNCTIONS),
 )
 _COLUMN = re.compile(r'column "(.+)" does not exist')
@@ -52,16 +49,40 @@ def table_function_hint(name: str) -> str | None:
     reader = _READERS.get(name.upper())
     if reader is not None:
         return f"use {reader}(…)"
+    if name.lower().startswith(("read", "scan")):
+        return suggest(name, TABLE_OPENERS, f"the readers are {', '.join(_SHOWN_READERS)}")
     listed = ", ".join(TABLE_FUNCTIONS[:-1])
     return suggest(name, TABLE_FUNCTIONS, f"there are {listed} and {TABLE_FUNCTIONS[-1]}")
 
 
 def file_hint(name: str) -> str | None:
-    """The hint for an unknown name in FROM; None if the name does not look like the name of a
-    file."""
-    stem = re.sub(r"\.(gz|bz2|zst|lz4)$", "", name.lower())
-    reader = _EXTENSIONS.get(stem.rpartition(".")[2]) if "." in stem else None
-    return None if reader is None else f"to read a file, write SELECT * FROM {reader}('{name}')"
+    """The hint for an unknown table; None if the name does not look like the name of a file."""
+    from runnel.planner.bind.tables.files import is_data_file
+
+    return f"to read a file, write FROM '{name}', in single quotes" if is_data_file(name) else None
+
+
+def variable_of(
+    environment: Environment, name: str, error: Error, *, in_view: bool
+) -> CatalogObject | None:
+    """The data frame of the caller's variable of that name; None if there is none, or if a view or
+    a job has the name, which outlive the variable: then the error gets a hint."""
+    variables = environment.variables
+    if variables is None or not name.isidentifier():
+        return None
+    found = variables.find(name)
+    if found is None:
+        error.hint = variables.hint(name) or error.hint
+    elif environment.in_job or in_view:
+        reader, remedy = "a view", f'register it with register("{name}", {name}), or '
+        if environment.in_job:
+            reader, remedy = "a job", ""
+        error.hint = (
+            f'{reader} cannot read the variable "{name}" of the program: {remedy}insert its rows '
+            "into a table"
+        )
+        return None
+    return found
 
 
 def alias_hint(error: Error, select: Any) -> str | None:
@@ -81,10 +102,6 @@ def alias_hint(error: Error, select: Any) -> str | None:
                     f'"{item.alias}" is the value of an aggregate: filter by it with HAVING '
                     "instead of WHERE"
                 )
-            return (
-                f'WHERE can\'t see "{item.alias}" of the select list: repeat its expression, or '
-                "filter a subquery"
-            )
     return None
 
 

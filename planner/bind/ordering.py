@@ -43,3 +43,13 @@ def checked_ordinal(number: int, width: int, clause: str, position: Position | N
             f"{clause} position {number} is not in the select list", position=position
         )
     return number - 1
+
+
+def is_all(items: list[Any]) -> bool:
+    """Whether the items of ORDER BY are the word ALL alone."""
+    return len(items) == 1 and is_word_all(items[0].this)
+
+
+def is_word_all(tree: Any) -> bool:
+    """Whether an item of ORDER BY is the word ALL."""
+    return isinstance(tree, exp.Var) and tree.name.upper() == "ALL"

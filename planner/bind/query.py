@@ -16,9 +16,9 @@ from sqlglot import exp
 from runnel.catalog import CatalogObject, Dependency, Snapshot, View, check_schema
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.nodes import Expression
+from runnel.expressions.nodes import Expression, UnnamedColumn, distinct_names, stored_name
 from runnel.planner.bind.convert import renamed
-from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
+from runnel.planner.bind.ordering import checked_ordinal, is_all, ordinal, sort_key
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import CommonTable, Scope, scope_of
 from runnel.planner.bind.select import SelectBinder
@@ -33,6 +33,10 @@ from runnel.sqltypes import BIGINT, NULL, SqlType
 if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction
     from runnel.planner.bind.bound_tables import BoundTables
+
+_SETS = ("unnest", "generate_s", "_to_table", "object_keys", "list_", "aggr")
+"""In lower case, what the name of each function contains that returns sets, or is a composition
+with UNNEST."""
 
 
 class Numbers:
@@ -133,8 +137,13 @@ class Binder:
         """Whether the statement's text contains the name of a set-returning function."""
         if self._may_have_sets is None:
             words = self.sql.lower()
-            self._may_have_sets = "unnest" in words or "generate_series" in words
+            self._may_have_sets = any(word in words for word in _SETS)
         return self._may_have_sets
+
+    @property
+    def may_have_columns(self) -> bool:
+        """Whether the statement's text contains the name COLUMNS."""
+        return "columns" in self.sql.lower()
 
     @property
     def _has_hints(self) -> bool:
@@ -155,8 +164,11 @@ class Binder:
         try:
             found = self.snapshot.get(name, position)
         except ProgrammingError as error:
-            from runnel.planner.bind.hints import file_hint
+            from runnel.planner.bind.hints import file_hint, variable_of
 
+            variable = variable_of(self.environment, name, error, in_view=bool(self.views))
+            if variable is not None:
+                return variable
             error.hint = file_hint(name) or error.hint
             raise
         self.note("object", found.name, found.version)
@@ -179,8 +191,8 @@ class Binder:
         common = self.common_tables.get(name.lower())
         if common is None:
             return None
-        if common.working is not None:
-            return common.working
+        if common.working is not None or common.bound is not None:
+            return common.working or common.bound
         relation = self._tables.relation(
             common, lambda: self._bound(name, common), self._watermark_count
         )
@@ -239,15 +251,20 @@ class Binder:
             self._tables,
         )
         binder.is_in_hinted = self._has_hints
-        return binder.query(statement.expression, None)
+        relation = binder.query(statement.expression, None)
+        names = tuple(field.name for field in relation.fields)
+        shown = (
+            tuple(map(stored_name, names)) if view.has_numbered_columns else distinct_names(names)
+        )
+        return relation if shown == names else renamed(relation, shown, "", None)
 
     def view_fields(self, view: View) -> tuple[Field, ...]:
         """The columns of a view; its query is bound again."""
         return renamed(self.view_query(view), view.columns, f'view "{view.name}"', None).fields
 
     def values(self, tree: Any, outer: Scope | None = None) -> Relation:
-        """Binds VALUES: each column has the common type of its rows, and the names are EXPR$0,
-        EXPR$1, …"""
+        """Binds VALUES: each column has the common type of its rows, and the names are col0, col1,
+        …"""
         binder = ExpressionBinder(self, Scope((), outer), "VALUES")
         rows = [[binder.bind(item) for item in _row(row)] for row in tree.expressions]
         width = len(rows[0])
@@ -258,7 +275,9 @@ class Binder:
                     position=position_of(tree.expressions[number - 1], self.sql),
                 )
         columns = [build.coerce([row[i] for row in rows], "VALUES") for i in range(width)]
-        fields = tuple(Field(f"EXPR${i}", column[0].type) for i, column in enumerate(columns))
+        fields = tuple(
+            Field(UnnamedColumn(f"col{i}", i), column[0].type) for i, column in enumerate(columns)
+        )
         return Values(
             rows=tuple(zip(*columns, strict=True)),
             columns=fields,
@@ -270,6 +289,9 @@ class Binder:
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
         if limit is None and offset is None:
             return relation
+        options = None if limit is None else limit.args.get("limit_options")
+        if options is not None and options.args.get("percent"):
+            return self._limited_by_percent(relation, limit, offset)
         count = None if limit is None else _limit_count(limit)
         return Limit(
             input=relation,
@@ -277,6 +299,16 @@ class Binder:
             offset=None if offset is None else self._row_count(offset.expression, "OFFSET"),
             position=position_of(limit or offset, self.sql),
         )
+
+    def _limited_by_percent(self, relation: Relation, limit: Any, offset: Any) -> Relation:
+        # Loaded on first use: few statements have such a LIMIT.
+        from runnel.planner.bind.tables.percent import limited_by_percent, percentage
+
+        position = position_of(limit, self.sql)
+        bound = ExpressionBinder(self, Scope(), "LIMIT").bind(_limit_count(limit))
+        skipped = None if offset is None else self._row_count(offset.expression, "OFFSET")
+        share = percentage(bound, "LIMIT", position)
+        return limited_by_percent(relation, share, skipped, position)
 
     def _row_count(self, tree: Any, clause: str) -> Expression:
         position = position_of(tree, self.sql)
@@ -300,6 +332,10 @@ class Binder:
             self.watermarks,
             bound_tables=self._tables,
         )
+
+    def of_text(self, sql: str) -> Binder:
+        """A binder for an expression whose text the catalog has."""
+        return replace(self, sql=sql)
 
     def without_statement(self) -> Binder:
         """A binder over the same catalog that belongs to no statement."""
@@ -341,7 +377,11 @@ class Binder:
         if order is not None:
             binder = ExpressionBinder(self, scope_of(relation.fields, None), "ORDER BY")
             keys = []
-            for item in order.expressions:
+            if is_all(order.expressions):
+                keys = [
+                    sort_key(column, order.expressions[0]) for column in references(relation.fields)
+                ]
+            for item in () if keys else order.expressions:
                 number = ordinal(item.this)
                 if number is None:
                     key = binder.bind(item.this)

@@ -7,22 +7,39 @@ the query around that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
 from runnel.base.frozen import frozen
 from runnel.catalog import PUBLIC
-from runnel.errors import Position, ProgrammingError, suggest
-from runnel.expressions.nodes import Column, Expression
+from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.expressions.nodes import STORED, Column, Expression, LambdaVariable, stored_name
 from runnel.relation.nodes import Field, Relation
 from runnel.relation.subqueries import OuterColumn, WorkingTable
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
     from runnel.planner.bind.select_parts import Collector
+
+
+class Aliases(Protocol):
+    """The aliases of a select list (`select_list/aliases.py`), for the expressions that may refer
+    to them.
+
+    limit: only items with a smaller number can be referred to.
+    rows_only: whether expressions with aggregates and window functions can't be referred to.
+    """
+
+    limit: int
+    rows_only: bool
+
+    def bound(
+        self, name: str, bind: Callable[[Any], Expression], position: Position | None
+    ) -> Expression | None:
+        """The expression that a name refers to; None if no alias has the name."""
 
 
 @frozen
@@ -60,12 +77,16 @@ class Scope:
     has_tables: whether there is a FROM clause.
     collector: collects aggregates that belong to this query but are written in a subquery; None in
         FROM, where aggregates are not allowed.
+    aliases: the aliases of the select list, to which names that no column has can refer.
+    variables: the parameters of the lambda functions around the expression, innermost last.
     """
 
     columns: tuple[ScopeColumn, ...] = ()
     outer: Scope | None = None
     has_tables: bool = True
     collector: Collector | None = field(default=None, compare=False, repr=False)
+    aliases: Aliases | None = field(default=None, compare=False, repr=False)
+    variables: tuple[LambdaVariable, ...] = ()
 
     def within(self, schema: str) -> Scope:
         """The scope for references that are qualified by `schema`: it has only the columns of the
@@ -79,17 +100,35 @@ class Scope:
     def find(self, name: str, qualifier: str | None) -> list[ScopeColumn]:
         """The columns that a name can refer to."""
         lower = name.lower()
+        found = [c for c in self.columns if c.name.lower() == lower]
+        if not found and lower.startswith(STORED):
+            found = [c for c in self.columns if stored_name(c.name).lower() == lower]
         if qualifier is None:
-            return [c for c in self.columns if c.name.lower() == lower and not c.qualified_only]
+            return [c for c in found if not c.qualified_only]
         table = qualifier.lower()
-        return [
-            c
-            for c in self.columns
-            if c.name.lower() == lower and (c.qualifier or "").lower() == table
-        ]
+        return [c for c in found if (c.qualifier or "").lower() == table]
+
+    def has(self, name: str) -> bool:
+        """Whether a column of this scope or of a scope around it has the name."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.find(name, None) or scope.variable(name) is not None:
+                return True
+            scope = scope.outer
+        return False
+
+    def variable(self, name: str) -> LambdaVariable | None:
+        """The parameter of a lambda function that a name refers to; None if it refers to none."""
+        lower = name.lower()
+        found = (item for item in reversed(self.variables) if item.name.lower() == lower)
+        return next(found, None)
 
     def resolve(self, name: str, qualifier: str | None, position: Position | None) -> Expression:
-        """The column that a name refers to; ProgrammingError if there is none or more than one."""
+        """The column or the parameter of a lambda function that a name refers to; ProgrammingError
+        if there is none or more than one."""
+        variable = None if qualifier is not None else self.variable(name)
+        if variable is not None:
+            return replace(variable, position=position)
         found = self.find(name, qualifier)
         if len(found) == 1:
             return found[0].expression(position)
@@ -114,6 +153,12 @@ class Scope:
     ) -> Expression:
         depth, scope = 1, self.outer
         while scope is not None:
+            if qualifier is None and scope.variable(name) is not None:
+                raise NotSupportedError(
+                    f'a subquery can\'t refer to "{name}", a parameter of a lambda function',
+                    hint="use UNNEST in place of the lambda function",
+                    position=position,
+                )
             found = scope.find(name, qualifier)
             if len(found) == 1:
                 column = found[0]
@@ -141,7 +186,8 @@ class Scope:
         scopes = [self]
         while scopes[-1].outer is not None:
             scopes.append(scopes[-1].outer)
-        names = [c.name for scope in scopes for c in scope.columns]
+        names = [c.name for scope in scopes for c in scope.variables]
+        names += [c.name for scope in scopes for c in scope.columns]
         tables = {c.qualifier for scope in scopes for c in scope.columns if c.qualifier}
         if qualifier is not None and qualifier.lower() not in {table.lower() for table in tables}:
             rows = [
@@ -219,6 +265,7 @@ class CommonTable:
     outer: the scope around the query that has the WITH.
     is_recursive: whether the query refers to its own table, under WITH RECURSIVE.
     working: the relation that the table's name refers to within its recursive term; None elsewhere.
+    bound: the relation that the table's name refers to, if it has no query of its own.
     """
 
     tree: Any
@@ -227,6 +274,7 @@ class CommonTable:
     outer: Scope | None = None
     is_recursive: bool = False
     working: WorkingTable | None = None
+    bound: Relation | None = None
 
 
 @frozen

@@ -2,7 +2,7 @@
 
 Names are resolved as in PostgreSQL. If a name is both an input column and an alias of the select
 list, GROUP BY uses the column and ORDER BY the alias. HAVING may use aliases too. A column without
-a name is called EXPR$ and its number.
+a name is called by the text of its expression.
 """
 
 from __future__ import annotations
@@ -13,38 +13,35 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.base.frozen import frozen
-from runnel.catalog import check_schema
-from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions import build
 from runnel.expressions.nodes import AggregateCall as AggregateCall
-from runnel.expressions.nodes import Change, Column, Expression, SortKey, transform
+from runnel.expressions.nodes import (
+    Change,
+    Column,
+    Expression,
+    SortKey,
+    UnnamedColumn,
+    stored_name,
+    transform,
+)
 from runnel.planner.bind.convert import distinct_rows
-from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
+from runnel.planner.bind.ordering import checked_ordinal, is_all, is_word_all, ordinal, sort_key
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope
-from runnel.planner.bind.select_parts import Aggregates, WindowValue
+from runnel.planner.bind.select_parts import Aggregates, Item, WindowValue
 from runnel.planner.bind.tables.from_clause import FromBinder
 from runnel.planner.parse.query.allow_list import position_of, unwrapped
+from runnel.planner.parse.query.shapes import TEXT
 from runnel.relation.nodes import Aggregate, Filter, Project, Relation, Sort, references
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
     from runnel.planner.bind.grouping.over import WindowCalls
+    from runnel.planner.bind.select_list.aliases import SelectAliases
+    from runnel.planner.bind.select_list.stars import StarColumns
     from runnel.planner.bind.set_returning.select_list import SetCall
     from runnel.relation.over import WindowCall
-
-
-@frozen
-class Item:
-    """One bound column of the select list.
-
-    expression: the value of the column.
-    name: the name of the result's column.
-    alias: the name after AS, as written; None if there is none.
-    """
-
-    expression: Expression
-    name: str
-    alias: str | None
 
 
 class _Named:
@@ -55,6 +52,8 @@ class _Named:
         self.names: dict[str, list[Item]] = {}
         for item in items:
             self.names.setdefault(item.name.lower(), []).append(item)
+            if isinstance(item.name, UnnamedColumn):
+                self.names.setdefault(stored_name(item.name).lower(), []).append(item)
             if item.alias is not None:
                 self.aliases.setdefault(item.alias.lower(), []).append(item)
 
@@ -113,6 +112,13 @@ class SelectBinder:
             tree.args.get("from_"), tree.args.get("joins") or []
         )
         relation, self._scope = bound.relation, bound.scope
+        if tree.args.get("sample") is not None:
+            from runnel.planner.bind.tables.sample import sampled
+
+            sample = tree.args["sample"]
+            relation = sampled(relation, sample, self._at(sample))
+        if any(isinstance(item, exp.Alias) for item in tree.expressions):
+            self._scope = replace(self._scope, aliases=_aliases(tree.expressions))
         where = tree.args.get("where")
         if where is not None:
             relation = Filter(
@@ -176,13 +182,22 @@ class SelectBinder:
         )
 
     def _where(self, tree: Any, where: Any) -> Expression:
+        aliases = self._scope.aliases
+        if aliases is not None:
+            aliases.rows_only = True
+        binder = ExpressionBinder(self._binder, self._scope, "WHERE")
         try:
-            return ExpressionBinder(self._binder, self._scope, "WHERE").condition(where.this)
+            conditions = [binder.condition(item) for item in self._each_column(where.this, "WHERE")]
         except ProgrammingError as error:
             from runnel.planner.bind.hints import alias_hint
 
             error.hint = alias_hint(error, tree) or error.hint
             raise
+        if aliases is not None:
+            aliases.rows_only = False
+        if len(conditions) == 1:
+            return conditions[0]
+        return build.call("and", conditions, self._at(where))
 
     def _new_windows(self, tree: Any) -> WindowCalls:
         # Loaded on first use: most statements have no OVER.
@@ -211,16 +226,12 @@ class SelectBinder:
     def _items(self, trees: list[Any]) -> list[Item]:
         binder = self._row_binder("the select list", self._aggregates, self._windows)
         items: list[Item] = []
-        for tree in trees:
-            star = _star_of(tree)
-            if star is not None:
-                scope = self._scope
-                if isinstance(tree, exp.Column) and (schema := tree.text("db")):
-                    check_schema(tree.text("catalog"), schema, self._at(tree))
-                    scope = scope.within(schema)
-                shown = scope.star(star or None, self._at(tree))
-                found = [Item(c.expression(self._at(tree)), c.name, None) for c in shown]
-                items += self._chosen(tree.find(exp.Star), found, binder)
+        aliases = self._scope.aliases
+        for number, tree in enumerate(trees):
+            if aliases is not None:
+                aliases.limit = number
+            if _star_of(tree) is not None:
+                items += self._stars(binder).of_star(tree)
                 continue
             if isinstance(tree, exp.Dot) and isinstance(tree.expression, exp.Star):
                 from runnel.planner.bind.scalars.special import fields_of
@@ -231,49 +242,55 @@ class SelectBinder:
                     for field, field_name in fields_of(row, self._at(tree))
                 ]
                 continue
+            if tree.find(exp.Star) is not None or self._binder.may_have_columns:
+                several = self._several(tree, binder, len(items))
+                if several is not None:
+                    items += several
+                    continue
             alias = tree.alias if isinstance(tree, exp.Alias) else None
             inner = tree.this if isinstance(tree, exp.Alias) else tree
-            name = alias or (inner.name if isinstance(inner, exp.Column) else f"EXPR${len(items)}")
-            items.append(Item(binder.bind(inner), name, alias))
+            items.append(Item(binder.bind(inner), alias or _name_of(inner, len(items)), alias))
+        if aliases is not None:
+            aliases.limit = len(trees)
         if not items:
             raise ProgrammingError(
                 "the select list is empty", position=self._at(trees[0]) if trees else None
             )
         return items
 
-    def _chosen(self, star: Any, found: list[Item], binder: ExpressionBinder) -> list[Item]:
-        """The columns of a * without the EXCLUDE columns, and with the expressions of REPLACE."""
-        excluded = {self._star_column(item, found): item for item in star.args.get("except_") or ()}
-        replaced = {
-            self._star_column(item.args["alias"], found): item
-            for item in star.args.get("replace") or ()
-        }
-        both = excluded.keys() & replaced.keys()
-        if both:
-            named = replaced[both.pop()]
-            raise ProgrammingError(
-                f'column "{named.alias}" is both excluded and replaced', position=self._at(named)
-            )
-        return [
-            item
-            if i not in replaced
-            else replace(item, expression=binder.bind(replaced[i].this), alias=item.name)
-            for i, item in enumerate(found)
-            if i not in excluded
-        ]
+    def _stars(self, binder: ExpressionBinder) -> StarColumns:
+        # Loaded on first use: many statements list their columns.
+        from runnel.planner.bind.select_list.stars import StarColumns
 
-    def _star_column(self, tree: Any, found: list[Item]) -> int:
-        """The number of the * column that EXCLUDE or REPLACE names."""
-        matching = [i for i, item in enumerate(found) if item.name.lower() == tree.name.lower()]
-        if len(matching) == 1:
-            return matching[0]
-        names = [item.name for item in found]
-        problem = "is ambiguous" if matching else "is not one of *"
-        raise ProgrammingError(
-            f'column "{tree.name}" {problem}',
-            hint="write the table's name before the *" if matching else suggest(tree.name, names),
-            position=self._at(tree),
-        )
+        return StarColumns(self._scope, binder.bind, self._binder.sql)
+
+    def _several(self, tree: Any, binder: ExpressionBinder, number: int) -> list[Item] | None:
+        """The items of `* LIKE '…'` or of an expression with COLUMNS; None for any other item."""
+        from runnel.planner.bind.select_list.stars import calls_of_columns, is_filtered_star
+
+        stars = self._stars(binder)
+        if is_filtered_star(tree):
+            return stars.filtered(tree)
+        if not any(calls_of_columns(tree)):
+            return None
+        items: list[Item] = []
+        for copy, column in stars.expanded(tree):
+            alias = stars.alias(tree, column)
+            name = alias or column or _name_of(tree, number + len(items))
+            items.append(Item(binder.bind(copy), name, alias))
+        return items
+
+    def _each_column(self, tree: Any, clause: str) -> list[Any]:
+        """The expressions for the columns that a COLUMNS in `tree` stands for; without COLUMNS, the
+        tree itself."""
+        if not self._binder.may_have_columns:
+            return [tree]
+        from runnel.planner.bind.select_list.stars import calls_of_columns
+
+        if not any(calls_of_columns(tree)):
+            return [tree]
+        binder = ExpressionBinder(self._binder, self._scope, clause)
+        return [copy for copy, _ in self._stars(binder).expanded(tree)]
 
     def _group_keys(self, tree: Any, items: list[Item]) -> list[Expression]:
         """The distinct keys of GROUP BY. With grouping sets, the method stores the key numbers of
@@ -363,11 +380,12 @@ class SelectBinder:
         order = tree.args.get("order")
         if order is None:
             return []
-        if len(order.expressions) == 1 and _is_all(order.expressions[0].this):
+        if is_all(order.expressions):
             return [sort_key(item.expression, order.expressions[0]) for item in items]
         return [
-            sort_key(self._order_expression(item.this, items, "ORDER BY"), item)
+            sort_key(self._order_expression(each, items, "ORDER BY"), item)
             for item in order.expressions
+            for each in self._each_column(item.this, "ORDER BY")
         ]
 
     def _order_expression(self, tree: Any, items: list[Item], clause: str) -> Expression:
@@ -376,7 +394,7 @@ class SelectBinder:
         number = ordinal(tree)
         if number is not None:
             return items[checked_ordinal(number, len(items), clause, self._at(tree))].expression
-        if _is_all(tree):
+        if is_word_all(tree):
             raise NotSupportedError(
                 "ORDER BY ALL with other keys is not supported", hint="list the columns"
             )
@@ -505,6 +523,13 @@ class _AliasBinder(ExpressionBinder):
         return self._select._alias_of(tree, self._items) or super().bind(tree)
 
 
+def _aliases(items: list[Any]) -> SelectAliases:
+    # Loaded on first use, by a SELECT with an alias.
+    from runnel.planner.bind.select_list.aliases import SelectAliases
+
+    return SelectAliases(items)
+
+
 def _star_of(tree: Any) -> str | None:
     """The qualifier of `t.*`, "" for `*`, None for anything else."""
     if isinstance(tree, exp.Star):
@@ -514,9 +539,13 @@ def _star_of(tree: Any) -> str | None:
     return None
 
 
+def _name_of(tree: Any, number: int) -> str:
+    """The name of an item of the select list without AS."""
+    column = unwrapped(tree)
+    if isinstance(column, exp.Column):
+        return str(column.name)
+    return UnnamedColumn(tree.meta_get(TEXT) or f"col{number}", number)
+
+
 def _key_name(key: Expression, index: int) -> str:
     return key.name if isinstance(key, Column) else f"$key{index}"
-
-
-def _is_all(tree: Any) -> bool:
-    return isinstance(tree, exp.Var) and tree.name.upper() == "ALL"

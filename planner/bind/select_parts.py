@@ -11,6 +11,20 @@ from runnel.expressions.nodes import AggregateCall, Expression
 from runnel.relation.subqueries import OuterValue
 
 
+@frozen
+class Item:
+    """One bound column of the select list.
+
+    expression: the value of the column.
+    name: the name of the result's column.
+    alias: the name after AS, as written; None if there is none.
+    """
+
+    expression: Expression
+    name: str
+    alias: str | None
+
+
 @frozen(kw_only=True)
 class AggregateValue(Expression):
     """The value of the collected aggregate at `index`."""

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
+from runnel.planner.bind.by_name import by_name
 from runnel.planner.bind.convert import (
     changed,
     common_types,
@@ -38,6 +39,8 @@ def set_operation(binder: StatementBinder, tree: Any, outer: Scope | None) -> Re
         right = binder.query(operation.expression, outer)
         position = position_of(operation.expression, binder.sql)
         distinct = bool(operation.args.get("distinct"))
+        if operation.args.get("by_name"):
+            relation, right = by_name(relation, right, position)
         if isinstance(operation, exp.Union):
             relation = union(relation, right, distinct, position)
         else:

@@ -5,18 +5,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from runnel.base.frozen import frozen
-from runnel.catalog import Table, View
+from runnel.catalog import Table, TableColumn, View
 from runnel.connector import KeyedTable, ReadableTable, RowAddressedTable, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
 from runnel.expressions import build
-from runnel.expressions.nodes import Expression, conjuncts, walk
+from runnel.expressions.nodes import Expression, Literal, conjuncts, walk
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
 from runnel.planner.parse.syntax import Delete, Insert, Name, Update
 from runnel.planner.physical.key_lookup import equated_key
 from runnel.relation.nodes import Field, Filter, Project, Relation, Scan, Values, references
 from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
+from runnel.sqltypes import NULL
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
@@ -46,14 +49,33 @@ class BoundWrite:
 
 def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
     """Binds INSERT INTO and SINK INTO."""
-    table = writable(binder, statement.table, statement.mode)
-    columns = _target_columns(table, statement.table, statement.columns)
+    mode = WriteMode.SINK if statement.replaces else statement.mode
+    table = writable(binder, statement.table, mode)
+    if statement.replaces and not getattr(table, "has_key", True):
+        raise ProgrammingError(
+            f'table "{statement.table.text}" has no PRIMARY KEY or UNIQUE',
+            hint="no row of it is replaced by another: write INSERT INTO",
+            position=statement.table.position,
+        )
     tree = statement.query.expression
-    source = binder.statement_query(statement.query) if not _is_values(tree) else None
+    is_values = _is_values(tree) and not statement.by_name
+    source = binder.statement_query(statement.query) if not is_values else None
+    if statement.has_default_values:
+        columns: tuple[int, ...] = ()
+    elif statement.by_name and source is not None:
+        columns = _named_columns(table, statement, source)
+    else:
+        columns = target_columns(table, statement.table, statement.columns)
+    columns, tree = _without_defaults(table, columns, tree) if is_values else (columns, tree)
+    others = defaults(binder, table, columns)
+    if statement.has_default_values and not others:
+        others = _nulls(table)
     if source is None:
         rows = _value_rows(binder, table, columns, tree)
+        rows = tuple((*row, *others.values()) for row in rows)
+        columns = (*columns, *others)
         fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in columns)
-        return BoundWrite(table, statement.mode, columns, Values(rows=rows, columns=fields), rows)
+        return BoundWrite(table, mode, columns, Values(rows=rows, columns=fields), rows)
     if source.is_unbounded and not binder.environment.in_job:
         raise NotSupportedError(
             f"{statement.mode.name} from a source without an end must run as a job",
@@ -66,14 +88,79 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
             f"{len(source.fields)}",
             position=statement.query.position,
         )
+    return rows_of(table, mode, columns, source, others)
+
+
+def rows_of(
+    table: WritableTable,
+    mode: WriteMode,
+    columns: tuple[int, ...],
+    source: Relation,
+    others: dict[int, Expression],
+) -> BoundWrite:
+    """The write of the rows of `source` to columns of a table; `others` has the values of the other
+    columns, by index."""
     expressions = tuple(
         build.assign(column, table.columns[i].type, table.columns[i].name)
         for column, i in zip(references(source.fields), columns, strict=True)
     )
+    columns = (*columns, *others)
     names = tuple(table.columns[i].name for i in columns)
-    return BoundWrite(
-        table, statement.mode, columns, Project(input=source, expressions=expressions, names=names)
-    )
+    relation = Project(input=source, expressions=(*expressions, *others.values()), names=names)
+    return BoundWrite(table, mode, columns, relation)
+
+
+def _named_columns(table: Table, statement: Insert, source: Relation) -> tuple[int, ...]:
+    """The target columns of the query's columns, by name."""
+    if statement.columns is not None:
+        raise ProgrammingError(
+            "INSERT BY NAME has no list of columns",
+            hint="leave the list or BY NAME out",
+            position=statement.columns[0].position,
+        )
+    names = tuple(Name(item.name, statement.query.position) for item in source.fields)
+    return target_columns(table, statement.table, names)
+
+
+def _without_defaults(
+    table: Table, columns: tuple[int, ...], tree: Any
+) -> tuple[tuple[int, ...], Any]:
+    """The columns and VALUES without the columns whose value is DEFAULT in each row."""
+    rows = [list(row.expressions) if row.key == "tuple" else [row] for row in tree.expressions]
+    written = [[is_default(item) for item in row] for row in rows]
+    if not any(map(any, written)) or any(len(row) != len(columns) for row in rows):
+        return columns, tree
+    dropped = {n for n in range(len(columns)) if all(row[n] for row in written)}
+    if len(dropped) == len(columns) or not dropped:
+        return columns, tree
+    for row in tree.expressions:
+        row.set("expressions", [item for n, item in enumerate(row.expressions) if n not in dropped])
+    return tuple(i for n, i in enumerate(columns) if n not in dropped), tree
+
+
+def _nulls(table: Table) -> dict[int, Expression]:
+    """NULL for the first visible column: DEFAULT VALUES of a table without defaults."""
+    first = next(i for i, column in enumerate(table.columns) if not column.hidden)
+    column = table.columns[first]
+    return {first: build.assign(Literal(value=None, type=NULL), column.type, column.name)}
+
+
+def defaults(
+    binder: StatementBinder, table: Table, columns: tuple[int, ...]
+) -> dict[int, Expression]:
+    """The values of the columns of a new row that a statement does not set, by index; only of
+    columns with DEFAULT."""
+    definition = getattr(table, "definition", None)
+    if definition is None or not definition.defaults:
+        return {}
+    # Loaded on first use: few tables have defaults.
+    from runnel.planner.bind.tables.definitions import default_of
+
+    return {
+        i: default_of(binder, definition, column.name, column.type)
+        for i, column in enumerate(table.columns)
+        if i not in columns and column.name.lower() in definition.defaults
+    }
 
 
 def bind_update(binder: StatementBinder, statement: Update) -> BoundWrite:
@@ -107,7 +194,7 @@ def _assigned(
     """The values of SET, over the table's columns, by column index."""
     assigned: dict[int, Expression] = {}
     for item in statement.assignments:
-        index = _column_index(table, statement.table, item.column)
+        index = column_index(table, statement.table, item.column)
         if index in table.key_columns:
             raise ProgrammingError(
                 f'cannot update "{item.column.text}", which is the key',
@@ -123,8 +210,8 @@ def _assigned(
             raise ProgrammingError(
                 f'column "{item.column.text}" is assigned twice', position=item.column.position
             )
-        value = ExpressionBinder(binder, scope, "SET").bind(item.value)
-        assigned[index] = build.assign(value, table.columns[index].type, table.columns[index].name)
+        values = ExpressionBinder(binder, scope, "SET")
+        assigned[index] = _value(binder, values, table, item.value, table.columns[index])
     return assigned
 
 
@@ -201,12 +288,21 @@ def _value_rows(
             )
         targets = [table.columns[i] for i in columns]
         pairs = zip(items, targets, strict=True)
-        rows.append(
-            tuple(
-                build.assign(values.bind(item), target.type, target.name) for item, target in pairs
-            )
-        )
+        rows.append(tuple(_value(binder, values, table, item, target) for item, target in pairs))
     return tuple(rows)
+
+
+def _value(
+    binder: StatementBinder, values: ExpressionBinder, table: Table, tree: Any, target: TableColumn
+) -> Expression:
+    """A value of VALUES for a column; DEFAULT is its default."""
+    if is_default(tree):
+        # Loaded on first use: few statements name DEFAULT.
+        from runnel.planner.bind.tables.definitions import default_of
+
+        definition = getattr(table, "definition", None)
+        return default_of(binder, definition, target.name, target.type)
+    return build.assign(values.bind(tree), target.type, target.name)
 
 
 def _table(binder: StatementBinder, name: Name) -> Table:
@@ -236,6 +332,18 @@ def writable(binder: StatementBinder, name: Name, mode: WriteMode) -> WritableTa
 def _keyed(
     binder: StatementBinder, name: Name, alias: Name | None, mode: WriteMode
 ) -> tuple[KeyedTable | RowAddressedTable, Scope]:
+    table = changed_table(binder, name, mode)
+    qualifier = alias.text if alias is not None else name.text
+    columns = tuple(
+        ScopeColumn(c.name, c.type, i, qualifier, c.hidden) for i, c in enumerate(table.columns)
+    )
+    return table, Scope(columns)
+
+
+def changed_table(
+    binder: StatementBinder, name: Name, mode: WriteMode
+) -> KeyedTable | RowAddressedTable:
+    """The table of that name; NotSupportedError if its rows cannot be changed in that way."""
     table = _table(binder, name)
     if not isinstance(table, KeyedTable | RowAddressedTable):
         raise NotSupportedError(
@@ -250,17 +358,26 @@ def _keyed(
             "be read or appended to",
             position=name.position,
         )
-    qualifier = alias.text if alias is not None else name.text
-    columns = tuple(
-        ScopeColumn(c.name, c.type, i, qualifier, c.hidden) for i, c in enumerate(table.columns)
-    )
-    return table, Scope(columns)
+    return table
 
 
-def _target_columns(table: Table, name: Name, listed: tuple[Name, ...] | None) -> tuple[int, ...]:
+def is_default(tree: Any) -> bool:
+    """Whether a written value is the word DEFAULT."""
+    return isinstance(tree, exp.Column | exp.Var) and _word(tree) == "DEFAULT"
+
+
+def _word(tree: Any) -> str:
+    """The only word of a tree in upper case; "" for a quoted name."""
+    name = tree.this if isinstance(tree, exp.Column) else tree
+    if isinstance(name, exp.Identifier) and (name.args.get("quoted") or tree.text("table")):
+        return ""
+    return str(name.this).upper()
+
+
+def target_columns(table: Table, name: Name, listed: tuple[Name, ...] | None) -> tuple[int, ...]:
     if listed is None:
         return tuple(i for i, column in enumerate(table.columns) if not column.hidden)
-    columns = tuple(_column_index(table, name, item) for item in listed)
+    columns = tuple(column_index(table, name, item) for item in listed)
     for position, index in enumerate(columns):
         if index in columns[:position]:
             raise ProgrammingError(
@@ -281,7 +398,8 @@ def _target_columns(table: Table, name: Name, listed: tuple[Name, ...] | None) -
     return columns
 
 
-def _column_index(table: Table, name: Name, column: Name) -> int:
+def column_index(table: Table, name: Name, column: Name) -> int:
+    """The index of a column of the target; ProgrammingError if there is none."""
     for i, candidate in enumerate(table.columns):
         if candidate.name.lower() == column.text.lower():
             return i

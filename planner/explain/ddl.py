@@ -11,6 +11,7 @@ from runnel.catalog import (
     Mapping,
     Snapshot,
     Table,
+    TableDefinition,
     View,
     WatermarkClause,
     check_schema,
@@ -27,7 +28,9 @@ _BEFORE = {"relation": ("", "public.", "runnel.public."), "dataconnection": ("",
 
 
 def mapping_ddl(mapping: Mapping) -> str:
-    """CREATE MAPPING with the columns that the mapping has now."""
+    """CREATE MAPPING with the columns that the mapping has now; CREATE TABLE for a table."""
+    if mapping.definition is not None:
+        return _table_ddl(mapping, mapping.definition)
     lines = [f"CREATE OR REPLACE MAPPING {quoted(mapping.name)}"]
     if mapping.external_name is not None:
         parts = mapping.external_name.split(".")
@@ -52,6 +55,24 @@ def mapping_ddl(mapping: Mapping) -> str:
     if mapping.object_type is not None:
         lines.append(f"OBJECT TYPE {quoted(mapping.object_type)}")
     return "\n".join(lines + _options(mapping.options))
+
+
+def _table_ddl(mapping: Mapping, definition: TableDefinition) -> str:
+    texts = []
+    for column in mapping.table.columns:
+        if column.hidden:
+            continue
+        default = definition.defaults.get(column.name.lower())
+        text = f"  {quoted(column.name)} {type_text(column.type)}"
+        text += "" if default is None else f" DEFAULT {default}"
+        texts.append(text + (" NOT NULL" if column.name.lower() in definition.not_null else ""))
+    for key in definition.keys:
+        kind = "PRIMARY KEY" if key.is_primary else "UNIQUE"
+        texts.append(f"  {kind} ({', '.join(map(quoted, key.columns))})")
+    texts += [f"  CHECK ({text})" for text in definition.checks]
+    temporary = "TEMP " if definition.is_temporary else ""
+    body = ",\n".join(texts)
+    return f"CREATE {temporary}TABLE {quoted(mapping.name)} (\n{body}\n)"
 
 
 def _watermark(clause: WatermarkClause) -> str:

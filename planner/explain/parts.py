@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from runnel.expressions.nodes import Column, Expression, SortKey
+from runnel.expressions.nodes import Column, Expression, SortKey, shown_name
 from runnel.planner.physical import nodes as physical
 from runnel.relation import nodes as logical
 from runnel.relation.nodes import Field, JoinKind
@@ -45,16 +45,17 @@ def optional(item: Expression | None) -> str:
 
 
 def named(expressions: Sequence[Expression], names: Sequence[str]) -> str:
-    """Expressions with `AS` and their name, unless the expression is a column of that name."""
+    """Expressions with `AS` and their name, unless the expression is a column of that name.
+    `names`: as they are shown."""
     texts = []
     for expression, name in zip(expressions, names, strict=True):
-        keeps = isinstance(expression, Column) and expression.name == name
+        keeps = isinstance(expression, Column) and str(expression) == name
         texts.append(name if keeps else f"{plain(expression)} AS {name}")
     return ", ".join(texts)
 
 
 def field_names(fields: Iterable[Field]) -> tuple[str, ...]:
-    return tuple(item.name for item in fields)
+    return tuple(shown_name(item.name) for item in fields)
 
 
 def pairs(

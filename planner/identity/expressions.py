@@ -21,10 +21,13 @@ from runnel.expressions.nodes import (
     Cast,
     Column,
     InList,
+    LambdaCall,
+    LambdaVariable,
     Literal,
     Parameter,
     PythonCall,
     SortKey,
+    stored_name,
 )
 from runnel.relation.over import (
     UP_TO_PEERS,
@@ -128,7 +131,9 @@ def named_texts(items: Sequence[Any], names: Sequence[str]) -> str:
     """Expressions with `AS` and the name of their column, unless the expression is a column of that
     name."""
     return ", ".join(
-        name if isinstance(item, Column) and item.name == name else f"{outer_text(item)} AS {name}"
+        text(item)
+        if isinstance(item, Column) and item.name == name
+        else f"{outer_text(item)} AS {stored_name(name)}"
         for item, name in zip(items, names, strict=True)
     )
 
@@ -160,6 +165,12 @@ def _case(node: Case) -> str:
     whens = " ".join(f"WHEN {text(condition)} THEN {text(result)}" for condition, result in pairs)
     last = "" if node.otherwise is None else f" ELSE {text(node.otherwise)}"
     return f"CASE {whens}{last} END"
+
+
+def _lambda_call(node: LambdaCall) -> str:
+    last = "" if node.initial is None else f", {text(node.initial)}"
+    names = texts(node.variables)
+    return f"{node.function.upper()}({text(node.operand)}, ({names}) -> {text(node.body)}{last})"
 
 
 def _sort_key(key: SortKey) -> str:
@@ -199,13 +210,15 @@ def _bound(bound: FrameBound) -> str:
 
 
 _RULES: dict[type, Callable[[Any], str]] = {
-    Column: lambda node: str(node.name),
+    Column: lambda node: stored_name(node.name),
     Literal: _literal,
     Parameter: lambda node: f"?{node.index}",
     Call: _call,
     Cast: lambda node: f"CAST({text(node.operand)} AS {type_spelling(node.type)})",
     Case: _case,
     InList: lambda node: f"({text(node.operand)} IN ({texts(node.values)}))",
+    LambdaCall: _lambda_call,
+    LambdaVariable: lambda node: f"\\{node.depth}.{node.index}",
     PythonCall: lambda node: f"{node.function.name}({texts(node.arguments)})",
     SortKey: _sort_key,
     AggregateCall: _aggregate,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
-from runnel.expressions.nodes import Expression
+from runnel.expressions.nodes import Expression, stored_name
 from runnel.planner.identity.expressions import (
     outer_text,
     outer_texts,
@@ -79,7 +79,7 @@ def node_text(node: Physical, without: Iterable[str] = (LATE,)) -> str:
 
 def columns_text(fields: Iterable[Field]) -> str:
     """The names and types of columns."""
-    return ", ".join(f"{field.name} {type_spelling(field.type)}" for field in fields)
+    return ", ".join(f"{stored_name(field.name)} {type_spelling(field.type)}" for field in fields)
 
 
 def types_text(fields: Iterable[Field]) -> str:
@@ -92,7 +92,7 @@ def optional_text(item: Expression | None) -> str:
 
 
 def names_text(fields: Iterable[Field]) -> str:
-    return ", ".join(field.name for field in fields)
+    return ", ".join(stored_name(field.name) for field in fields)
 
 
 def chosen(node: Any) -> str:

@@ -8,6 +8,7 @@ state therefore includes the side of each join below that it comes from, such as
 from __future__ import annotations
 
 from runnel.columns.type_records import type_spelling
+from runnel.expressions.nodes import stored_name
 from runnel.planner.operators.passes import STATE_COLUMNS
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical, unique_names
@@ -20,7 +21,7 @@ def state_columns(node: Physical) -> tuple[tuple[str, ...], ...]:
 
 def _columns(node: Physical) -> tuple[str, ...]:
     names = unique_names(
-        f"{_side(node, index)}{field.name}" for index, field in enumerate(node.fields)
+        f"{_side(node, index)}{stored_name(field.name)}" for index, field in enumerate(node.fields)
     )
     return tuple(
         f"{name} {type_spelling(field.type)}"

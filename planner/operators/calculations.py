@@ -294,9 +294,9 @@ def _describe_filter(node: Filter) -> Description:
 
 @passes.EXPLAIN.of(Project)
 def _describe_project(node: Project) -> Description:
-    from runnel.planner.explain.parts import named
+    from runnel.planner.explain.parts import field_names, named
 
-    return "Project", {"columns": named(node.expressions, node.names)}
+    return "Project", {"columns": named(node.expressions, field_names(node.fields))}
 
 
 @passes.EXPLAIN.of(Calc)

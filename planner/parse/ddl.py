@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written
+from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written, suggest
 from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
 from runnel.planner.parse.syntax import (
     CreateDataConnection,
@@ -18,22 +18,21 @@ from runnel.planner.parse.syntax import (
     Name,
     Statement,
 )
-from runnel.planner.parse.tokens import read_options, word_of
+from runnel.planner.parse.tables import parse_create_table, parse_drop_table
+from runnel.planner.parse.tokens import read_options
 from runnel.planner.parse.types import parse_type
 
 _REMEDIES = {
-    "TABLE": (
-        "use CREATE MAPPING name (column type, …) TYPE DuckDB, or TYPE IMap for look-ups by key"
-    ),
     "SCHEMA": "all names are in one namespace",
     "DATABASE": "all names are in one namespace",
     "TYPE": INSTEAD_OF_TYPES,
 }
-_KNOWN = "CREATE and DROP support MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SNAPSHOT"
+_OBJECTS = ("TABLE", "MAPPING", "VIEW", "INDEX", "SNAPSHOT")
+_KNOWN = "CREATE and DROP support TABLE, MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SNAPSHOT"
 
 
 def parse_create(reader: StatementReader) -> Statement:
-    """CREATE [OR REPLACE] {[EXTERNAL] MAPPING | [TEMP] VIEW | DATA CONNECTION | INDEX} …"""
+    """CREATE [OR REPLACE] {[EXTERNAL] MAPPING | [TEMP] {TABLE | VIEW} | DATA CONNECTION | INDEX}"""
     position = reader.position
     reader.expect("CREATE")
     or_replace = reader.accept("OR", "REPLACE")
@@ -41,6 +40,8 @@ def parse_create(reader: StatementReader) -> Statement:
     external = reader.accept("EXTERNAL")
     if not temporary and reader.accept("MAPPING"):
         return _create_mapping(reader, position, or_replace)
+    if not external and reader.accept("TABLE"):
+        return parse_create_table(reader, position, or_replace, temporary)
     if not external and reader.accept("VIEW"):
         return _create_view(reader, position, or_replace, temporary)
     if not (external or temporary) and reader.accept("DATA", "CONNECTION"):
@@ -51,14 +52,25 @@ def parse_create(reader: StatementReader) -> Statement:
 
 
 def parse_drop(reader: StatementReader) -> Statement:
-    """DROP {[EXTERNAL] MAPPING | VIEW | DATA CONNECTION | INDEX} [IF EXISTS] name …"""
+    """DROP {[EXTERNAL] MAPPING | TABLE | VIEW | DATA CONNECTION | INDEX} [IF EXISTS] name …"""
     position = reader.position
     reader.expect("DROP")
     external = reader.accept("EXTERNAL")
     if reader.accept("MAPPING"):
         if_exists = reader.accept("IF", "EXISTS")
         name = reader.object_name("the mapping")
-        return DropMapping(sql=reader.sql, position=position, name=name, if_exists=if_exists)
+        is_cascading = reader.accept("CASCADE")
+        if not is_cascading:
+            reader.accept("RESTRICT")
+        return DropMapping(
+            sql=reader.sql,
+            position=position,
+            name=name,
+            if_exists=if_exists,
+            is_cascading=is_cascading,
+        )
+    if not external and reader.accept("TABLE"):
+        return parse_drop_table(reader, position)
     if not external and reader.accept("VIEW"):
         if_exists = reader.accept("IF", "EXISTS")
         name = reader.object_name("the view")
@@ -82,32 +94,16 @@ def _refused(
 ) -> ProgrammingError | NotSupportedError:
     word = reader.peek()
     if not word or not word.isalpha():
-        return reader.error("one of MAPPING, VIEW, INDEX, DATA CONNECTION, JOB or SNAPSHOT")
-    remedy = (
-        f"use {verb} MAPPING" if word == "TABLE" and verb == "DROP" else _REMEDIES.get(word, _KNOWN)
+        return reader.error("one of TABLE, MAPPING, VIEW, INDEX, DATA CONNECTION, JOB or SNAPSHOT")
+    return NotSupportedError(
+        f"{verb} {word} is not supported",
+        hint=_REMEDIES.get(word) or suggest(word, _OBJECTS, _KNOWN),
+        position=position,
     )
-    if word == "TABLE" and verb != "DROP" and "AS" in [word_of(token) for token in reader.tokens]:
-        remedy = (
-            "use CREATE MAPPING name (column type, …) TYPE DuckDB, then INSERT INTO name SELECT …"
-        )
-    return NotSupportedError(f"{verb} {word} is not supported", hint=remedy, position=position)
-
-
-def _if_not_exists(reader: StatementReader, or_replace: bool) -> bool:
-    position = reader.position
-    if not reader.accept("IF", "NOT", "EXISTS"):
-        return False
-    if or_replace:
-        raise ProgrammingError(
-            "OR REPLACE and IF NOT EXISTS exclude each other",
-            hint="leave one of them out",
-            position=position,
-        )
-    return True
 
 
 def _create_mapping(reader: StatementReader, position: Position, or_replace: bool) -> CreateMapping:
-    if_not_exists = _if_not_exists(reader, or_replace)
+    if_not_exists = reader.accept_if_not_exists(or_replace)
     name = reader.object_name("the mapping")
     external_name = _external_name(reader) if reader.accept("EXTERNAL", "NAME") else None
     columns, watermark = _columns(reader) if reader.peek() == "(" else ((), None)
@@ -205,7 +201,7 @@ def _watermark(reader: StatementReader, earlier: MappingWatermark | None) -> Map
 def _create_data_connection(
     reader: StatementReader, position: Position, or_replace: bool
 ) -> CreateDataConnection:
-    if_not_exists = _if_not_exists(reader, or_replace)
+    if_not_exists = reader.accept_if_not_exists(or_replace)
     name = reader.name("the data connection")
     reader.expect("TYPE")
     connector = reader.name("a connector")
@@ -227,7 +223,7 @@ def _create_data_connection(
 def _create_view(
     reader: StatementReader, position: Position, or_replace: bool, temporary: bool
 ) -> CreateView:
-    if_not_exists = _if_not_exists(reader, or_replace)
+    if_not_exists = reader.accept_if_not_exists(or_replace)
     name = reader.object_name("the view")
     columns = reader.names("a column") if reader.peek() == "(" else ()
     reader.expect("AS")
@@ -252,7 +248,7 @@ def _create_view(
 
 
 def _create_index(reader: StatementReader, position: Position) -> CreateIndex:
-    if_not_exists = _if_not_exists(reader, False)
+    if_not_exists = reader.accept_if_not_exists(False)
     name = reader.object_name("the index")
     reader.expect("ON")
     table = reader.object_name("the mapping")

@@ -2,52 +2,93 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from runnel.connector import WriteMode
 from runnel.errors import NotSupportedError
-from runnel.planner.parse.reader import StatementReader
-from runnel.planner.parse.syntax import ColumnAssignment, Delete, Insert, Name, Update
+from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
+from runnel.planner.parse.syntax import (
+    ColumnAssignment,
+    ConflictClause,
+    Delete,
+    Insert,
+    Name,
+    Update,
+)
 
 
 def parse_insert(reader: StatementReader) -> Insert:
-    """{INSERT | SINK} INTO t [(columns)] query"""
+    """{INSERT [OR {REPLACE | IGNORE}] | SINK} INTO t [AS a] [(columns) | BY {NAME | POSITION}]
+    {query | DEFAULT VALUES} [ON CONFLICT …] [RETURNING …]"""
     position = reader.position
     mode = WriteMode.SINK if reader.accept("SINK") else WriteMode.INSERT
+    conflict, replaces = None, False
     if mode is WriteMode.INSERT:
         reader.expect("INSERT")
-        if reader.peek() == "OR":
-            raise NotSupportedError(
-                "INSERT OR is not supported",
-                hint="use SINK INTO, which inserts or replaces",
-                position=reader.position,
-            )
+        if reader.accept("OR"):
+            conflict = ConflictClause((), None, None, reader.position)
+            replaces = reader.accept("REPLACE")
+            if not replaces and not reader.accept("IGNORE"):
+                raise reader.error("one of REPLACE or IGNORE")
     reader.expect("INTO")
     table = reader.object_name("the target")
+    alias = reader.name("an alias") if reader.accept("AS") else None
     columns = None
-    if reader.peek() == "(" and reader.peek(1) not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
+    if reader.peek() == "(" and (reader.peek(1) not in QUERY_WORDS or reader.peek(2) in (",", ")")):
         columns = reader.names("a column")
-    if reader.accept("DEFAULT", "VALUES"):
-        raise NotSupportedError(
-            "DEFAULT VALUES is not supported", hint="list the columns and values", position=position
-        )
-    if reader.peek() not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
+    by_name = reader.accept("BY", "NAME")
+    if not by_name:
+        reader.accept("BY", "POSITION")
+    has_default_values = reader.accept("DEFAULT", "VALUES")
+    if has_default_values:
+        query = reader.default_values()
+    elif reader.peek() in QUERY_WORDS:
+        query = reader.query_until(("ON", "CONFLICT"), ("RETURNING",))
+    else:
         raise reader.error("a query or VALUES")
+    if reader.peek() == "ON" and conflict is not None:
+        raise reader.error("the end of the statement, as OR REPLACE or OR IGNORE is written")
+    conflict = _conflict(reader) if reader.peek() == "ON" else conflict
     return Insert(
         sql=reader.sql,
         position=position,
         table=table,
         columns=columns,
-        query=reader.query(),
+        query=replace(query, parameters=reader.parameter_count),
         mode=mode,
+        alias=alias,
+        conflict=None if replaces else conflict,
+        replaces=replaces,
+        by_name=by_name,
+        has_default_values=has_default_values,
+        returning=returning(reader, alias or table),
     )
 
 
-def parse_update(reader: StatementReader) -> Update:
-    """UPDATE t [[AS] a] SET c = expression, … [WHERE condition]"""
+def _conflict(reader: StatementReader) -> ConflictClause:
+    """ON CONFLICT [(columns)] DO {NOTHING | UPDATE SET … [WHERE condition]}"""
     position = reader.position
+    reader.expect("ON", "CONFLICT")
+    if reader.accept("ON", "CONSTRAINT"):
+        raise NotSupportedError(
+            "ON CONFLICT ON CONSTRAINT is not supported",
+            hint="list the columns of the key: ON CONFLICT (a, b)",
+            position=position,
+        )
+    columns = reader.names("a column") if reader.peek() == "(" else ()
+    reader.expect("DO")
+    if reader.accept("NOTHING"):
+        return ConflictClause(columns, None, None, position)
     reader.expect("UPDATE")
-    table = reader.object_name("the target")
-    alias = _alias(reader, "SET")
     reader.expect("SET")
+    assignments = update_assignments(reader, "WHERE", "RETURNING")
+    where = reader.expression("RETURNING") if reader.accept("WHERE") else None
+    return ConflictClause(columns, assignments, where, position)
+
+
+def update_assignments(reader: StatementReader, *ends: str) -> tuple[ColumnAssignment, ...]:
+    """Reads `column = expression, …` after SET, up to one of the words."""
     assignments: list[ColumnAssignment] = []
     while True:
         column = reader.name("a column")
@@ -59,37 +100,46 @@ def parse_update(reader: StatementReader) -> Update:
             )
         reader.unique(column, [item.column for item in assignments], "column")
         reader.expect("=")
-        assignments.append(
-            ColumnAssignment(column, reader.expression(",", "WHERE", "FROM", "RETURNING"))
-        )
+        assignments.append(ColumnAssignment(column, reader.expression(",", *ends)))
         if not reader.accept(","):
-            break
-    if reader.peek() in ("FROM", "RETURNING"):
-        raise NotSupportedError(
-            f"UPDATE … {reader.peek()} is not supported", position=reader.position
-        )
+            return tuple(assignments)
+
+
+def returning(reader: StatementReader, table: Name) -> Any | None:
+    """The query of RETURNING over the changed rows; None without RETURNING."""
+    return reader.select_items(table.text) if reader.accept("RETURNING") else None
+
+
+def parse_update(reader: StatementReader) -> Update:
+    """UPDATE t [[AS] a] SET c = expression, … [FROM …] [WHERE condition] [RETURNING …]"""
+    position = reader.position
+    reader.expect("UPDATE")
+    table = reader.object_name("the target")
+    alias = target_alias(reader, "SET")
+    reader.expect("SET")
+    assignments = update_assignments(reader, "WHERE", "FROM", "RETURNING")
+    source = reader.from_items(("WHERE",), ("RETURNING",)) if reader.accept("FROM") else None
     where = reader.expression("RETURNING") if reader.accept("WHERE") else None
     return Update(
         sql=reader.sql,
         position=position,
         table=table,
         alias=alias,
-        assignments=tuple(assignments),
+        assignments=assignments,
         where=where,
-        parameters=len(reader.parameters),
+        parameters=reader.parameter_count,
+        source=source,
+        returning=returning(reader, alias or table),
     )
 
 
 def parse_delete(reader: StatementReader) -> Delete:
-    """DELETE FROM t [[AS] a] [WHERE condition]"""
+    """DELETE FROM t [[AS] a] [USING …] [WHERE condition] [RETURNING …]"""
     position = reader.position
     reader.expect("DELETE", "FROM")
     table = reader.object_name("the target")
-    alias = _alias(reader, "WHERE")
-    if reader.peek() in ("USING", "RETURNING"):
-        raise NotSupportedError(
-            f"DELETE … {reader.peek()} is not supported", position=reader.position
-        )
+    alias = target_alias(reader, "WHERE")
+    source = reader.from_items(("WHERE",), ("RETURNING",)) if reader.accept("USING") else None
     where = reader.expression("RETURNING") if reader.accept("WHERE") else None
     return Delete(
         sql=reader.sql,
@@ -97,11 +147,14 @@ def parse_delete(reader: StatementReader) -> Delete:
         table=table,
         alias=alias,
         where=where,
-        parameters=len(reader.parameters),
+        parameters=reader.parameter_count,
+        source=source,
+        returning=returning(reader, alias or table),
     )
 
 
-def _alias(reader: StatementReader, following: str) -> Name | None:
+def target_alias(reader: StatementReader, following: str) -> Name | None:
+    """The alias of the target, before one of the words that may follow it."""
     if reader.accept("AS"):
         return reader.name("an alias")
     if reader.at_end or reader.peek() in (following, "USING", "RETURNING"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runnel.base.frozen import frozen
-from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.errors import ErrorCode, NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.dml import parse_insert
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import (
@@ -149,13 +149,25 @@ def parse_alter(reader: StatementReader) -> AlterJob:
     return AlterJob(sql=reader.sql, position=position, name=name, action=action, options=options)
 
 
+ID_DIGITS = 19
+"""Maximum number of digits of the id of a job."""
+
+
 def parse_cancel(reader: StatementReader) -> CancelJob:
     """CANCEL JOB id"""
     reader.expect("CANCEL", "JOB")
     if reader.at_end:
         raise reader.error("the id of a light job")
     position, text = reader.position, reader.next().text
-    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+    is_number = text.isascii() and text.isdecimal()
+    if is_number and len(text) > ID_DIGITS:
+        raise ProgrammingError(
+            f"job {text if len(text) <= 40 else text[:40] + '…'} not found",
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint=f"an id has at most {ID_DIGITS} digits: SHOW JOBS lists the ids",
+            position=position,
+        )
+    if not is_number:
         raise ProgrammingError(
             f'a light job has a number as its id, not "{text}"',
             hint="SHOW JOBS lists the ids; DROP JOB name ends a named job",

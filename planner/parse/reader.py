@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlglot import TokenType
+from sqlglot import TokenType, exp
 from sqlglot.tokenizer_core import Token
 
 from runnel.catalog import CATALOG, check_schema
 from runnel.errors import ProgrammingError
 from runnel.planner.parse.query.query import parse_expression, parse_query
 from runnel.planner.parse.syntax import Name, Query
-from runnel.planner.parse.tokens import TokenReader
+from runnel.planner.parse.tokens import TokenReader, like
 
 _DEPTH = {
     TokenType.L_PAREN: 1,
@@ -23,6 +23,11 @@ _DEPTH = {
     TokenType.END: -1,
 }
 
+QUERY_WORDS = (
+    *("SELECT", "FROM", "WITH", "VALUES", "TABLE", "("),
+    *("PIVOT", "PIVOT_WIDER", "UNPIVOT", "PIVOT_LONGER"),
+)
+"""The words with which a query begins."""
 
 INSTEAD_OF_TYPES = (
     "write the fields in the "
@@ -35,12 +40,17 @@ INSTEAD_OF_TYPES = (
 class StatementReader(TokenReader):
     """Reads one statement.
 
-    parameters: the number of each `?` of the text, by its offset.
+    parameters: the index of each parameter of the text, by the offset of each occurrence.
     """
 
     def __init__(self, tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> None:
         super().__init__(tokens, sql)
         self.parameters = parameters
+
+    @property
+    def parameter_count(self) -> int:
+        """The number of different parameters."""
+        return max(self.parameters.values(), default=-1) + 1
 
     def query(self) -> Query:
         """Reads all remaining tokens as a query."""
@@ -56,10 +66,69 @@ class StatementReader(TokenReader):
             position=position,
             expression=parsed.tree,
             text=text,
-            parameters=len(self.parameters),
+            parameters=self.parameter_count,
             emission=parsed.emission,
             unbounded_state=parsed.unbounded_state,
         )
+
+    def query_until(self, *ends: tuple[str, ...]) -> Query:
+        """Reads a query, up to one of the sequences of words (outside of parentheses) or the end
+        of the statement."""
+        tokens, self.tokens = self.tokens, self.tokens[: self._end(ends)]
+        try:
+            return self.query()
+        finally:
+            self.tokens = tokens
+
+    def from_items(self, *ends: tuple[str, ...]) -> Any:
+        """Reads the items of FROM up to one of the sequences of words; returns the sqlglot tree
+        of SELECT * over them."""
+        end = self._end(ends)
+        items = list(self.tokens[self.index : end])
+        if not items:
+            raise self.error("a table")
+        first = items[0]
+        words = [(TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM")]
+        self.index = end
+        return self._select([*(like(first, kind, word) for kind, word in words), *items])
+
+    def select_items(self, table: str) -> Any:
+        """Reads the rest of the statement as a select list; returns the sqlglot tree of a SELECT
+        of it from the changed rows, which are called `table`."""
+        items = list(self.tokens[self.index :])
+        if not items:
+            raise self.error("a column")
+        self.index = len(self.tokens)
+        return self._select(
+            [
+                like(items[0], TokenType.SELECT, "SELECT"),
+                *items,
+                like(items[-1], TokenType.FROM, "FROM"),
+                like(items[-1], TokenType.IDENTIFIER, "returned rows"),
+                like(items[-1], TokenType.ALIAS, "AS"),
+                like(items[-1], TokenType.IDENTIFIER, table),
+            ]
+        )
+
+    def default_values(self) -> Query:
+        """The query of DEFAULT VALUES, after these words: one row without columns."""
+        position = self.position
+        tree = exp.Values(expressions=[exp.Tuple(expressions=[])])
+        return Query(sql=self.sql, position=position, expression=tree, text="", parameters=0)
+
+    def _select(self, tokens: Sequence[Token]) -> Any:
+        return parse_query(tokens, self.sql, self.parameters).tree
+
+    def _end(self, ends: Sequence[tuple[str, ...]]) -> int:
+        """The index of the first of the sequences of words, outside of parentheses."""
+        depth = 0
+        for index in range(self.index, len(self.tokens)):
+            if depth == 0 and any(
+                tuple(self.words[index : index + len(words)]) == words for words in ends
+            ):
+                return index
+            depth += _DEPTH.get(self.tokens[index].token_type, 0)
+        return len(self.tokens)
 
     def expression(self, *ends: str) -> Any:
         """Reads a scalar expression. It ends before one of the words `ends` (outside of
@@ -85,6 +154,19 @@ class StatementReader(TokenReader):
                 break
         self.expect(")")
         return tuple(names)
+
+    def accept_if_not_exists(self, or_replace: bool) -> bool:
+        """Whether IF NOT EXISTS comes next; ProgrammingError if OR REPLACE was written as well."""
+        position = self.position
+        if not self.accept("IF", "NOT", "EXISTS"):
+            return False
+        if or_replace:
+            raise ProgrammingError(
+                "OR REPLACE and IF NOT EXISTS exclude each other",
+                hint="leave one of them out",
+                position=position,
+            )
+        return True
 
     def object_name(self, what: str) -> Name:
         """Reads the name of a catalog object. The name may be qualified by the schema "public", and

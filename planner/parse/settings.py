@@ -3,26 +3,60 @@
 from __future__ import annotations
 
 from sqlglot import TokenType
+from sqlglot.tokenizer_core import Token
 
-from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.catalog import CATALOG, check_schema
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.planner.parse.query.query import parse_query
 from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
-from runnel.planner.parse.syntax import Name, SetOption, Show
+from runnel.planner.parse.syntax import Name, Query, SetOption, Show
+from runnel.planner.parse.tokens import like, tokenize
 
-_LISTS = ("MAPPINGS", "VIEWS", "JOBS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS", "FUNCTIONS")
-_TABLES = "use SHOW MAPPINGS, SHOW VIEWS, or SELECT table_name FROM information_schema.tables"
-_REMEDIES = {"TABLES": _TABLES, "SCHEMAS": _TABLES, "DATABASES": _TABLES, "TYPES": INSTEAD_OF_TYPES}
+_JOB_COLUMNS = "id, name, status, query, uptime, rows_per_second, watermark_lag, last_error"
+"""The columns of information_schema.jobs that SHOW JOBS shows."""
+_LISTS = ("MAPPINGS", "VIEWS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS", "FUNCTIONS")
+_QUERIES = {
+    "TABLES": ("name", "SELECT table_name AS name FROM information_schema.tables"),
+    "DATABASES": ("database_name", f"SELECT '{CATALOG}' AS database_name"),
+    "SCHEMAS": (
+        "schema_name",
+        f"VALUES ('{CATALOG}', 'information_schema', FALSE), ('{CATALOG}', 'public', TRUE)",
+    ),
+}
+"""The lists that are queries, with the column that LIKE compares."""
+_NAMES = {"SCHEMAS": '(database_name, schema_name, "current")'}
+_CONDITIONS = ("LIKE", "ILIKE", "NOT", "WHERE", "ORDER BY", "LIMIT")
+_REMEDIES = {"TYPES": INSTEAD_OF_TYPES}
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "DEFAULT": None}
 
 
-def parse_show(reader: StatementReader) -> Show:
-    """SHOW {MAPPINGS | VIEWS | JOBS | SNAPSHOTS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL |
+def parse_show(reader: StatementReader) -> Show | Query:
+    """SHOW {[ALL] TABLES | DATABASES | SCHEMAS | MAPPINGS | VIEWS | JOBS …
+    | SNAPSHOTS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL |
     DATA CONNECTIONS
+    | CREATE [TABLE | MAPPING | VIEW] name
     | RESOURCES FOR name | COLUMNS {FROM | IN} name | setting}"""
     position = reader.position
     reader.expect("SHOW")
     if reader.peek() == "EXTERNAL" and reader.peek(1) == "MAPPINGS":
         reader.next()
     word = reader.peek()
+    if word == "JOBS":
+        return _parse_show_jobs(reader, position)
+    if word in _QUERIES:
+        token = reader.next()
+        if word == "TABLES" and (reader.accept("FROM") or reader.accept("IN")):
+            check_schema("", reader.name("a schema").text, position)
+        name, query = _QUERIES[word]
+        head = f"SELECT * FROM ({query}) AS t{_NAMES.get(word, '')}"
+        if reader.peek() in ("LIKE", "ILIKE", "NOT"):
+            head += f" WHERE {name}"
+        elif reader.at_end:
+            head += f" ORDER BY {name}"
+        return _listing(reader, position, (token, head, "LIKE, WHERE, ORDER BY or LIMIT"))
+    if word == "ALL" and reader.peek(1) == "TABLES":
+        reader.expect("ALL", "TABLES")
+        return Show(sql=reader.sql, position=position, what="all tables")
     if word in _LISTS or word == "ALL":
         reader.next()
         return Show(
@@ -34,6 +68,8 @@ def parse_show(reader: StatementReader) -> Show:
         )
     if reader.accept("DATA", "CONNECTIONS"):
         return Show(sql=reader.sql, position=position, what="data connections")
+    if reader.peek() == "CREATE" and reader.peek(1):
+        return _parse_show_create(reader, position)
     if reader.accept("RESOURCES"):
         if not reader.accept("FOR"):
             raise ProgrammingError(
@@ -56,14 +92,50 @@ def parse_show(reader: StatementReader) -> Show:
     return Show(sql=reader.sql, position=position, what="setting", name=_setting(reader))
 
 
-def parse_describe(reader: StatementReader) -> Show:
-    """{DESCRIBE | DESC} [TABLE] name"""
-    position = reader.position
-    reader.next()
-    if reader.peek() == "TABLE" and reader.peek(1):
+def _parse_show_create(reader: StatementReader, position: Position) -> Query:
+    """CREATE [TABLE | MAPPING | VIEW] name, as a query with GET_DDL."""
+    create = reader.next()
+    if reader.peek() in ("TABLE", "MAPPING", "VIEW") and reader.peek(1):
         reader.next()
-    return Show(
-        sql=reader.sql, position=position, what="columns", name=reader.object_name("a table")
+    name = reader.object_name("a table, mapping or view").text.replace("'", "''")
+    head = f"SELECT GET_DDL('relation', '{name}') AS \"statement\""
+    written = [like(create, token.token_type, token.text) for token in tokenize(head)]
+    parsed = parse_query(written, reader.sql, reader.parameters)
+    return Query(
+        sql=reader.sql, position=position, expression=parsed.tree, text=reader.sql, parameters=0
+    )
+
+
+def _parse_show_jobs(reader: StatementReader, position: Position) -> Query:
+    """JOBS [FULL] [LIKE pattern | WHERE condition] [ORDER BY …] [LIMIT …], as a query on
+    information_schema.jobs: LIKE compares the name."""
+    jobs = reader.next()
+    is_full = reader.accept("FULL")
+    columns = "*" if is_full else _JOB_COLUMNS
+    head = f"SELECT {columns} FROM information_schema.jobs"
+    if reader.peek() in ("LIKE", "ILIKE", "NOT"):
+        head += " WHERE name"
+    words = "LIKE, WHERE, ORDER BY or LIMIT"
+    return _listing(reader, position, (jobs, head, words if is_full else f"FULL, {words}"))
+
+
+def _listing(reader: StatementReader, position: Position, parts: tuple[Token, str, str]) -> Query:
+    """A query with the conditions that follow in the statement. `parts`: the token whose position
+    the query has, the beginning of the query, and the words that may follow."""
+    word, head, expected = parts
+    if not reader.at_end and reader.peek() not in _CONDITIONS:
+        raise reader.error(expected)
+    rest = reader.tokens[reader.index :]
+    reader.index = len(reader.tokens)
+    # The tokens of the text above have the position of the word.
+    written = [like(word, token.token_type, token.text) for token in tokenize(head)]
+    parsed = parse_query([*written, *rest], reader.sql, reader.parameters)
+    return Query(
+        sql=reader.sql,
+        position=position,
+        expression=parsed.tree,
+        text=reader.sql,
+        parameters=reader.parameter_count,
     )
 
 
@@ -71,6 +143,13 @@ def parse_set(reader: StatementReader) -> SetOption:
     """SET {name {= | TO} | TIME ZONE} value"""
     position = reader.position
     reader.expect("SET")
+    if reader.at_string:
+        raise ProgrammingError(
+            f"SET of '{reader.tokens[reader.index].text}' is not supported",
+            hint="the settings of Flink do not exist here: SHOW SETTINGS lists Runnel's; write SET "
+            "name = value",
+            position=reader.position,
+        )
     name = _setting(reader)
     if not reader.accept("TO") and not (name.text == "time_zone" and reader.peek() != "="):
         reader.expect("=")

@@ -14,38 +14,35 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.planner.parse.reader import StatementReader
+from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
 from runnel.planner.parse.syntax import AlterJob, Explain, Statement
 from runnel.planner.parse.tokens import position_at, tokenize
 
-_QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _KNOWN = (
-    "statements are SELECT, VALUES, INSERT, SINK, UPDATE, DELETE, CREATE MAPPING, CREATE VIEW, "
-    "CREATE INDEX, "
-    "CREATE DATA CONNECTION, CREATE JOB, CREATE SNAPSHOT, ALTER JOB, VERIFY JOB, CANCEL JOB, "
-    "BACKUP TO, DROP, EXPLAIN, SHOW, DESCRIBE, SET and RESET"
+    "the most common statements are SELECT, INSERT, CREATE TABLE, CREATE MAPPING, CREATE JOB, "
+    "SHOW and EXPLAIN"
 )
 _TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT", "RELEASE")
+_MAY_BE_FLINK = ("EXECUTE", "BEGIN")
+"""The words that begin statements of Flink as well as ones of Runnel."""
 _FOREIGN = {
-    "ALTER": None,
+    "ALTER": "ALTER supports TABLE and JOB",
     "ANALYZE": "use EXPLAIN ANALYZE",
     "CALL": None,
-    "COPY": (
-        "to write, CREATE MAPPING f (…) TYPE File OPTIONS ('path' = '…', 'format' = 'csv') and "
-        "INSERT INTO f SELECT …; "
-        "to read, SELECT * FROM CSV_FILE('…')"
-    ),
-    "FROM": "write SELECT * FROM …",
     "GRANT": None,
-    "MERGE": "use SINK INTO, which inserts or replaces",
     "PRAGMA": "use SET",
-    "REPLACE": "use SINK INTO, which inserts or replaces",
+    "REPLACE": "use INSERT OR REPLACE INTO",
     "REVOKE": None,
-    "TRUNCATE": "write DELETE FROM t, without WHERE",
-    "UPSERT": "use SINK INTO, which inserts or replaces",
+    "UPSERT": "use INSERT OR REPLACE INTO",
     "USE": None,
     "VACUUM": None,
 }
+
+
+_PARAMETER_SIGNS = frozenset(
+    (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON, TokenType.MOD)
+)
+"""The tokens with which a parameter may begin."""
 
 
 def parse(sql: str) -> Statement:
@@ -57,17 +54,16 @@ def parse(sql: str) -> Statement:
     """
     try:
         tokens = _single(tokenize(sql), sql)
-        return _parse_statement(StatementReader(tokens, sql, _number_parameters(tokens, sql)))
+        numbers: dict[int, int] = {}
+        if any(token.token_type in _PARAMETER_SIGNS for token in tokens):
+            # Loaded on first use: many statements have no parameters.
+            from runnel.planner.parse.parameters import number_parameters
+
+            tokens, parameters = number_parameters(tokens, sql)
+            numbers = parameters.numbers
+        return _parse_statement(StatementReader(tokens, sql, numbers))
     except RecursionError:
         raise ProgrammingError("the statement is nested too deep") from None
-
-
-_BEFORE_COLON = {
-    getattr(TokenType, name)
-    for name in (
-        "VAR IDENTIFIER STRING NUMBER R_PAREN R_BRACKET PLACEHOLDER L_BRACKET NULL TRUE FALSE"
-    ).split()
-}
 
 
 def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
@@ -86,36 +82,20 @@ def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
     return tokens
 
 
-def _number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
-    """The number of each `?`, by its offset in the text; ProgrammingError for parameters of another
-    style."""
-    parameters: dict[int, int] = {}
-    before = None
-    for token in tokens:
-        kind = token.token_type
-        if kind is TokenType.PLACEHOLDER:
-            parameters[token.start] = len(parameters)
-        elif kind is TokenType.PARAMETER or (
-            kind is TokenType.COLON and before not in _BEFORE_COLON
-        ):
-            raise ProgrammingError(
-                f'syntax error at "{token.text}"',
-                hint="parameters are written as ?",
-                position=position_at(token, sql),
-            )
-        before = kind
-    return parameters
-
-
 def _parse_statement(reader: StatementReader) -> Statement:
     word = reader.peek()
-    if word in _QUERY_WORDS:
+    if word in QUERY_WORDS:
         return reader.query()
     if word == "EXPLAIN":
         return _parse_explain(reader)
     read = _reader(word, _object_word(reader))
-    if read is None:
-        raise _unknown(reader, word)
+    if read is None or word in _MAY_BE_FLINK:
+        # Loaded on first use: most statements are not Flink's.
+        from runnel.planner.parse.flink.statements import refused
+
+        error = refused(reader)
+        if error is not None or read is None:
+            raise error or _unknown(reader, word)
     statement = read(reader)
     reader.finish()
     return statement
@@ -140,10 +120,8 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
                 "CREATE": jobs.parse_create,
                 "DROP": jobs.parse_drop,
             }[word]
-        case "BACKUP":
-            from runnel.planner.parse.backup import parse_backup
-
-            return parse_backup
+        case "COPY":
+            return _parse_copy
         case "CANCEL" | "VERIFY":
             from runnel.planner.parse import jobs
 
@@ -154,11 +132,27 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
             return {"UPDATE": changes.parse_update, "DELETE": changes.parse_delete}.get(
                 word, changes.parse_insert
             )
+        case "ALTER" if second == "TABLE":
+            from runnel.planner.parse.alter_table import parse_alter_table
+
+            return parse_alter_table
+        case "TRUNCATE":
+            from runnel.planner.parse.alter_table import parse_truncate
+
+            return parse_truncate
+        case "MERGE":
+            from runnel.planner.parse.merge import parse_merge
+
+            return parse_merge
         case "CREATE" | "DROP":
             from runnel.planner.parse import ddl as definitions
 
             return definitions.parse_create if word == "CREATE" else definitions.parse_drop
-        case "SHOW" | "SET" | "RESET" | "DESCRIBE" | "DESC":
+        case "DESCRIBE" | "DESC" | "SUMMARIZE":
+            from runnel.planner.parse import describe
+
+            return describe.parse_summarize if word == "SUMMARIZE" else describe.parse_describe
+        case "SHOW" | "SET" | "RESET":
             from runnel.planner.parse import settings
 
             readers: dict[str, Callable[[StatementReader], Statement]] = {
@@ -166,8 +160,34 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
                 "SET": settings.parse_set,
                 "RESET": settings.parse_reset,
             }
-            return readers.get(word, settings.parse_describe)
+            return readers[word]
+    return _session_reader(word)
+
+
+def _session_reader(word: str) -> Callable[[StatementReader], Statement] | None:
+    """The parser of a statement about the session or its directory; None if it is no such word."""
+    match word:
+        case "BACKUP":
+            from runnel.planner.parse.session.backup import parse_backup
+
+            return parse_backup
+        case "PREPARE" | "EXECUTE" | "DEALLOCATE":
+            from runnel.planner.parse.session import prepared
+
+            readers: dict[str, Callable[[StatementReader], Statement]] = {
+                "PREPARE": lambda reader: prepared.parse_prepare(reader, parse),
+                "EXECUTE": prepared.parse_execute,
+                "DEALLOCATE": prepared.parse_deallocate,
+            }
+            return readers[word]
     return None
+
+
+def _parse_copy(reader: StatementReader) -> Statement:
+    # Loaded on first use, as the other readers.
+    from runnel.planner.parse.query.copies import parse_copy
+
+    return parse_copy(reader)
 
 
 def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSupportedError:
@@ -175,21 +195,19 @@ def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSuppor
     if word in _TRANSACTIONS:
         return NotSupportedError(
             f"{word} is not supported",
-            hint="there are no transactions: each statement takes effect by itself",
+            hint="there are no transactions: each statement takes effect as a whole by itself; "
+            "MERGE combines changes of a table",
             position=position,
         )
     if word in _FOREIGN:
         return NotSupportedError(
             f"{word} is not supported", hint=_FOREIGN[word] or _KNOWN, position=position
         )
+    # Loaded on first use, as the statement has failed.
+    from runnel.planner.parse.query.misspelt import unknown_beginning
+
     token = reader.tokens[reader.index]
-    text = reader.sql[token.start : token.end + 1]
-    return ProgrammingError(
-        f'syntax error at "{text}"',
-        detail="no statement begins with this word",
-        hint=_KNOWN,
-        position=position,
-    )
+    return unknown_beginning(reader.sql[token.start : token.end + 1], position, _KNOWN)
 
 
 _STAGES = {
@@ -200,7 +218,7 @@ _STAGES = {
     "ANALYZE": "analyze",
 }
 _FORMATS = {"TEXT": "text", "DOT": "dot", "JSON": "json"}
-_EXPLAINED = (*_QUERY_WORDS, "INSERT", "SINK", "UPDATE", "DELETE")
+_EXPLAINED = (*QUERY_WORDS, "INSERT", "SINK", "UPDATE", "DELETE", "MERGE")
 
 
 def _parse_explain(reader: StatementReader) -> Explain:
@@ -211,7 +229,7 @@ def _parse_explain(reader: StatementReader) -> Explain:
     stage, form = "all", "text"
     if reader.accept("ANALYZE"):
         stage = "analyze"
-    if reader.peek() == "(" and reader.peek(1) not in _QUERY_WORDS:
+    if reader.peek() == "(" and reader.peek(1) not in QUERY_WORDS:
         reader.next()
         while True:
             if reader.accept("FORMAT"):
@@ -225,7 +243,7 @@ def _parse_explain(reader: StatementReader) -> Explain:
                 break
         reader.expect(")")
     is_job = reader.peek() in ("CREATE", "ALTER") and reader.peek(1) == "JOB"
-    if reader.peek() not in _EXPLAINED and not is_job:
+    if reader.peek() not in _EXPLAINED and not is_job and not _is_copy_from(reader):
         if reader.at_end:
             raise reader.error("a query, INSERT, SINK, UPDATE, DELETE or CREATE JOB")
         raise NotSupportedError(
@@ -250,6 +268,14 @@ def _parse_explain(reader: StatementReader) -> Explain:
             position=statement.position,
         )
     return Explain(sql=reader.sql, position=position, stage=stage, format=form, statement=statement)
+
+
+def _is_copy_from(reader: StatementReader) -> bool:
+    """Whether the statement is COPY … FROM, which is explained as an INSERT."""
+    if reader.peek() != "COPY" or reader.peek(1) == "(":
+        return False
+    texts = [token.text.upper() for token in reader.tokens[reader.index :]]
+    return "FROM" in texts and "TO" not in texts[: texts.index("FROM")]
 
 
 def _explain_hint(reader: StatementReader) -> str:

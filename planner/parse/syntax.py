@@ -75,7 +75,7 @@ class Query(Statement):
 
     expression: the sqlglot tree, which has passed `allow_list.check`.
     text: the query's section of `sql`.
-    parameters: the number of `?` in the whole of `sql`.
+    parameters: the number of parameters in the whole of `sql`.
     emission: EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO; None: the query has none of them.
     unbounded_state: whether its state may grow without bound (OPTIONS
         ('allowUnboundedState'='true')).
@@ -234,9 +234,13 @@ class DropObject(Command):
 
 @frozen(kw_only=True)
 class DropMapping(DropObject):
-    """DROP MAPPING."""
+    """DROP MAPPING.
+
+    is_cascading: whether jobs that use the mapping are suspended.
+    """
 
     kind = "mapping"
+    is_cascading: bool = False
 
 
 @frozen(kw_only=True)
@@ -264,22 +268,6 @@ class DropIndex(DropObject):
     table: Name | None
 
 
-@frozen(kw_only=True)
-class Insert(Statement):
-    """INSERT INTO or SINK INTO.
-
-    table: the table that is written.
-    columns: the listed columns; None: the statement lists none.
-    query: the rows to write.
-    mode: INSERT or SINK.
-    """
-
-    table: Name
-    columns: tuple[Name, ...] | None
-    query: Query
-    mode: WriteMode
-
-
 @frozen
 class ColumnAssignment:
     """One `column = value` of UPDATE.
@@ -292,6 +280,55 @@ class ColumnAssignment:
     value: Any
 
 
+@frozen
+class ConflictClause:
+    """ON CONFLICT of INSERT, or OR IGNORE.
+
+    columns: the columns of the key; (): any key.
+    assignments: the items of DO UPDATE SET; None: DO NOTHING.
+    where: the condition of DO UPDATE, as a sqlglot tree; None: true.
+    position: of the clause.
+    """
+
+    columns: tuple[Name, ...]
+    assignments: tuple[ColumnAssignment, ...] | None
+    where: Any | None
+    position: Position
+
+
+@frozen(kw_only=True)
+class Insert(Statement):
+    """INSERT INTO or SINK INTO.
+
+    table: the table that is written.
+    columns: the listed columns; None: the statement lists none.
+    query: the rows to write.
+    mode: INSERT or SINK.
+    alias: the table's name within the statement; None: its own name.
+    conflict: ON CONFLICT or OR IGNORE; None: a row with an existing key is an error.
+    replaces: whether OR REPLACE is written.
+    by_name: whether the query's columns are assigned by name.
+    has_default_values: whether DEFAULT VALUES is written: `query` is one row without columns.
+    returning: the query of RETURNING over the written rows; None: there is none.
+    """
+
+    table: Name
+    columns: tuple[Name, ...] | None
+    query: Query
+    mode: WriteMode
+    alias: Name | None = None
+    conflict: ConflictClause | None = None
+    replaces: bool = False
+    by_name: bool = False
+    has_default_values: bool = False
+    returning: Any | None = None
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether a sink alone cannot run it."""
+        return self.conflict is not None or self.returning is not None
+
+
 @frozen(kw_only=True)
 class Update(Statement):
     """UPDATE.
@@ -300,7 +337,9 @@ class Update(Statement):
     alias: the table's name within the statement; None: its own name.
     assignments: the items of SET, in order.
     where: the condition, as a sqlglot tree; None: all rows are changed.
-    parameters: the number of `?` in `sql`.
+    parameters: the number of parameters in `sql`.
+    source: the items of FROM, as a sqlglot SELECT over them; None: there are none.
+    returning: the query of RETURNING over the new rows; None: there is none.
     """
 
     table: Name
@@ -308,6 +347,13 @@ class Update(Statement):
     assignments: tuple[ColumnAssignment, ...]
     where: Any | None
     parameters: int
+    source: Any | None = None
+    returning: Any | None = None
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether a sink alone cannot run it."""
+        return self.source is not None or self.returning is not None
 
 
 @frozen(kw_only=True)
@@ -317,13 +363,22 @@ class Delete(Statement):
     table: the table from which rows are deleted.
     alias: the table's name within the statement; None: its own name.
     where: the condition, as a sqlglot tree; None: all rows are deleted.
-    parameters: the number of `?` in `sql`.
+    parameters: the number of parameters in `sql`.
+    source: the items of USING, as a sqlglot SELECT over them; None: there are none.
+    returning: the query of RETURNING over the deleted rows; None: there is none.
     """
 
     table: Name
     alias: Name | None
     where: Any | None
     parameters: int
+    source: Any | None = None
+    returning: Any | None = None
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether a sink alone cannot run it."""
+        return self.source is not None or self.returning is not None
 
 
 @frozen(kw_only=True)
@@ -390,13 +445,45 @@ class Explain(Statement):
 class Show(Statement):
     """SHOW.
 
-    what: "mappings", "views", "jobs", "snapshots", "plans", "indexes", "settings" (also for SHOW
-        ALL), "functions" or "data connections"; with a `name`: "setting", "resources" (of a data
-        connection) or "columns" (of a table or view).
+    what: "mappings", "views", "snapshots", "plans", "indexes", "settings" (also for SHOW
+        ALL), "functions", "data connections" or "all tables"; with a `name`: "setting",
+        "resources" (of a data connection) or "columns" (of a table or view).
     """
 
     what: str
     name: Name | None = None
+
+
+@frozen(kw_only=True)
+class Describe(Statement):
+    """DESCRIBE.
+
+    name: the table or view; None: `query` is described, or without one, all tables.
+    query: a query, or `FROM 'file'` for a file.
+    """
+
+    name: Name | None = None
+    query: Query | None = None
+
+    @property
+    def parameters(self) -> int:
+        """The number of `?` in `sql`."""
+        return 0 if self.query is None else self.query.parameters
+
+
+@frozen(kw_only=True)
+class Summarize(Statement):
+    """SUMMARIZE.
+
+    query: the query; `FROM t` for a table or file.
+    """
+
+    query: Query
+
+    @property
+    def parameters(self) -> int:
+        """The number of `?` in `sql`."""
+        return self.query.parameters
 
 
 @frozen(kw_only=True)

@@ -18,7 +18,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token
 
-from runnel.errors import Position, ProgrammingError
+from runnel.errors import Position, ProgrammingError, nearest
 from runnel.planner.parse.syntax import Name, OptionClause
 
 
@@ -38,9 +38,10 @@ class RunnelDialect(DuckDB):
 
     class Tokenizer(DuckDB.Tokenizer):
         """A tokenizer that splits every statement; DuckDB's leaves some statements as one unparsed
-        text."""
+        text. Names may be in backticks, as in Flink, Spark and MySQL."""
 
         COMMANDS: ClassVar[set[TokenType]] = set()
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
 
 
 DIALECT: Any = RunnelDialect()
@@ -48,7 +49,16 @@ _NOT_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER}
 _WITHOUT_WORD = _NOT_WORDS | {TokenType.BYTE_STRING}
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 _GLUED = re.compile(r"[0-9_]*\.?[0-9_]*e[+-]?[0-9]+(?=[+-])", re.IGNORECASE)
-_QUOTES = {"'": "string", '"': "quoted identifier"}
+_DOLLARS = re.compile(
+    r"""
+    [eE]'(?:\\.|''|[^'\\])*' | '(?:''|[^'])*' | "(?:""|[^"])*"
+    | --[^\n]* | /\*.*?\*/ | \$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$
+    | (?P<parameter>\$\w+(?=[^\w\s$]))
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Parameters with a dollar sign, and the texts and comments in which there are none."""
+_QUOTES = {"'": "string", '"': "quoted identifier", "`": "quoted identifier"}
 
 
 def tokenize(sql: str) -> list[Token]:
@@ -78,6 +88,24 @@ def tokenize(sql: str) -> list[Token]:
     return tokens
 
 
+def statement_ends(sql: str) -> list[int] | None:
+    """The offsets of the semicolons that end statements; None if `sql` ends inside a string, a
+    quoted identifier or a comment."""
+    try:
+        tokens: list[Token] = DIALECT.tokenize(sql)
+    except SqlglotError:
+        return None
+    return [token.start for token in tokens if token.token_type is TokenType.SEMICOLON]
+
+
+def has_tokens(sql: str) -> bool:
+    """Whether the text has anything but spaces and comments; also if it cannot be tokenized."""
+    try:
+        return bool(DIALECT.tokenize(sql))
+    except SqlglotError:
+        return True
+
+
 def _is_torn(dot: Token, following: Token | None) -> bool:
     """Whether this dot and the number after it are not a number of SQL: sqlglot would read `. 5` as
     0.5 and `.0.5` as 0.0.5."""
@@ -87,26 +115,37 @@ def _is_torn(dot: Token, following: Token | None) -> bool:
 
 
 def _tokens(sql: str) -> list[Token]:
-    """The tokens of sqlglot, but three tokens for `1e0+2`, which sqlglot reads as one number.
+    """The tokens of sqlglot, but three tokens for `1e0+2`, which sqlglot reads as one number, and
+    two parameters for `$1,$2`, which it reads as the beginning of a text."""
+    cuts = _parameter_ends(sql) if "$" in sql else []
+    tokens = _split(sql, cuts)
+    numbers = {
+        cut
+        for token in tokens
+        if token.token_type is TokenType.NUMBER
+        for cut in _cuts(sql, token.start)
+    }
+    return _split(sql, sorted({*cuts, *numbers})) if numbers else tokens
 
-    A space is inserted before each such sign, so that sqlglot separates the tokens. The number of
-    spaces before a token is then subtracted from its offsets. For `1e0+2`:
+
+def _parameter_ends(sql: str) -> list[int]:
+    """The offsets after the parameters `$1` and `$name` that touch a sign."""
+    return [match.end() for match in _DOLLARS.finditer(sql) if match["parameter"]]
+
+
+def _split(sql: str, cuts: Sequence[int]) -> list[Token]:
+    """The tokens of a text that is split at the offsets `cuts`.
+
+    A space is inserted at each cut, so that sqlglot separates the tokens. The number of spaces
+    before a token is then subtracted from its offsets. For `1e0+2`:
 
         cuts    [3]       offset of the sign in the text
         spaced  "1e0 +2"  the inserted space is at offset 3
         tokens  1e0 at 0, + at 4, 2 at 5; minus the spaces before them: 0, 3, 4
     """
-    tokens: list[Token] = DIALECT.tokenize(sql)
-    cuts = sorted(
-        {
-            cut
-            for token in tokens
-            if token.token_type is TokenType.NUMBER
-            for cut in _cuts(sql, token.start)
-        }
-    )
     if not cuts:
-        return tokens
+        found: list[Token] = DIALECT.tokenize(sql)
+        return found
     chunks = [sql[start:end] for start, end in pairwise([0, *cuts, len(sql)])]
     spaced = [cut + number for number, cut in enumerate(cuts)]
     return [
@@ -273,12 +312,17 @@ class TokenReader:
     def error(self, expected: str) -> ProgrammingError:
         """The syntax error at the next token."""
         quoted = f'"{expected}"' if expected.upper() == expected else expected
+        hint = None
         if self.at_end:
             found = "the statement ends too early"
         else:
             token = self.tokens[self.index]
             found = f'syntax error at "{self.sql[token.start : token.end + 1]}"'
-        return ProgrammingError(found, detail=f"expected {quoted}", position=self.position)
+            if is_word(token) and nearest(token.text, [expected]) is not None:
+                hint = f"did you mean {expected}?"
+        return ProgrammingError(
+            found, detail=f"expected {quoted}", hint=hint, position=self.position
+        )
 
 
 def read_options(reader: TokenReader) -> tuple[OptionClause, ...]:

@@ -23,7 +23,7 @@ from runnel.connector import (
 )
 from runnel.errors import Position
 from runnel.expressions.nodes import AggregateCall as AggregateCall
-from runnel.expressions.nodes import Column, Expression, SortKey
+from runnel.expressions.nodes import Column, Expression, SortKey, stored_name
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.over import WindowCall
 
@@ -429,7 +429,7 @@ def tables_of(node: Physical) -> tuple[Table, ...]:
 def column_names(fields: tuple[Field, ...]) -> tuple[str, ...]:
     """Distinct names for the columns of a batch, from the fields' names: edges identify their keys
     by name."""
-    return unique_names(field.name for field in fields)
+    return unique_names(stored_name(field.name) for field in fields)
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:

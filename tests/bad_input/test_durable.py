@@ -179,7 +179,7 @@ def test_a_catalog_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "db"
     filled(path)
     text = (path / "catalog.json").read_text()
-    assert json.loads(text)["format"] == 2
+    assert json.loads(text)["format"] == 3
     (path / "catalog.json").write_text(text[: len(text) // 2])
     with pytest.raises(runnel.OperationalError, match=r"the catalog of directory .* can't be read"):
         runnel.connect(path)

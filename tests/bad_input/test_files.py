@@ -32,7 +32,7 @@ CASES: dict[str, tuple[str, str, bytes]] = {
     "too many fields": ("f.csv", BOTH, b"a,b\n1,x\n2,y,z\n"),
     "a quote never closed": ("f.csv", BOTH, b'a,b\n1,"x\n2,y\n'),
     "another encoding": ("f.csv", BOTH, b"a,b\n1,\xe9\n"),
-    "UTF-16": ("f.csv", "", "a,b\n1,x\n".encode("utf-16")),
+    "UTF-16": ("f.csv", "", "a,b\n1,x\n".encode("utf-16-le")),
     "nothing to infer from": ("f.csv", "", b""),
     "gzip cut off": ("f.csv.gz", BOTH, gzip.compress(CSV)[:3000]),
     "gzip cut off, inferred": ("f.csv.gz", "", gzip.compress(CSV)[:3000]),

@@ -36,7 +36,7 @@ def shop() -> Iterator[runnel.Connection]:
 @pytest.mark.parametrize("sql", CASES, ids=[sql[:60] for sql in CASES])
 def test_statement(shop: runnel.Connection, sql: str) -> None:
     def state() -> list[tuple[object, ...]]:
-        return [row[1:3] for row in shop.execute("SHOW JOBS").fetchall()]
+        return [row[1:3] for row in shop.execute("SHOW JOBS FULL").fetchall()]
 
     before = state()
     error = refused("jobs", sql, lambda: shop.execute(sql, timeout=20))

@@ -205,6 +205,7 @@ def test_lists_like_python(rows: list[tuple[Any, Any, Any, Any]]) -> None:
         if values is None:
             return None
         low, high = (1 if begin is None else begin), (len(values) if end is None else end)
+        low, high = (bound + len(values) + 1 if bound < 0 else bound for bound in (low, high))
         return [value for place, value in enumerate(values, 1) if low <= place <= high]
 
     assert table.run(call("array_slice", [a, i, j])) == [sliced(*row[:3]) for row in rows]

@@ -45,8 +45,8 @@ def test_a_long_concatenation_checks_as_a_short_one_does(con: runnel.Connection)
     [
         (
             "SELECT r.x FROM (SELECT ROW(1) AS r) t",
-            'table "r" is not in the FROM clause',
-            "for a field of a column write (r).x",
+            'field "x" not found in ROW(f1 TINYINT)',
+            "its fields are f1",
         ),
         ("SELECT $$a$$", "a string between $$ is not supported", "single quotes"),
         ("SELECT N'a'", "N before a string is not supported", "leave it out"),

@@ -32,6 +32,7 @@ RENDERING = (
 
 PARTIAL = {
     "connectors/spark/fragments/fragment.py::is_sorted": "it looks for a Sort below simple nodes",
+    "planner/bind/tables/definitions.py::_is_of_literals": "other columns keep their type",
     "planner/bind/streams/emission.py::_lowest": "a query without its nodes is refused",
     "planner/bind/streams/late_joins.py::_with_columns_of_streams": "other queries are refused",
     "planner/estimates.py::domain_size": "the estimate of the node is used",

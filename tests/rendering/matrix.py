@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from runnel.expressions.aggregates.registry import AGGREGATES
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
 from runnel.foreign.fragment import Unrenderable
+from runnel.planner.bind.scalars.macro_table import macros
 from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.render import Dialect, Rendering
 from runnel.rendering.spark.dialect import SPARK
 from tests.rendering import aggregate_cases
 from tests.rendering.edge_table import COLUMN_TEXTS
 from tests.rendering.function_cases import FunctionCase, cast_cases, function_cases
+from tests.rendering.notes import AFTER, BEFORE
 
 PATH = Path(__file__).parents[2] / "docs" / "functions.md"
 ENGINES = (DUCKDB, SPARK)
 INTERNAL = ("decimal_key", "exact_cast")
 """What only the planner calls: SQL has neither a name nor an operator for it."""
+EXAMPLES_PATH = Path(__file__).with_name("function_examples.txt")
 HEAD = """# Functions, and where they run
+
+Each function has a sentence and an example, which is run as a test. In the examples of aggregates
+and window functions, `x` is a column with the values 1, 2 and 4. `SHOW FUNCTIONS` lists the
+functions in a session.
 
 Every function runs on Runnel's own operators. A function is "exact" for DuckDB or Spark if
 fragments contain it: the engine returns the same values, types and errors, which a generated test
@@ -40,8 +49,10 @@ expressions are RE2's: they take linear time, and have no look-around and no bac
 JUSTIFY_DAYS, JUSTIFY_HOURS and JUSTIFY_INTERVAL return their argument: an INTERVAL DAY TO SECOND is
 a number of microseconds, and holds no months (INTERVAL YEAR TO MONTH holds those).
 
-This file is made by `python -m tests.rendering.matrix`.
+This file is made by `python -m tests.rendering.matrix`, with the sentences and examples of
+`tests/rendering/function_examples.txt`.
 """
+LEFT_OUT_PATH = Path(__file__).with_name("functions_left_out.md")
 
 
 def _grade(taken: int, total: int) -> str:
@@ -69,7 +80,59 @@ def _function_row(name: str) -> str:
         cases = function_cases(name)
         grades.append(_grade(sum(_is_taken(case, dialect) for case in cases), len(cases)))
     arguments = function.arguments.replace("|", "\\|")
-    return f"| {shown} | {arguments} | {grades[0]} | {grades[1]} |"
+    label = function.sql_names[0] if function.sql_names else name
+    sentence, example = _example(label)
+    # Unescaped, `[][]` would be a reference to a heading.
+    result = function.result.replace("|", "\\|").replace("[][]", "\\[]\\[]")
+    return (
+        f"| {shown} | {arguments} | {result} | {sentence} | {example} | {grades[0]} | {grades[1]} |"
+    )
+
+
+class Example(NamedTuple):
+    """A sentence about a function, and an expression with its value as text."""
+
+    sentence: str
+    expression: str
+    value: str
+
+
+@cache
+def examples() -> dict[str, Example]:
+    """The examples by the name of the function; `macro NAME` for a macro."""
+    lines = EXAMPLES_PATH.read_text("utf-8").splitlines()
+    found = {}
+    for line in lines:
+        if line and not line.startswith("#"):
+            name, *rest = line.split(" — ")
+            found[name] = Example(*rest)
+    return found
+
+
+def _example(name: str) -> tuple[str, str]:
+    """The sentence and the example of a function, as cells of a table."""
+    found = examples().get(name)
+    if found is None:
+        return "for the planner", ""
+    text = f"`{found.expression}` → `{found.value}`".replace("|", "\\|")
+    return found.sentence, text
+
+
+def _macro_rows() -> list[str]:
+    rows = []
+    for name, found in macros().items():
+        macro = found[0]
+        if macro.parameters is None:
+            head = name
+            body = macro.body.removesuffix(" NULL").replace("[", "ARRAY[…]")
+        else:
+            head = f"{name}({', '.join(macro.parameters)})"
+            body = {"$VERSION": "the version", "$USER": "the name of the user"}.get(
+                macro.body, macro.body.replace("$", "the name of the ").replace("|", "\\|")
+            )
+        body = body if body.startswith("the ") else f"`{body}`"
+        rows.append(f"| `{head}` | {body} | {macro.family} | {_example(f'macro {name}')[1]} |")
+    return rows
 
 
 def _cast_rows() -> list[str]:
@@ -99,12 +162,15 @@ def _aggregate_row(name: str) -> str:
         taken = sum(aggregate_cases.rendered(case, dialect) is not None for case in cases)
         known = name in dialect.aggregates
         grades.append(_grade(taken, len(cases)) if cases else ("partly" if known else "own"))
-    return f"| `{name.upper().replace('COUNT_STAR', 'COUNT(*)')}` | {grades[0]} | {grades[1]} |"
+    label = name.upper().replace("COUNT_STAR", "COUNT(*)")
+    sentence, example = _example(label)
+    return f"| `{label}` | {sentence} | {example} | {grades[0]} | {grades[1]} |"
 
 
 def _window_row(name: str) -> str:
     grades = ["exact" if name in dialect.windows else "own" for dialect in ENGINES]
-    return f"| `{name.upper()}` | {grades[0]} | {grades[1]} |"
+    sentence, example = _example(name.upper())
+    return f"| `{name.upper()}` | {sentence} | {example} | {grades[0]} | {grades[1]} |"
 
 
 def table() -> str:
@@ -115,19 +181,35 @@ def table() -> str:
         families.setdefault(FUNCTIONS[name].family, []).append(_function_row(name))
     for family, rows in sorted(families.items()):
         parts.append(
-            _section(family.capitalize(), ("function", "arguments", "DuckDB", "Spark"), rows)
+            _section(
+                family.capitalize(),
+                ("function", "arguments", "result", "", "example", "DuckDB", "Spark"),
+                rows,
+            )
         )
     parts.append(_section("Casts", ("from", "to", "DuckDB", "Spark"), _cast_rows()))
     aggregates = [_aggregate_row(name) for name in sorted(AGGREGATES)]
-    parts.append(_section("Aggregates", ("aggregate", "DuckDB", "Spark"), aggregates))
+    parts.append(
+        _section("Aggregates", ("aggregate", "", "example", "DuckDB", "Spark"), aggregates)
+    )
     windows = [_window_row(name) for name in sorted(WINDOW_FUNCTIONS)]
-    parts.append(_section("Window functions", ("function", "DuckDB", "Spark"), windows))
+    parts.append(
+        _section("Window functions", ("function", "", "example", "DuckDB", "Spark"), windows)
+    )
+    parts.append(
+        "## Other names\n\nNames of DuckDB and PostgreSQL that stand for a function or a short\n"
+        "expression. Where the two differ, the name means what it means in DuckDB. Engines run\n"
+        "what they run of the expression.\n"
+    )
+    parts.append(_section("", ("name", "stands for", "family", "example"), _macro_rows())[4:])
+    parts.append(LEFT_OUT_PATH.read_text("utf-8"))
     return "\n".join(parts)
 
 
 def _section(title: str, columns: Sequence[str], rows: Sequence[str]) -> str:
     head = f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
-    return f"## {title}\n\n{head}\n" + "\n".join(rows) + "\n"
+    above, below = BEFORE.get(title, ""), AFTER.get(title, "")
+    return f"## {title}\n{above}\n{head}\n" + "\n".join(rows) + f"\n{below}"
 
 
 if __name__ == "__main__":

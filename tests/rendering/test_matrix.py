@@ -3,11 +3,55 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+import pytest
+
+import runnel
 from runnel.expressions.aggregates.registry import AGGREGATES
+from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
+from runnel.expressions.functions import FUNCTIONS
+from runnel.planner.bind.scalars.macro_table import macros
 from runnel.rendering.spark.dialect import SPARK
-from tests.rendering.matrix import PATH, table
+from tests.rendering.matrix import INTERNAL, PATH, examples, table
+from tests.slt.runner import text
 
+ROWS = "FROM (VALUES (1), (2), (4)) AS t (x)"
+"""The table of the examples of aggregates and window functions."""
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[runnel.Connection]:
+    with runnel.connect() as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", examples())
+def test_the_documented_examples_have_the_documented_results(
+    name: str, connection: runnel.Connection
+) -> None:
+    example = examples()[name]
+    without_texts = re.sub("'[^']*'", "", example.expression)
+    rows_of_x = re.search(
+        r"\bx\b|COUNT_STAR|[(][*][)]|OVER \(|^(ANY_VALUE|MODE|ARBITRARY)[(]1", without_texts
+    )
+    sql = f"SELECT {example.expression} {ROWS if rows_of_x else ''}"
+    rows = connection.execute(sql).fetchall()
+    assert ", ".join(text(row[0]) for row in rows) == example.value
+
+
+def test_every_function_has_an_example() -> None:
+    labels = {
+        function.sql_names[0] if function.sql_names else name
+        for name, function in FUNCTIONS.items()
+    }
+    labels |= {name.upper().replace("COUNT_STAR", "COUNT(*)") for name in AGGREGATES}
+    labels |= {name.upper() for name in WINDOW_FUNCTIONS} | {f"macro {name}" for name in macros()}
+    assert labels - examples().keys() == set(INTERNAL) | UNNAMED
+
+
+UNNAMED = {"in_sample", "json_array_of_list", "json_object_of_lists", "json_outcome"}
+"""Functions that only the planner calls, for the syntax of JSON and of samples."""
 FAMILIES = ("covar", "regr", "kurtosis", "percentile")
 """The first words of aggregates that docs/spark_differences.md names together."""
 

@@ -208,7 +208,7 @@ def test_a_sink_without_transactions_lowers_the_guarantee(
         source = dag.vertex("numbers", steps.numbers_of("seeds"), 1)
         dag.edge(between(source, dag.vertex("sink", sink, 1)))
         connection.submit(dag, name=name, guarantee="exactlyOnce")
-    cursor = connection.execute("SHOW JOBS")
+    cursor = connection.execute("SHOW JOBS FULL")
     assert cursor.description is not None
     columns = [column.name for column in cursor.description]
     for row in cursor.fetchall():

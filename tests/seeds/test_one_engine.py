@@ -97,4 +97,4 @@ def test_a_light_job_fails_with_its_coordinator(tmp_path: Path) -> None:
                     pass
         process.wait(20)
     with runnel.connect(tmp_path) as connection:
-        assert connection.execute("SHOW JOBS").fetchall() == []
+        assert connection.execute("SHOW JOBS FULL").fetchall() == []

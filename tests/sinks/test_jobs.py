@@ -185,7 +185,7 @@ def test_a_sink_that_was_down_gets_everything_once(connection: Connection, tmp_p
     connection.execute(f"CREATE JOB j {OFTEN} AS INSERT INTO tape SELECT k FROM lines")
     assert eventually(lambda: len(tape.disk.visible) == 100)
     assert eventually(lambda: connection.job("j").status is JobStatus.RUNNING)
-    shown = connection.execute("SHOW JOBS")
+    shown = connection.execute("SHOW JOBS FULL")
     names = [column[0] for column in shown.description or ()]
     row = dict(zip(names, shown.fetchall()[0], strict=True))
     assert row["restarts"] == 1

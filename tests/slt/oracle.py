@@ -19,6 +19,7 @@ from runnel.catalog import Table
 from runnel.sqltypes import Kind, SqlType
 
 SETTINGS = (
+    "SET lambda_syntax = 'ENABLE_SINGLE_ARROW'",
     "SET integer_division = true",
     "SET ieee_floating_point_ops = false",
     "SET default_null_order = 'nulls_first_on_asc_last_on_desc'",

@@ -308,6 +308,21 @@ def test_copy_outlives_its_job_and_is_replaced_as_a_whole(tmp_path: Path) -> Non
     assert values(FileSnapshotStore(target)) == [5]
 
 
+def test_snapshots_of_a_completed_job_are_removed_after_their_copy(tmp_path: Path) -> None:
+    store = FileSnapshotStore(tmp_path / "job")
+    for number in (1, 2, 3):
+        take(store, number, v=[rows(number)])
+    with store.pin(), store.pin():
+        store.remove_all()
+        assert export(store, 3, tmp_path / "copy", {}) is None
+    assert not (tmp_path / "job").exists()
+    assert values(FileSnapshotStore(tmp_path / "copy")) == [3]
+    other = FileSnapshotStore(tmp_path / "other")
+    take(other, 1, v=[rows(1)])
+    other.remove_all()
+    assert not (tmp_path / "other").exists()
+
+
 # Failures of the disk
 
 

@@ -52,8 +52,16 @@ from runnel.named_jobs.record.stored_metrics import (
     metrics_from_json,
     metrics_to_json,
 )
-from runnel.processor import ExpiredPosition, Guarantee
-from runnel.processors.library import AggregateOperation, aggregate_by_key, counting, source_of
+from runnel.processor import ExpiredPosition, Guarantee, Watermark
+from runnel.processors.library import (
+    AggregateOperation,
+    aggregate_by_key,
+    aggregate_by_session,
+    counting,
+    distinct_rows,
+    hash_join,
+    source_of,
+)
 from runnel.processors.sources.scan_state import SavedPartition
 from runnel.processors.sources.scan_state import decode as decode_partitions
 from runnel.processors.sources.scan_state import encode as encode_partitions
@@ -67,7 +75,9 @@ from runnel.snapshots.manifest import DamagedError, Section, SnapshotManifest, e
 from runnel.sqltypes import BIGINT, DATE, VARCHAR, Kind, SqlType, array, decimal, map_of, row
 from runnel.storage.value_codec import decode as decode_value
 from runnel.storage.value_codec import encode as encode_value
+from runnel.testing.bench import BenchInbox, BenchOutbox
 from tests.jobs.hand_built import steps
+from tests.processors.places import place
 
 CHANGED = "a stored spelling has changed: write it as another version, and go on reading this one"
 
@@ -414,6 +424,63 @@ def test_the_record_of_a_hand_built_job() -> None:
     stored = record.to_json()
     assert stored["format"] == 3 and stored["dag"] == content
     assert JobRecord.from_json(stored) == record
+
+
+EVENTS = pa.record_batch({"k": ["a", "b", "a"], "t": [3, 40, 5]})
+WORDS = pa.record_batch({"key": ["a"], "name": ["one"]})
+BY_SESSION = aggregate_by_session("k", time="t", gap=5, n=steps.COUNTED)
+
+
+@pytest.mark.parametrize(
+    ("step", "batches", "stored"),
+    [
+        (distinct_rows("k"), {0: EVENTS}, [({"k": ["a", "b"]}, "k")]),
+        (
+            hash_join(EVENTS.schema, WORDS.schema, {"k": "key"}),
+            {0: WORDS},
+            [({"key": ["a"], "name": ["one"], "matched": [False]}, None)],
+        ),
+        (
+            hash_join(EVENTS.schema, WORDS.schema, {"k": "key"}, partitioned=True),
+            {0: WORDS},
+            [({"key": ["a"], "name": ["one"], "matched": [False]}, "key")],
+        ),
+        (
+            hash_join(EVENTS.schema, [WORDS.schema], [{"k": "key"}], partitioned=True),
+            {0: WORDS},
+            [({"key": ["a"], "name": ["one"], "0 matched": [False]}, "key")],
+        ),
+        (
+            BY_SESSION,
+            {0: EVENTS},
+            [
+                ({"$watermark": [20]}, None),
+                ({"$ended_watermark": [10]}, None),
+                (
+                    {"$first": [40], "$last": [40], "k": ["b"], "n": [b'{"list": [1]}']},
+                    "k",
+                ),
+            ],
+        ),
+    ],
+    ids=["distinct", "join", "partitioned join", "star join", "sessions"],
+)
+def test_the_state_of_steps(step: Any, batches: dict[int, pa.RecordBatch], stored: Any) -> None:
+    processor, outbox = step(), BenchOutbox(1, tight=False)
+    processor.init(outbox, place()[1])
+    for ordinal, batch in batches.items():
+        processor.process(ordinal, BenchInbox([batch]))
+    processor.process_watermark(Watermark(20))
+    outbox.saving = True
+    assert processor.save_snapshot()
+    found = [batch for batch in outbox.state if batch.schema.names != ["$input schema"]]
+    assert [
+        (
+            batch.to_pydict(),
+            (batch.schema.metadata or {}).get(b"runnel.state.key", b"").decode() or None,
+        )
+        for batch in found
+    ] == stored, CHANGED
 
 
 VALUES: list[tuple[Any, Any]] = [

@@ -67,7 +67,8 @@ WITHOUT_STORED_STATE: dict[type[Processor], str] = {
 
 
 OF_HAND_BUILT_DAGS = f"{processors.__name__}.library"
-"""The jobs in the stored directories are jobs of queries."""
+"""The jobs in these stored directories are jobs of queries; hand-built jobs are in
+`tests/stored_state/hand_built`."""
 
 LATER_STATES = {"Mapped"}
 """The states of aggregates that came after the directories were written."""

@@ -43,7 +43,7 @@ def register(connection: runnel.Connection, name: str, *scripts: Sequence[Entry]
 
 
 def shown(connection: runnel.Connection) -> tuple[str | None, str | None]:
-    cursor = connection.execute("SHOW JOBS")
+    cursor = connection.execute("SHOW JOBS FULL")
     names = [column[0] for column in cursor.description or ()]
     (row,) = (dict(zip(names, row, strict=True)) for row in cursor.fetchall())
     return row["watermark"], row["held_by"]

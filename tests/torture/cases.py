@@ -5,14 +5,15 @@ missing."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from runnel import Connection
-from tests.torture import dags
+from runnel.dag import DAG
+from tests.torture import dags, growing_files
 
 EVENTS = 16_000
 RATE = 8_000
@@ -35,8 +36,10 @@ class Query:
     refused. `{bids}` and the like stand for the mappings.
     `diverts`: its source has records that can't be read, which go to a mapping of the same kind as
     the sink's; `has_late`: rows that are too late likewise. `sums`: so many of the last columns may
-    be too large where rows come twice. `is_dag`: its job is a hand-built DAG; the text is for the
-    comparison only."""
+    be too large where rows come twice.
+    dag: makes the hand-built DAG of its job; the text is for the comparison only.
+    grows: its source is the folder of files that grow while the job runs.
+    has_all: an endless query whose result has a row for each row of its source."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -47,8 +50,15 @@ class Query:
     diverts: bool = False
     has_late: bool = False
     sums: int = 0
-    is_dag: bool = False
+    dag: Callable[[str], DAG] | None = None
+    grows: bool = False
+    has_all: bool = False
 
+
+FILE_WINDOWS = (
+    "SELECT window_end, f, COUNT(*), SUM(seq) FROM TABLE(TUMBLE(TABLE {files}, DESCRIPTOR(at), "
+    "INTERVAL '2' SECOND)) GROUP BY window_end, f"
+)
 
 QUERIES = (
     Query(
@@ -129,7 +139,37 @@ QUERIES = (
         "INSERT",
         "SELECT auction, COUNT(*), SUM(price) FROM {bounded_bids} WHERE price % 4 <> 0 "
         "GROUP BY auction",
-        is_dag=True,
+        dag=dags.sums,
+    ),
+    Query(
+        "files",
+        (("e", "TIMESTAMP"), ("f", "BIGINT"), ("n", "BIGINT"), ("total", "BIGINT")),
+        2,
+        "INSERT",
+        FILE_WINDOWS,
+        is_endless=True,
+        grows=True,
+    ),
+    Query(
+        "panes",
+        (("e", "TIMESTAMP"), ("f", "BIGINT"), ("n", "BIGINT"), ("total", "BIGINT")),
+        2,
+        "INSERT",
+        FILE_WINDOWS,
+        is_endless=True,
+        dag=dags.panes,
+        grows=True,
+    ),
+    Query(
+        "ordered",
+        (("f", "BIGINT"), ("seq", "BIGINT"), ("before", "BIGINT")),
+        2,
+        "INSERT",
+        "SELECT f, seq, seq - 1 FROM {files}",
+        is_endless=True,
+        dag=dags.ordered,
+        grows=True,
+        has_all=True,
     ),
 )
 
@@ -194,6 +234,7 @@ def prepare(folder: Path) -> None:
             line = json.dumps({"k": i * i % 23, "v": i, "at": at.isoformat(sep=" ")}) + "\n"
             lines.write(line)
             spoiled.write(line if i % 50 else SPOILED % i + "\n")
+    growing_files.prepare(folder / growing_files.FOLDER)
 
 
 def sources(folder: Path, *, streams: bool) -> list[str]:
@@ -223,6 +264,7 @@ def sources(folder: Path, *, streams: bool) -> list[str]:
         f"OPTIONS ('table' = 'bid', {nexmark}, 'jitterMillis' = '4000'{stream})",
         f"CREATE MAPPING IF NOT EXISTS lines {columns} TYPE File "
         f"OPTIONS ('format' = 'json', 'path' = '{folder}/lines.json'{follow})",
+        growing_files.mapping(folder, streams=streams),
     ]
     for kind in SINKS:
         bad = Case(BAD, kind)
@@ -261,14 +303,14 @@ def sink(case: Case, folder: Path) -> str:
 
 def create(connection: Connection, case: Case, snapshot: str | None = None) -> None:
     """Makes the job, to begin with that snapshot if there is one."""
-    if not case.query.is_dag:
+    if case.query.dag is None:
         connection.execute(job(case, snapshot))
         return
     options: dict[str, object] = {"snapshotIntervalMillis": SNAPSHOT_MILLIS}
     if snapshot is not None:
         options["initialSnapshotName"] = snapshot
     connection.submit(
-        dags.sums(case.name), name=case.name, guarantee=case.guarantee, options=options
+        case.query.dag(case.name), name=case.name, guarantee=case.guarantee, options=options
     )
 
 
@@ -285,7 +327,7 @@ def job(case: Case, snapshot: str | None = None) -> str:
 
 
 def query_text(case: Case) -> str:
-    names = ("bids", "auctions", "lines", "bounded_bids", "disordered")
+    names = ("bids", "auctions", "lines", "bounded_bids", "disordered", "files")
     return case.query.text.format(**{name: name for name in names}, spoiled=f"spoiled_{case.sink}")
 
 
@@ -322,7 +364,7 @@ def expected(connection: Connection, queries: Sequence[Query]) -> dict[str, list
     for query in queries:
         case = Case(query, "map")
         given = rows(connection, query_text(case))
-        if query.is_endless:
+        if query.is_endless and not query.has_all:
             last = max(row[0] for row in given)
             given = [row for row in given if row[0] != last]
         found[query.name] = given

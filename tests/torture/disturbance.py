@@ -48,7 +48,7 @@ def disturb(connection: Connection, chosen: Sequence[cases.Case], random: Random
 def bring_back(connection: Connection, case: cases.Case) -> None:
     """The job runs, or has come to its end: it is resumed, or made, from where a dropped one of its
     name was."""
-    names = {row[1] for row in connection.execute("SHOW JOBS").fetchall()}
+    names = {row[1] for row in connection.execute("SHOW JOBS FULL").fetchall()}
     job = connection.job(case.name) if case.name in names else None
     if job is not None and job.status is JobStatus.FAILED:
         assert job.record.is_user_cancelled, job.error

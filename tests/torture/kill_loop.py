@@ -33,7 +33,8 @@ from random import Random
 from typing import Any
 
 import runnel
-from tests.torture import cases
+from tests.torture import cases, growing_files
+from tests.torture.growing_files import FOLDER
 
 ROOT = Path(__file__).parents[2]
 MOST_KILLS = 14
@@ -141,6 +142,10 @@ class KillLoop:
         (folder / "wanted.json").write_text(
             json.dumps({name: len(rows) for name, rows in self._expected.items()})
         )
+        writer = None
+        if any(case.query.grows for case in chosen):
+            complete, growing = self._folder / FOLDER, folder / FOLDER
+            writer = growing_files.Writer(complete, growing, Random(seed))
         kills = 0
         try:
             while not (folder / "result.json").exists():
@@ -153,6 +158,9 @@ class KillLoop:
                 f"replay: python -m tests.torture.kill_loop --seed {seed} --rounds 1"
                 f" --cases {cases.described(self._chosen)} --most-kills {self._most_kills}"
             ) from None
+        finally:
+            if writer is not None:
+                writer.stop()
         shutil.rmtree(folder)
         self.tally.rounds += 1
         self.tally.disturbed += is_disturbed

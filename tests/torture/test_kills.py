@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks import run
-from tests.torture import cases
+from tests.torture import cases, growing_files
 from tests.torture.kill_loop import (
     AT_OPERATION,
     AT_WORK,
@@ -27,7 +27,7 @@ from tests.torture.kill_loop import (
 
 SHORT = (
     "window_parquet,join_duckdb,poison_map,disorder_json,copy_parquet_again,join_parquet_again,"
-    "window_duckdb_again,dag_parquet,dag_map"
+    "window_duckdb_again,dag_parquet,dag_map,files_parquet,panes_duckdb,ordered_map"
 )
 
 
@@ -43,6 +43,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> KillLoop:
         ("copy_parquet_again,window_duckdb_again", 20241017, False),
         ("poison_map,disorder_json", 20240302, True),
         ("dag_parquet,dag_map", 20240421, True),
+        ("files_parquet,panes_duckdb,ordered_map", 20240503, True),
     ],
 )
 def test_killed_jobs_hold_each_row(loop: KillLoop, names: str, seed: int, disturbs: bool) -> None:
@@ -55,8 +56,25 @@ def test_killed_jobs_hold_each_row(loop: KillLoop, names: str, seed: int, distur
 
 def test_what_is_to_come_is_many_rows(loop: KillLoop) -> None:
     assert {name: len(rows) > 100 for name, rows in loop._expected.items()} == dict.fromkeys(
-        ["window", "join", "poison", "bad", "disorder", "copy", "dag"], True
+        [
+            *("window", "join", "poison", "bad", "disorder", "copy", "dag"),
+            *("files", "panes", "ordered"),
+        ],
+        True,
     )
+
+
+def test_rows_of_growing_files_out_of_order_are_found(tmp_path: Path, loop: KillLoop) -> None:
+    [case] = cases.named("ordered_map")
+    rows = loop._expected["ordered"]
+    assert {row[0] for row in rows} == set(range(growing_files.FILES))
+    jobs = [{"name": case.name, "status": "SUSPENDED", "last_error": None}]
+    [file, number, _] = rows[7]
+    swapped = [*rows[:7], [file, number, number + 1], *rows[8:]]
+    result = {"rows": {case.name: {"ordered": swapped}}, "jobs": jobs, "traces": []}
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    with pytest.raises(Difference, match="1 lost"):
+        loop._compare(tmp_path, [case])
 
 
 def test_a_row_lost_and_a_row_too_many_are_found(tmp_path: Path, loop: KillLoop) -> None:

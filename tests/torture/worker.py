@@ -69,7 +69,7 @@ def _wait(connection: runnel.Connection, case: cases.Case, wanted: int, until: f
 
 
 def _jobs(connection: runnel.Connection) -> list[dict[str, Any]]:
-    cursor = connection.execute("SHOW JOBS")
+    cursor = connection.execute("SHOW JOBS FULL")
     names = [column[0] for column in cursor.description or ()]
     shown = ("name", "status", "restarts", "last_error")
     return [{name: row[names.index(name)] for name in shown} for row in cursor.fetchall()]

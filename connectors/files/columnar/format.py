@@ -21,7 +21,7 @@ from runnel.connectors.files.format import (
     external_name,
     sample_of,
 )
-from runnel.connectors.files.inference import united_columns
+from runnel.connectors.files.inference import check_shapes, united_columns
 from runnel.connectors.files.input import reading
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.output import RowWriter
@@ -72,7 +72,9 @@ class TypedFormat(FileFormat):
         return None
 
     def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
-        return united_columns([self.columns_in(file) for file in sample_of(files)])
+        tables = [(file.path, self.columns_in(file)) for file in sample_of(files)]
+        check_shapes([(path, [item.name for item in columns]) for path, columns in tables])
+        return united_columns([columns for _, columns in tables])
 
     def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
         if len(files) == 1:

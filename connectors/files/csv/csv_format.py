@@ -9,19 +9,16 @@ fit can be named, with its line, and that conversions mean what CAST means. An u
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runnel.catalog import TableColumn
-from runnel.connectors.files.conversion import (
-    ValueLocation,
-    convert_or_fail,
-    converter,
-    numbers_only,
-    unfit,
-)
-from runnel.connectors.files.csv.csv_faults import line_of_row
+from runnel.connectors.files.conversion import ValueLocation, convert_or_fail, unfit
+from runnel.connectors.files.csv.csv_faults import check_header, line_of_row
 from runnel.connectors.files.csv.csv_reader import CsvHead, read_head, text_batches
+from runnel.connectors.files.csv.csv_times import formatted_type, text_converter
 from runnel.connectors.files.csv.csv_writer import CsvWriter
 from runnel.connectors.files.format import (
     SMALL_BYTES,
@@ -35,14 +32,20 @@ from runnel.connectors.files.format import (
     match_names,
     sample_of,
 )
-from runnel.connectors.files.inference import TextColumns, united_columns
+from runnel.connectors.files.inference import (
+    TextColumns,
+    check_shapes,
+    type_of_text,
+    united_columns,
+)
 from runnel.connectors.files.input import reading
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.records.malformed import naming_on_error
 from runnel.connectors.files.row_counts import csv_count, estimated_rows, line_count
 from runnel.connectors.files.storage import DataFile
-from runnel.errors import DataError, ProgrammingError, suggest
-from runnel.sqltypes import VARCHAR, to_arrow
+from runnel.errors import Error, NotSupportedError, ProgrammingError, suggest
+from runnel.sqltypes import DOUBLE, VARCHAR, SqlType, to_arrow
 
 
 class CsvFormat(FileFormat):
@@ -52,21 +55,34 @@ class CsvFormat(FileFormat):
 
     def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
         sample = sample_of(files)
+        options = self.options
+        if not options.on_error.fails:
+            options = replace(options, replace_invalid=True)
         is_whole = len(sample) == len(files) and sum(item.size for item in files) <= SMALL_BYTES
         share = SMALL_BYTES // len(sample)
         tables = []
         for file in sample:
             with reading(file.path):
-                head = read_head(file, self.options)
-                found = TextColumns(head.names)
+                head = read_head(file, options)
+                found = TextColumns(head.names, self._type_of_text)
                 seen = 0
-                for texts in text_batches(file, head, range(len(head.names)), self.options):
+                for texts in text_batches(file, head, range(len(head.names)), options):
                     found.add(texts.columns)
                     seen += texts.nbytes
                     if not is_whole and seen >= share:
                         break
                 tables.append(found.columns())
+        names = [[column.name for column in columns] for columns in tables]
+        check_shapes([(file.path, item) for file, item in zip(sample, names, strict=True)])
         return united_columns(tables)
+
+    def _type_of_text(self, text: pa.Array) -> SqlType:
+        """The type of a column of text, also by the formats of the dialect."""
+        found = type_of_text(text)
+        dialect = self.options.dialect
+        if dialect.decimal == "," and found == DOUBLE:
+            return VARCHAR if pc.any(pc.match_substring(text, ".")).as_py() else DOUBLE
+        return found if found != VARCHAR else formatted_type(text, dialect)
 
     def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
         for column in columns:
@@ -87,7 +103,12 @@ class CsvFormat(FileFormat):
             if place is None and names:
                 raise ProgrammingError(
                     f'column "{name}" is not in file "{file.path}"',
-                    hint=suggest(name, names, "its columns are " + ", ".join(names)),
+                    hint=suggest(
+                        name,
+                        names,
+                        f"its columns are {', '.join(names)}; if the first row is data, add "
+                        "OPTIONS ('header' = 'false')",
+                    ),
                 )
 
     def read(self, share: FileShare, asked: FileScanRequest) -> Batches:
@@ -101,10 +122,17 @@ class CsvFormat(FileFormat):
         )
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
+        if self.options.dialect.skip:
+            raise NotSupportedError(
+                "files whose first lines are skipped can't be written",
+                hint="write to a mapping without the option skip",
+            )
         return CsvWriter(output, columns, self.options.dialect)
 
     def _read_file(self, file: DataFile, asked: FileScanRequest) -> Batches:
         head = read_head(file, self.options)
+        if self.options.dialect.header and not asked.is_inferred:
+            check_header(file.path, head.names, asked.table_columns)
         places = self._places(asked, head)
         used = sorted({place for place in places if place is not None})
         rows_before = 1 if self.options.dialect.header else 0
@@ -130,23 +158,17 @@ class CsvFormat(FileFormat):
     ) -> pa.Array:
         """A text column in the type of the table's column; `origin` is the file and the number of
         rows before."""
-        convert = converter(VARCHAR, column.type)
+        convert = text_converter(column, self.options.dialect, is_inferred)
         if convert is None:
             return text
-        if is_inferred and column.type.is_numeric:
-            convert = numbers_only(convert)
 
-        def fault(index: int) -> DataError:
+        def fault(index: int) -> Error:
             file, rows_before = origin
             line = line_of_row(file.path, self.options, rows_before + index)
             where = f"line {line}" if line is not None else f"row {rows_before + index + 1}"
             value = text[index].as_py()
-            return unfit(
-                value,
-                column.name,
-                column.type,
-                ValueLocation(file.path, where),
-                is_inferred=is_inferred,
-            )
+            location = ValueLocation(file.path, where)
+            error = unfit(value, column.name, column.type, location, is_inferred=is_inferred)
+            return naming_on_error(error)
 
         return convert_or_fail(text, convert, fault)

@@ -11,10 +11,16 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from runnel.columns.batches import empty_columns
-from runnel.connectors.files.csv.csv_faults import ends_in_quotes, python_dialect, ragged_row
+from runnel.connectors.files.csv.csv_faults import (
+    ends_in_quotes,
+    python_dialect,
+    ragged_row,
+    skip_lines,
+)
 from runnel.connectors.files.format import Batches
 from runnel.connectors.files.input import BLOCK_BYTES, open_input, open_text, undecodable
 from runnel.connectors.files.options import CsvDialect, FileOptions
+from runnel.connectors.files.records.malformed import naming_on_error
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import Error, OperationalError
 
@@ -39,9 +45,8 @@ def read_head(file: DataFile, options: FileOptions) -> CsvHead:
     """The head of a file. Without a header the columns are called column0, column1, …; so are
     columns without a name; a name that comes again gets a number."""
     dialect = options.dialect
-    with open_text(
-        file.path, options.compression, replace_invalid=options.replace_invalid
-    ) as stream:
+    with open_text(file.path, options) as stream:
+        skip_lines(stream, dialect)
         rows = csv.reader(stream, **python_dialect(dialect))
         blank = 0
         first: list[str] = []
@@ -59,7 +64,7 @@ def read_head(file: DataFile, options: FileOptions) -> CsvHead:
                 f'file "{file.path}" can\'t be read as CSV', detail=str(error)
             ) from error
         except UnicodeDecodeError as error:
-            raise undecodable(file.path, options.compression) from error
+            raise undecodable(file.path, options) from error
     if dialect.header:
         return CsvHead(distinct_names(first), blank + 1, has_rows)
     return CsvHead(tuple(f"column{i}" for i in range(len(first))), 0, has_rows)
@@ -106,14 +111,13 @@ def _batches_after(
 ) -> Batches:
     options, block = how
     quotes = QuoteCounter(options.dialect.quote)
+    arguments = arrow_options(head, used, options.dialect, block)
+    if not options.on_error.fails:
+        # Malformed rows are left out while columns are inferred, too.
+        arguments["parse_options"].invalid_row_handler = lambda _: "skip"
     with (
-        open_input(
-            file.path,
-            options.compression,
-            replace_invalid=options.replace_invalid,
-            watch=quotes.add,
-        ) as stream,
-        arrow_csv.open_csv(stream, **arrow_options(head, used, options.dialect, block)) as reader,
+        open_input(file.path, options, quotes.add) as stream,
+        arrow_csv.open_csv(stream, **arguments) as reader,
     ):
         for batch in reader:
             skipped = min(rows, batch.num_rows)
@@ -121,7 +125,7 @@ def _batches_after(
             if skipped < batch.num_rows:
                 rest = batch.slice(skipped)
                 yield rest if used else empty_columns(rest.num_rows)
-    if quotes.is_odd and ends_in_quotes(file.path, options):
+    if options.on_error.fails and quotes.is_odd and ends_in_quotes(file.path, options):
         raise OperationalError(
             f'file "{file.path}" ends inside a quoted field',
             hint="the file was cut off, or a quote is never closed",
@@ -155,6 +159,7 @@ def arrow_options(
     return {
         "read_options": arrow_csv.ReadOptions(
             column_names=names,
+            skip_rows=dialect.skip,
             skip_rows_after_names=head.skipped_rows,
             block_size=block,
             use_threads=False,
@@ -171,7 +176,7 @@ def arrow_options(
         "convert_options": arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(included, pa.string()),
             include_columns=included,
-            null_values=[dialect.null],
+            null_values=[dialect.null, *dialect.more_nulls],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),
@@ -182,7 +187,7 @@ def _broken(file: DataFile, head: CsvHead, options: FileOptions, error: pa.Arrow
     """The error for a file that Arrow refuses, with the line where that can be told."""
     found = ragged_row(file.path, options, len(head.names))
     if found is not None:
-        return found
+        return naming_on_error(found)
     if "UTF8" in str(error):
-        return undecodable(file.path, options.compression)
+        return undecodable(file.path, options)
     return OperationalError(f'file "{file.path}" can\'t be read as CSV', detail=str(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -17,12 +18,11 @@ from runnel.columns.batches import from_flags, true_flags
 from runnel.connectors.files.conversion import (
     Converter,
     blank_to_null,
-    converter,
-    numbers_only,
     unfit,
 )
-from runnel.connectors.files.csv.csv_faults import python_dialect
+from runnel.connectors.files.csv.csv_faults import check_header, python_dialect
 from runnel.connectors.files.csv.csv_reader import CsvHead, arrow_options, distinct_names
+from runnel.connectors.files.csv.csv_times import text_converter
 from runnel.connectors.files.format import batch_of, external_name, match_names
 from runnel.connectors.files.records.parser import RecordParser
 from runnel.errors import DataError
@@ -40,6 +40,8 @@ class CsvRecords(RecordParser):
 
     def begin(self, data: bytes, is_end: bool) -> int | None:
         mark = super().begin(data, is_end)
+        if mark is not None:
+            mark = self._after_skipped(data, mark, is_end)
         if mark is None or not self.options.dialect.header:
             return mark
         start = mark
@@ -49,12 +51,27 @@ class CsvRecords(RecordParser):
         if stop <= start and not (is_end and data[start:].strip()):
             return None
         rows = csv.reader(
-            io.StringIO(self._text(data[start:] if is_end else data[start:stop])), **self._dialect
+            io.StringIO(self._decoded(data[start:] if is_end else data[start:stop])),
+            **self._dialect,
         )
         names = next(rows)
         self.names = distinct_names(names)
+        if not self.asked.is_inferred:
+            check_header(self.path, self.names, self.asked.table_columns)
         header = b"".join(line + b"\n" for line in data[start:].split(b"\n")[: rows.line_num])
         return min(len(data), start + len(header))
+
+    def _after_skipped(self, data: bytes, mark: int, is_end: bool) -> int | None:
+        """The position after the lines that the dialect skips; None if more data is needed."""
+        for _ in range(self.options.dialect.skip):
+            end = data.find(b"\n", mark)
+            if end < 0:
+                return len(data) if is_end else None
+            mark = end + 1
+        return mark
+
+    def _decoded(self, data: bytes) -> str:
+        return data.decode(self.encoding, "replace")
 
     def whole(self, data: bytes) -> int:
         end = data.rfind(b"\n") + 1
@@ -98,11 +115,9 @@ class CsvRecords(RecordParser):
     ) -> pa.Array:
         """A column of text in the table's type; rows with values that don't fit are added to
         `bad`."""
-        convert = converter(VARCHAR, column.type)
+        convert = text_converter(column, self.options.dialect, self.asked.is_inferred)
         if convert is None:
             return text
-        if self.asked.is_inferred and column.type.is_numeric:
-            convert = numbers_only(convert)
         try:
             return convert(text)
         except (pa.ArrowException, DataError):
@@ -186,7 +201,8 @@ class Piece:
     def read(self, used: list[int]) -> pa.RecordBatch:
         """The rows that have the right number of fields, as text."""
         head = CsvHead(tuple(map(str, range(self._width))), 0, True)
-        options = arrow_options(head, used, self._parser.options.dialect, len(self._data) + 1)
+        dialect = replace(self._parser.options.dialect, skip=0)
+        options = arrow_options(head, used, dialect, len(self._data) + 1)
         ragged = 0
 
         def skip(_: Any) -> str:

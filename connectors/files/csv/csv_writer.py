@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from runnel.catalog import TableColumn
 from runnel.connectors.files.conversion import converter
+from runnel.connectors.files.csv.csv_times import time_formatter
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.options import CsvDialect
 from runnel.connectors.files.output import FileOutput, RowWriter, text_buffer
@@ -50,15 +51,23 @@ class CsvWriter(RowWriter):
     def write(self, batch: pa.RecordBatch) -> None:
         fields = []
         for column, values in zip(self._columns, batch.columns, strict=True):
-            convert = converter(column.type, VARCHAR)
-            text = values if convert is None else convert(values)
-            if (
-                column.type.kind in (Kind.VARCHAR, Kind.JSON)
-                or self._dialect.delimiter not in _HARMLESS_DELIMITERS
-            ):
+            text, is_plain = self._text(column, values)
+            if not is_plain:
                 text = self._quoted(text)
             fields.append(pc.fill_null(text, self._null))
         self._write_lines(fields)
+
+    def _text(self, column: TableColumn, values: pa.Array) -> tuple[pa.Array, bool]:
+        """The values as text, and whether none of them can need quotes."""
+        formatter = time_formatter(column.type, self._dialect)
+        if formatter is not None:
+            return formatter(values), False
+        convert = converter(column.type, VARCHAR)
+        text = values if convert is None else convert(values)
+        if self._dialect.decimal == "," and column.type.is_numeric:
+            return pc.replace_substring(text, ".", ","), False
+        is_text = column.type.kind in (Kind.VARCHAR, Kind.JSON)
+        return text, not is_text and self._dialect.delimiter in _HARMLESS_DELIMITERS
 
     def _quoted(self, text: pa.Array) -> pa.Array:
         needs_quotes = pc.match_substring_regex(text, self._special)

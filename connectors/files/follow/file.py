@@ -178,10 +178,11 @@ class GrowingFile:
         """Whether it is shorter now than was observed, or replaced, before all of it was read."""
         if self.unread is None or mark == self.last_mark:
             return False
-        return (
-            mark[0] < self._size
-            or self._bytes_before(self.start, len(self._before)) != self._before
-        )
+        if mark[0] < self._size:
+            return True
+        if not self._before and number_of(mark) != number_of(self.last_mark):
+            return True
+        return self._bytes_before(self.start, len(self._before), mark) != self._before
 
     def gone(self) -> None:
         """Logs that the file was deleted."""
@@ -295,16 +296,17 @@ class GrowingFile:
         self.start, self.line, self.to_skip, self._before = 0, 1, 0, b""
         self._after, self._after_bytes, self._has_begun = (0, 1), b"", False
 
-    def _bytes_before(self, position: int, count: int) -> bytes:
-        with reading(self.path), self._opened() as stream:
+    def _bytes_before(self, position: int, count: int, mark: Mark | None = None) -> bytes:
+        with reading(self.path), self._opened(mark) as stream:
             stream.seek(position - count)
             found: bytes = stream.read(count)
             return found
 
-    def _opened(self) -> pa.NativeFile:
-        """The opened file. FileNotFoundError if another file has its name since it was listed."""
+    def _opened(self, mark: Mark | None = None) -> pa.NativeFile:
+        """The opened file. FileNotFoundError if its inode number is not the one in `mark`, by
+        default the last mark: another file has its name."""
         stream = open_bytes(self.path, "none")
-        number = number_of(self.last_mark)
+        number = number_of(mark or self.last_mark)
         if number is not None and os.fstat(stream.fileno()).st_ino != number:
             stream.close()
             raise FileNotFoundError(self.path)

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Protocol
 
 from runnel.connectors.files.follow.birth import birth_of
-from runnel.connectors.files.follow.file import Mark, mark_of, number_of
+from runnel.connectors.files.follow.file import FollowedFile, Mark, mark_of, number_of
 from runnel.connectors.files.format import files_now
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.storage import DataFile, RemotePath, local
@@ -46,8 +46,12 @@ class PathPartition(Protocol):
     def woken(self) -> None:
         """Have it read soon. Called from any thread."""
 
+    def adopt(self, path: str, file: FollowedFile) -> None:
+        """Add a file at its position. Called under the lock of the listings."""
+
     def drop(self, path: str) -> None:
-        """Forget a file that another partition has read further. Called before the first read."""
+        """Forget a file that another partition has read further. Called before the first read,
+        under the lock of the listings."""
 
 
 class ListedFile:
@@ -136,12 +140,19 @@ class FollowedPath:
             return max(self.regular, *(number + 1 for number in self._partitions))
 
     def claim(
-        self, partition: PathPartition, path: str, state: Progress, found: tuple[int, int | None]
+        self,
+        partition: PathPartition,
+        file: FollowedFile,
+        path: str,
+        state: Progress,
+        found: tuple[int, int | None],
     ) -> bool:
-        """A partition resumes a file at a position. False: another one has read it further.
+        """A partition resumes a file at a position, and adopts it. False: another one has read it
+        further.
 
         Two partitions may have a position in one file if it was renamed or replaced around a
-        snapshot. `found` is the file's size in the snapshot, and its inode number now.
+        snapshot; they may claim it at the same time. `found` is the file's size in the snapshot,
+        and its inode number now.
         """
         with self._lock:
             other = self._claims.get(path)
@@ -149,6 +160,7 @@ class FollowedPath:
                 if other[1] >= state:
                     return False
                 other[0].drop(path)
+            partition.adopt(path, file)
             self._claims[path] = (partition, state)
             self._files[path] = ListedFile(partition.number, 0, found[1], found[0])
             return True

@@ -180,13 +180,13 @@ class FollowPartition(SourcePartition):
         self, path: str, file: FollowedFile, position: Mapping[str, Any], found: DataFile
     ) -> bool:
         known = (int(position.get("size", -1)), number_of(mark_of(found)))
-        if not self._shared.claim(self, path, progress(position), known):
-            return False
+        return self._shared.claim(self, file, path, progress(position), known)
+
+    def adopt(self, path: str, file: FollowedFile) -> None:
+        # Another thread may be saving the position.
         self._files = {**self._files, path: file}
-        return True
 
     def drop(self, path: str) -> None:
-        # Another thread may be saving the position.
         self._files = {name: file for name, file in self._files.items() if name != path}
         self._to_read = deque(file for file in self._to_read if file.path != path)
 
@@ -305,13 +305,13 @@ class FollowPartition(SourcePartition):
         """Handles one of its files in a listing."""
         found, mark, listed = item
         file = self._files.get(path)
-        if file is not None and self._is_durable and file.is_cut(mark):
-            # Before the file is read again: its unread rows are lost.
-            self._lost(path, self._files.pop(path))
-            return
         if file is None:
             file = self._files[path] = self._new(path)
         try:
+            if self._is_durable and file.is_cut(mark):
+                # Before the file is read again: its unread rows are lost.
+                self._lost(path, self._files.pop(path))
+                return
             if file.look(found, mark):
                 self._to_read.append(file)
                 listed.is_finished = False

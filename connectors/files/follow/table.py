@@ -101,12 +101,14 @@ class WholeLines:
         return io.BytesIO(data[: data.rfind(b"\n") + 1])
 
 
-def without_last_lines(files: Sequence[DataFile], file_format: FileFormat) -> list[DataFile]:
+def without_last_lines(
+    files: Sequence[DataFile], format_name: str, compression: str
+) -> list[DataFile]:
     """The files; text files without a last line that may be incomplete."""
     found = []
     for file in files:
-        is_plain = compression_of(file.path, file_format.options.compression) is None
-        if is_plain and has_parser(file_format) and not isinstance(file.path, RemotePath):
+        is_plain = compression_of(file.path, compression) is None
+        if is_plain and has_parser(format_name) and not isinstance(file.path, RemotePath):
             path = RemotePath(file.path)
             path.system, path.inner, path.access = WholeLines(), file.path, None
             found.append(DataFile(path, file.size))

@@ -13,10 +13,11 @@ from runnel.connectors.files.format import (
     files_now,
     format_name_of,
 )
-from runnel.connectors.files.hive.paths import HivePath, partition_keys, partition_types
+from runnel.connectors.files.hive.paths import partition_keys, partition_types
 from runnel.connectors.files.hive.table import HivePartitioning, HiveTable
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.sniffing.sniff import Sniffed
 from runnel.connectors.files.storage import DataFile
 from runnel.connectors.files.table import FileTable
 from runnel.errors import ProgrammingError, suggest
@@ -26,12 +27,12 @@ def open_partitioned(
     definition: MappingDefinition,
     options: FileOptions,
     file_path: FilePath,
-    format_named: Callable[[str], FileFormat],
+    format_named: Callable[[str, Sequence[DataFile]], tuple[FileFormat, Sniffed | None]],
 ) -> FileTable:
     """The table of a mapping whose files are, or will be, in folders named key=value."""
-    path = HivePath(file_path.text, file_path.glob, file_path.ignore_missing)
+    path = file_path.with_subfolders()
     files = files_now(path) if definition.columns else path.files()
-    file_format = format_named(options.format or format_name_of(path.text, files))
+    file_format, sniffed = format_named(options.format or format_name_of(path.text, files), files)
     keys = _keys(path, files, options)
     if definition.columns:
         columns = tuple(
@@ -58,7 +59,7 @@ def open_partitioned(
         path,
         is_inferred=not definition.columns,
         partitioning=HivePartitioning(tuple(keys), key_columns),
-    )
+    ).found(sniffed)
 
 
 def _keys(path: FilePath, files: Sequence[DataFile], options: FileOptions) -> list[str]:

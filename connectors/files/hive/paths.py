@@ -7,14 +7,12 @@ percent-decoded; `__HIVE_DEFAULT_PARTITION__` stands for NULL.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.files import storage as file_system
 from runnel.connectors.files.conversion import convert_or_fail, converter
 from runnel.connectors.files.inference import type_of_text
 from runnel.connectors.files.paths import FilePath
@@ -30,17 +28,6 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 _SAFE = "-_.~ ():,@+"
 """The characters, in addition to letters and digits, that a folder name has unquoted."""
-
-
-@dataclass(frozen=True, slots=True)
-class HivePath(FilePath):
-    """A folder with partitions: without a glob, all files below it."""
-
-    def _find(self) -> list[DataFile]:
-        if self.glob is None and not self.is_pattern and self.is_folder():
-            found = file_system.matching(self.text, "**/*")
-            return [item for item in found if not PurePosixPath(item.path).name.startswith("_")]
-        return FilePath._find(self)
 
 
 def keys_of(path: FilePath, file: DataFile) -> list[tuple[str, str]]:

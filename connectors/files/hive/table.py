@@ -6,7 +6,7 @@ values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -32,8 +32,10 @@ from runnel.connectors.files.hive.paths import (
     selects_files,
 )
 from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.files.sink import FileSink, SinkTarget, sink_target
-from runnel.connectors.files.table import FilePartition, FileTable, divide
+from runnel.connectors.files.storage import DataFile
+from runnel.connectors.files.table import FilePartition, FileTable, LenientPartition, divide
 from runnel.errors import ProgrammingError
 from runnel.expressions.casts.cast import cast_datum
 from runnel.expressions.context import EvaluationContext
@@ -77,6 +79,12 @@ class HiveTable(FileTable):
     def scan(self, request: ScanRequest) -> Source:
         return HiveSource(self, request)
 
+    def file_values(self, files: Sequence[DataFile]) -> list[pa.Array]:
+        """The values of the columns that have one value for each file, in the order of
+        `partitioning.columns`."""
+        columns = [self.columns[i] for i in self.partitioning.columns]
+        return partition_values(self.path, files, columns, list(self.partitioning.columns.values()))
+
     def evaluated(self, request: ScanRequest) -> tuple[Expression, ...]:
         """The conditions that select the folders."""
         return tuple(
@@ -108,8 +116,7 @@ class HiveSource(Source):
         table, request = self._table, self._request
         partitioned = table.partitioning.columns
         files = table.path.files()
-        columns = [table.columns[i] for i in partitioned]
-        values = partition_values(table.path, files, columns, list(partitioned.values()))
+        values = table.file_values(files)
         positions = {index: position for position, index in enumerate(partitioned)}
         selected = matching_files(
             request.predicate, positions, values, len(files), context.evaluation
@@ -126,12 +133,42 @@ class HiveSource(Source):
         numbers = {files[i].path: i for i in selected}
         known = {index: values[position] for index, position in positions.items()}
         shares = divide(table.format, [files[i] for i in selected])
-        return [FilePartition(self._read(share, asked, known, numbers), whole) for share in shares]
+        return [self._partition(share, asked, whole, known, numbers) for share in shares]
+
+    def _partition(
+        self,
+        share: FileShare,
+        asked: FileScanRequest,
+        whole: FileScanRequest,
+        known: Mapping[int, pa.Array],
+        numbers: Mapping[str, int],
+    ) -> FilePartition:
+        table = self._table
+        on_error = table.format.options.on_error
+        if on_error.fails:
+            return FilePartition(
+                self._read(share, lambda share: table.format.read(share, asked), known, numbers),
+                whole,
+            )
+        # Loaded on first use: most mappings fail on malformed records.
+        from runnel.connectors.files.records.parsers import without_malformed
+
+        malformed = Malformed(on_error, f'mapping "{table.name}"')
+        return LenientPartition(
+            self._read(
+                share,
+                lambda share: without_malformed(table.format, share, asked, malformed),
+                known,
+                numbers,
+            ),
+            whole,
+            malformed,
+        )
 
     def _read(
         self,
         share: FileShare,
-        asked: FileScanRequest,
+        read: Callable[[FileShare], Batches],
         known: Mapping[int, pa.Array],
         numbers: Mapping[str, int],
     ) -> Batches:
@@ -142,7 +179,7 @@ class HiveSource(Source):
         )
         for file in share.files:
             number = numbers[file.path]
-            for batch in self._table.format.read(FileShare((file,), share.parts), asked):
+            for batch in read(FileShare((file,), share.parts)):
                 rows = batch.num_rows
                 own = dict(zip(self._requested, batch.columns, strict=True))
                 arrays = [

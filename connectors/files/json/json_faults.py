@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connectors.files.conversion import ValueLocation, unfit
-from runnel.connectors.files.input import open_input
+from runnel.connectors.files.input import open_input, undecodable
 from runnel.connectors.files.json.json_records import Chunk, line_of_record
 from runnel.connectors.files.json.json_values import array_of_values, plain_text
 from runnel.connectors.files.options import FileOptions
+from runnel.connectors.files.records.malformed import naming_on_error
 from runnel.errors import DataError, Error, OperationalError
 
 
@@ -26,8 +27,7 @@ class JsonFaults:
 
     def place(self, record: int) -> ValueLocation:
         """Where a record (numbered from 0) is."""
-        replace = self.options.replace_invalid
-        with open_input(self.path, self.options.compression, replace_invalid=replace) as stream:
+        with open_input(self.path, self.options) as stream:
             line = line_of_record(stream, self.path, record)
         return ValueLocation(self.path, f"record {record + 1}" if line is None else f"line {line}")
 
@@ -44,16 +44,19 @@ class JsonFaults:
                     and (chunk.is_cut or _is_unfinished(error))
                 ):
                     return self.cut_off()
+                if isinstance(error, UnicodeDecodeError):
+                    return undecodable(self.path, self.options)
                 reason = (
                     "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
                 )
-                return DataError(
+                wrong = DataError(
                     "a record is not valid JSON",
                     detail=(
                         f'file "{self.path}", {self.place(first_record + index).where}: {reason}'
                     ),
                     hint="a JSON file holds one object a line, or one array of objects",
                 )
+                return naming_on_error(wrong)
         if chunk.is_cut:
             return self.cut_off()
         return OperationalError(f'file "{self.path}" can\'t be read as JSON')
@@ -66,19 +69,21 @@ class JsonFaults:
 
     def not_an_object(self, record: int) -> DataError:
         place = self.place(record)
-        return DataError(
+        error = DataError(
             "a record is not an object",
             detail=f'file "{self.path}", {place.where}',
             hint="a JSON file holds one object a line, or one array of objects",
         )
+        return naming_on_error(error)
 
     def unfit(
         self, value: Any, column: TableColumn, record: int, *, is_inferred: bool
     ) -> DataError:
         """The error for a value that doesn't fit the column."""
-        return unfit(
+        error = unfit(
             plain_text(value), column.name, column.type, self.place(record), is_inferred=is_inferred
         )
+        return naming_on_error(error)
 
 
 def first_unfit(values: Sequence[Any], column: TableColumn) -> int:

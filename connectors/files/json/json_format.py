@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -103,16 +104,20 @@ class JsonFormat(FileFormat):
         self, file: DataFile, chunk_bytes: int
     ) -> Generator[tuple[list[dict[str, Any]], int], None, None]:
         """The records of a file, chunk by chunk, with the chunk's size."""
+        options = self.options
+        if not options.on_error.fails:
+            options = replace(options, replace_invalid=True)
         with (
             reading(file.path),
-            open_input(
-                file.path, self.options.compression, replace_invalid=self.options.replace_invalid
-            ) as stream,
+            open_input(file.path, options) as stream,
         ):
             faults = JsonFaults(file.path, self.options)
             first = 0
             for chunk in record_chunks(stream, file.path, chunk_bytes):
-                records = checked_records(chunk, first, faults, keep_texts=False)
+                if options.on_error.fails:
+                    records = checked_records(chunk, first, faults, keep_texts=False)
+                else:
+                    records = valid_records(chunk)
                 yield records, len(chunk.data)
                 first += len(records)
 
@@ -120,11 +125,7 @@ class JsonFormat(FileFormat):
         for file in share.files:
             with (
                 reading(file.path),
-                open_input(
-                    file.path,
-                    self.options.compression,
-                    replace_invalid=self.options.replace_invalid,
-                ) as stream,
+                open_input(file.path, self.options) as stream,
             ):
                 reader = ChunkReader(JsonFaults(file.path, self.options), asked)
                 chunks = record_chunks(stream, file.path)
@@ -160,7 +161,7 @@ class ChunkReader:
         """The chunk's records as a batch of the columns wanted, if Arrow takes them. Several
         threads may call it."""
         if not _is_utf8(chunk.data):
-            raise undecodable(self._faults.path, self._faults.options.compression)
+            raise undecodable(self._faults.path, self._faults.options)
         return None if chunk.is_cut else self.by_arrow(chunk.data)
 
     def checked(self, chunk: Chunk, batch: pa.RecordBatch | None) -> pa.RecordBatch:
@@ -277,6 +278,18 @@ def sound_records(chunk: Chunk) -> list[dict[str, Any]]:
         if len(parsed) != 1 or not isinstance(record, dict):
             break
         found.append(record)
+    return found
+
+
+def valid_records(chunk: Chunk) -> list[dict[str, Any]]:
+    """The records of a chunk that are objects of JSON."""
+    found = []
+    for line in _lines(chunk):
+        try:
+            parsed = parse_records(line, keep_texts=False)
+        except (ValueError, RecursionError):
+            continue
+        found += [record for record in parsed[:1] if isinstance(record, dict)]
     return found
 
 

@@ -23,7 +23,7 @@ from runnel.connectors.files.format import (
     batch_of,
     external_name,
 )
-from runnel.connectors.files.input import BLOCK_BYTES, open_bytes, reading, split_lines, undecodable
+from runnel.connectors.files.input import BLOCK_BYTES, open_input, reading, split_lines, undecodable
 from runnel.connectors.files.output import FileOutput, RowWriter, text_buffer
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.row_counts import estimated_rows, line_count
@@ -101,7 +101,7 @@ class LinesFormat(FileFormat):
         return LinesWriter(output)
 
     def _chunks(self, file: DataFile) -> Iterator[LineChunk]:
-        with open_bytes(file.path, self.options.compression) as stream:
+        with open_input(file.path, self.options) as stream:
             rest: list[bytes] = []
             size = 0
             line = 1
@@ -153,7 +153,7 @@ class LinesFormat(FileFormat):
                 try:
                     split_lines(chunk.data)
                 except pa.ArrowInvalid:
-                    raise undecodable(chunk.path, self.options.compression) from None
+                    raise undecodable(chunk.path, self.options) from None
             raise
 
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TypeVar
 
 from runnel.base.frozen import frozen
 from runnel.connector import MalformedRecord
 from runnel.connectors.options import Option
 from runnel.errors import Error
+
+AnyError = TypeVar("AnyError", bound=Error)
 
 _LOGGER = logging.getLogger("runnel.connectors")
 _DIVERT = "divert:"
@@ -53,6 +56,14 @@ def on_error(name: str) -> Option[OnError]:
     return Option(name, parse, "fail, skip or divert:<mapping>", FAIL)
 
 
+def naming_on_error(error: AnyError) -> AnyError:
+    """The error of a malformed record, whose hint names the option that leaves such records out."""
+    remedy = "leave such records out with 'onError' = 'skip', or 'divert:<mapping>'"
+    if error.hint is None or "onError" not in error.hint:
+        error.hint = remedy if error.hint is None else f"{error.hint}; or {remedy}"
+    return error
+
+
 class Malformed:
     """The malformed records of one partition. `source` is its name in the log."""
 
@@ -71,7 +82,7 @@ class Malformed:
     def leave_out(self, error: Error, record: str) -> None:
         """Raises the error, or leaves the record out. The error's detail is the location."""
         if self.on_error.fails:
-            raise error
+            raise naming_on_error(error)
         self.count += 1
         if self._first is None:
             self._first = (error, record)

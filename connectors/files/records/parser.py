@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from runnel.columns.batches import empty_columns
 from runnel.connectors.files.format import Batches, FileScanRequest
-from runnel.connectors.files.input import BLOCK_BYTES, not_utf8, open_bytes, reading
+from runnel.connectors.files.input import BLOCK_BYTES, not_decodable, open_input, reading
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.records.malformed import Malformed
+from runnel.connectors.files.sniffing.encoding import UTF_8
 from runnel.errors import DataError, OperationalError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -35,6 +36,8 @@ class RecordParser(ABC):
         self.options = options
         self.asked = asked
         self.malformed = malformed
+        self.encoding = options.encoding
+        """The encoding of the chunks."""
         self.left_out: list[int] = []
         """The lines of the records that were left out since the caller last cleared the list."""
 
@@ -83,6 +86,10 @@ class RecordParser(ABC):
         """The data in chunks of valid UTF-8, each with the number of its first line."""
         # Example: of the lines b"a\n", b"\xff\n", b"b\n", the first of which is line 5, the result
         # is (b"a\n", 5), (b"b\n", 7). Line 6 is left out.
+        if self.encoding != UTF_8:
+            errors = "replace" if self.options.replace_invalid else "strict"
+            yield data.decode(self.encoding, errors).encode(), line
+            return
         try:
             data.decode()
         except UnicodeDecodeError:
@@ -101,7 +108,8 @@ class RecordParser(ABC):
                 if retained:
                     yield b"".join(retained), number - len(retained)
                     retained = []
-                error = DataError("a record is not valid UTF-8", hint=not_utf8(self.path).hint)
+                hint = not_decodable(self.path, UTF_8, data=text).hint
+                error = DataError("a record is not valid UTF-8", hint=hint)
                 self.leave_out(error, number, text.decode("utf-8", "backslashreplace"))
         if retained:
             yield b"".join(retained), number - len(retained) + 1
@@ -114,7 +122,8 @@ def lines_of(data: bytes) -> list[bytes]:
 
 def batches_of_file(parser: RecordParser) -> Batches:
     """All records of a file that does not grow; the last one needs no end."""
-    with reading(parser.path), open_bytes(parser.path, parser.options.compression) as stream:
+    parser.encoding = UTF_8  # of the chunks that `open_input` returns
+    with reading(parser.path), open_input(parser.path, parser.options) as stream:
         buffered, line, has_begun = b"", 1, False
         while True:
             block = stream.read(BLOCK_BYTES * (1 if len(buffered) < BLOCK_BYTES else 4))

@@ -30,8 +30,8 @@ def parser_of(
     return None if kind is None else kind(path, file_format.options, asked, malformed)
 
 
-def has_parser(file_format: FileFormat) -> bool:
-    return file_format.name in _PARSERS
+def has_parser(format_name: str) -> bool:
+    return format_name in _PARSERS
 
 
 def without_malformed(

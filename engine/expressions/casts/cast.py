@@ -1,8 +1,9 @@
 """CAST: which conversion serves a pair of types, and its errors.
 
 The conversions themselves are in `casts.numbers`, `casts.from_text`, `casts.to_text`,
-`casts.temporal` and `casts.nested`. A number with a fraction becomes an integer by truncation
-toward zero; a DECIMAL that loses digits is rounded half up; no value wraps around.
+`casts.temporal` and `casts.nested`. A number with a fraction becomes the nearest integer:
+a DECIMAL half away from zero, a float half to even. A DECIMAL that loses digits is rounded half
+away from zero; no value wraps around.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Casts between numbers and booleans.
 
-Fractions are truncated toward zero, ranges are checked, and NaN and infinities are refused.
+A number with a fraction becomes the nearest integer, as in PostgreSQL: a DECIMAL half away from
+zero, a float half to even. Ranges are checked, and NaN and infinities are refused.
 """
 
 from __future__ import annotations
@@ -42,8 +43,7 @@ def conversion(source: SqlType, target: SqlType) -> Conversion:
     elif target.is_integer and source.is_approximate:
         kernel = _float_to_integer(target)
     elif target.is_integer and source.kind is Kind.DECIMAL:
-        options = pc.CastOptions(target_type=arrow, allow_decimal_truncate=True)
-        kernel = lambda datum: pc.cast(datum, options=options)  # noqa: E731
+        kernel = _decimal_to_integer(source, arrow)
     elif target.is_approximate:
         kernel = _to_float(source, target)
     else:
@@ -86,8 +86,18 @@ def _float_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], 
     return run
 
 
+def _decimal_to_integer(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], Datum]:
+    """Rounds half away from zero; a value outside the integer type is an error."""
+    if source.scale <= 0:
+        return lambda datum: pc.cast(datum, arrow)
+    # One digit more: 9.5 becomes 10.
+    digits = min(source.precision - source.scale + 1, MAX_PRECISION)
+    whole = pa.decimal128(digits, 0)
+    return lambda datum: pc.cast(to_scale(datum, whole), arrow)
+
+
 def _float_to_integer(target: SqlType) -> Callable[[Datum], Datum]:
-    """Truncates toward zero; a value outside the integer type is an error."""
+    """Rounds half to even; a value outside the integer type is an error."""
     width = INTEGER_WIDTHS[target.kind]
     low, high = (
         pack_scalar(value, DOUBLE) for value in (-(2.0 ** (width - 1)), 2.0 ** (width - 1))
@@ -97,7 +107,8 @@ def _float_to_integer(target: SqlType) -> Callable[[Datum], Datum]:
 
     def run(datum: Datum) -> Datum:
         _refuse(pc.invert(pc.is_finite(datum)), arrow)
-        whole = pc.trunc(datum if datum.type == pa.float64() else pc.cast(datum, pa.float64()))
+        wide = datum if datum.type == pa.float64() else pc.cast(datum, pa.float64())
+        whole = pc.round(wide, round_mode="half_to_even")
         outside = pc.or_(pc.less(whole, low), pc.greater_equal(whole, high))
         if any_true(outside):
             raise pa.ArrowInvalid("out of range")

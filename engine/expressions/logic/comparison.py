@@ -16,7 +16,13 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import from_flags, validity
 from runnel.errors import Position, ProgrammingError
-from runnel.expressions.coercion import check_count, convert, operand_types, retype_parameters
+from runnel.expressions.coercion import (
+    check_count,
+    convert,
+    operand_types,
+    read_numbers,
+    retype_parameters,
+)
 from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
 from runnel.expressions.kernels.buffers import FALSE
 from runnel.expressions.nodes import INFIX, Call, Expression
@@ -39,7 +45,7 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
     side.
     """
     check_count(name, arguments, 2, position)
-    left, right = retype_parameters(arguments)
+    left, right = retype_parameters(read_numbers(arguments))
     target = comparison_type(left.type, right.type)
     if target is None or (target.is_nested and not _is_comparable(name, target)):
         raise ProgrammingError(

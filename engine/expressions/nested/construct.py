@@ -1,5 +1,5 @@
-"""ARRAY, ROW and MAP: construction and access. Subscripts count from 1; a subscript out of range
-returns NULL.
+"""ARRAY, ROW and MAP: construction and access. Subscripts count from 1, negative ones from the end;
+a subscript out of range returns NULL.
 """
 
 from __future__ import annotations
@@ -99,6 +99,9 @@ def _element(lists: pa.Array, subscripts: pa.Array) -> pa.Array:
     range.
     """
     lengths = pc.cast(pc.list_value_length(lists), pa.int64())
+    from_end = pc.less(subscripts, pack_scalar(0, BIGINT))
+    # The smallest BIGINT plus a length doesn't overflow.
+    subscripts = pc.if_else(from_end, pc.add(pc.add(subscripts, lengths), _ONE), subscripts)
     inside = pc.and_(pc.greater_equal(subscripts, _ONE), pc.less_equal(subscripts, lengths))
     starts = numbers(lists, np.int32)
     indices = pc.add(_integers(starts.astype(np.int64), pa.int64()), pc.subtract(subscripts, _ONE))
@@ -222,7 +225,7 @@ def _bind_field(name: str, arguments: Sequence[Expression], position: Position |
     names = [field_name for field_name, _ in operand.type.fields]
     raise ProgrammingError(
         f'field "{field.value}" not found in {operand.type}',
-        hint=suggest(field.value, names),
+        hint=suggest(field.value, names, f"its fields are {', '.join(names)}"),
         position=field.position or position,
     )
 
@@ -262,6 +265,7 @@ FUNCTIONS = (
         "the field's type",
         _bind_field,
         _compile_field,
+        sql_names=("STRUCT_EXTRACT",),
         family="array",
     ),
     named(

@@ -247,14 +247,17 @@ def _bind_slice(name: str, arguments: Sequence[Expression], position: Position |
 #     starts + begin  [1, 3]
 #     _runs(…)        [1, 2, 3]  the indexes of the elements b, c and d
 def _slice(call: Call) -> Kernel:
-    """`a[i:j]`: from the i-th to the j-th element. A NULL bound is open, and bounds out of range
-    are clipped.
+    """`a[i:j]`: from the i-th to the j-th element; negative numbers count from the end. A NULL
+    bound is open, and bounds out of range are clipped.
     """
     arrow = to_arrow(call.type)
 
     def run(column: pa.Array, first: pa.Array, last: pa.Array) -> pa.Array:
         lists = Lists(column)
-        begin, end = _bounds(first, 1), _bounds(last, 2**31)
+        begin, end = (
+            np.where(bound < 0, bound + lists.lengths + 1, bound)
+            for bound in (_bounds(first, 1), _bounds(last, 2**31))
+        )
         begin = np.clip(begin - 1, 0, lists.lengths)
         lengths = np.maximum(np.minimum(end, lists.lengths) - begin, 0)
         return made(

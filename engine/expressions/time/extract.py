@@ -1,5 +1,7 @@
-"""EXTRACT(field FROM value) and DATE_PART: a field of a date, a time, a timestamp or an interval,
-as DOUBLE.
+"""EXTRACT(field FROM value) and DATE_PART: a field of a date, a time, a timestamp or an interval.
+
+The result is BIGINT, or DOUBLE for the fields that have a fraction: SECOND, MILLISECOND, EPOCH and
+JULIAN.
 
 The fields of an instant are those in the session's zone. SECOND includes the fraction; MILLISECOND
 and MICROSECOND include the seconds and their fraction. Years before 1 count 0, −1, …; weeks are ISO
@@ -197,20 +199,26 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
             hint=suggest(field, known),
             position=arguments[0].position or position,
         )
-    return (Literal(value=field, type=VARCHAR, position=arguments[0].position), argument), DOUBLE
+    literal = Literal(value=field, type=VARCHAR, position=arguments[0].position)
+    return (literal, argument), DOUBLE if field in WITH_FRACTION else BIGINT
+
+
+WITH_FRACTION = frozenset({"second", "millisecond", "epoch", "julian"})
+"""The fields whose value is a DOUBLE."""
 
 
 def _compile(call: Call) -> Kernel:
+    number = _float if call.type == DOUBLE else _micros
     field, kind = call.arguments[0], call.arguments[1].type.kind
     assert isinstance(field, Literal)
     part = _FIELDS[kind][field.value]
     in_zone = kind is Kind.TIMESTAMP_TZ and field.value != "epoch"
     offset = _OFFSET_FIELDS.get(str(field.value))
     if offset is not None:
-        return lambda frame, name, value: _float(offset(_offset(value, frame.context.zone)))
+        return lambda frame, name, value: number(offset(_offset(value, frame.context.zone)))
 
     def run(frame: EvaluationInput, name: Datum, value: Datum) -> Datum:
-        return _float(part(local(value, frame.context.zone) if in_zone else value))
+        return number(part(local(value, frame.context.zone) if in_zone else value))
 
     return run
 
@@ -219,7 +227,7 @@ FUNCTIONS = (
     Function(
         name="extract",
         arguments="field, x DATE, TIME, TIMESTAMP or INTERVAL",
-        result="DOUBLE",
+        result="BIGINT; DOUBLE for SECOND, MILLISECOND, EPOCH, JULIAN",
         bind=_bind,
         compile=_compile,
         sql_names=("EXTRACT", "DATE_PART"),

@@ -11,7 +11,7 @@ from typing import Any
 from runnel.dag import DAG, Edge, Routing, Vertex
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError, exception_text
 from runnel.processors.sinks.result_queue import ResultSink
-from runnel.storage.value_codec import Importer, decode, encode, imported
+from runnel.storage.value_codec import Importer, UnknownForm, decode, encode, imported
 
 FORMAT = 2
 """The newest version of the stored form. A DAG without partition functions is written as version 1,
@@ -20,11 +20,16 @@ which has none."""
 LONGEST = 200
 """Maximum length of an argument in the description of state; of a longer one its digest is used."""
 
+MOST_TEXT = 1 << 21
+"""Maximum length of the stored form of a supplier or a partition function, in characters."""
+
 _HINT = (
     "a named job is started again in other processes: use a function or class of an importable "
     "module, with arguments by functools.partial, and dataclasses as suppliers; or submit the DAG "
     "without a guarantee, as a light job"
 )
+
+_NEWER = "a newer version of Runnel wrote it: open the directory with that version"
 
 
 def dag_to_json(dag: DAG) -> dict[str, Any]:
@@ -41,12 +46,12 @@ def dag_to_json(dag: DAG) -> dict[str, Any]:
 
 def dag_from_json(value: Mapping[str, Any], importer: Importer = imported) -> DAG:
     """The DAG that `dag_to_json` wrote. OperationalError, with the vertex, if a function or class
-    cannot be imported, or refuses its arguments."""
+    cannot be imported, or refuses its arguments, or if a value has an unknown form."""
     if value["format"] not in range(1, FORMAT + 1):
         raise OperationalError(
             f"the job's DAG has format {value['format']}, not one from 1 to {FORMAT}",
             code=ErrorCode.GENERIC,
-            hint="a newer version of Runnel wrote it: open the directory with that version",
+            hint=_NEWER,
         )
     dag = DAG()
     for item in value["vertices"]:
@@ -57,9 +62,17 @@ def dag_from_json(value: Mapping[str, Any], importer: Importer = imported) -> DA
     return dag
 
 
+_DESCRIPTION = "DAG: "
+
+
 def described(value: Mapping[str, Any]) -> str:
     """A stored DAG in one line, for lists of jobs."""
-    return "DAG: " + ", ".join(str(item["name"]) for item in value["vertices"])
+    return _DESCRIPTION + ", ".join(str(item["name"]) for item in value["vertices"])
+
+
+def is_description(query: str) -> bool:
+    """Whether the query of a job is the description of a DAG. No SQL begins like it."""
+    return query.startswith(_DESCRIPTION)
 
 
 def state_texts(value: Mapping[str, Any]) -> dict[str, str]:
@@ -83,12 +96,17 @@ def _vertex_to_json(vertex: Vertex) -> dict[str, Any]:
 
 def _encoded(value: Any, owner: str) -> Any:
     try:
-        return encode(value)
+        found = encode(value)
+        length = len(json.dumps(found))
+        if length <= MOST_TEXT:
+            return found
+        reason = f"its stored form has {length:,} characters, more than {MOST_TEXT:,}"
+        hint = "write the data to a file or a mapping, and pass its name"
     except TypeError as error:
-        reason = f"it has {error}"
+        reason, hint = f"it has {error}", _HINT
     except RecursionError:
-        reason = "it has a value that is nested too deeply, or contains itself"
-    raise ProgrammingError(f"{owner} can't be stored with a named job", detail=reason, hint=_HINT)
+        reason, hint = "it has a value that is nested too deeply, or contains itself", _HINT
+    raise ProgrammingError(f"{owner} can't be stored with a named job", detail=reason, hint=hint)
 
 
 def _supplier_of(vertex: str, value: Any, importer: Importer) -> Any:
@@ -98,6 +116,10 @@ def _supplier_of(vertex: str, value: Any, importer: Importer) -> Any:
 def _imported(value: Any, owner: str, importer: Importer) -> Any:
     try:
         return decode(value, importer)
+    except UnknownForm as error:
+        raise OperationalError(
+            f"{owner} can't be read", code=ErrorCode.GENERIC, detail=str(error), hint=_NEWER
+        ) from error
     except (Exception, SystemExit) as error:
         raise OperationalError(
             f"{owner} can't be imported",

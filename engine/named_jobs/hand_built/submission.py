@@ -61,6 +61,11 @@ def update_dag(
     is suspended, and resumed; if that fails, it continues with its old DAG, and the error is
     raised."""
     record = job.record
+    if not isinstance(dag, DAG):
+        raise InterfaceError(
+            f"a DAG can't be a value of class {type(dag).__name__}",
+            hint="pass a runnel.dag.DAG",
+        )
     if record.dag is None:
         raise NotSupportedError(
             f'job "{record.name}" runs a query, not a DAG',

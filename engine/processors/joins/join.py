@@ -81,7 +81,7 @@ class HashJoinProcessor(EmittingProcessor):
         elif ordinal == 0:
             self._buffer(batch)
         else:
-            self.emit_all(self._built().probe(batch))
+            self.emit_all(self.built().probe(batch))
 
     def _buffer(self, batch: pa.RecordBatch) -> None:
         self._build_batches.append(batch)
@@ -121,10 +121,10 @@ class HashJoinProcessor(EmittingProcessor):
 
     def complete_edge(self, ordinal: int) -> bool:
         if ordinal == 0 and self._spilled is None:
-            self._built()
+            self.built()
         return self.drain()
 
-    def _built(self) -> JoinTable:
+    def built(self) -> JoinTable:
         """Return the indexed build side; it is built at the end of the build side.
 
         After a restore, it is built when the first probe batch arrives.
@@ -176,7 +176,7 @@ class HashJoinProcessor(EmittingProcessor):
             if self._spilled is not None:
                 self.emit_all(self._spilled.results())
             else:
-                table = self._built()
+                table = self.built()
                 if self._plan.kind in KEEPS_RIGHT:
                     self.emit_all(table.lonely_build_rows())
         return self.drain()

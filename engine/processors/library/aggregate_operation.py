@@ -22,8 +22,8 @@ class AggregateOperation:
     The functions are called once per group and batch, which is slow if there are many groups.
 
     create: returns an empty accumulator, which can be any Python value that pickles; in a named
-        job, one that has a stored form (numbers, texts, times, and lists, tuples, dicts, sets and
-        dataclasses of them).
+        job, one that has a stored form (numbers, texts, times, and lists, tuples, dicts, frozensets
+        and dataclasses of them, not subclasses).
     accumulate: is called with an accumulator and the group's rows of one batch (a RecordBatch,
         never empty); returns the accumulator that replaces it.
     combine: returns the combination of two accumulators.

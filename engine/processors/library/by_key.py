@@ -302,7 +302,7 @@ def encoded_accumulator(vertex: str) -> Callable[[Any], bytes]:
             raise ProgrammingError(
                 f'vertex "{vertex}" has an accumulator that can\'t be stored in a snapshot',
                 detail=f"it has {error}",
-                hint="use numbers, texts, times, lists, tuples, dicts, sets or dataclasses of them",
+                hint="use numbers, texts, times, lists, tuples, dicts or dataclasses of them",
             ) from None
 
     return encoded

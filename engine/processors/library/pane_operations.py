@@ -23,6 +23,7 @@ from runnel.processors.library.by_key import encoded_accumulator, hashable
 from runnel.processors.library.typed_rows import column_of
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_candidates import LateCandidates, copied_row
 from runnel.processors.stateful.late_event import LateEvent, time_unit
 from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.time_windows.frames import FrameTimes
@@ -116,7 +117,7 @@ class PaneOperations(EmittingProcessor):
         for pane, key, end in found:
             rows = ordered.slice(start, end - start)
             start = end
-            group = self._group(pane, key, rows.num_rows)
+            group = self._group(pane, key, rows.num_rows, rows)
             if group is not None:
                 for place, operation in enumerate(self._operations):
                     group.states[place] = operation.accumulate(group.states[place], rows)
@@ -127,32 +128,63 @@ class PaneOperations(EmittingProcessor):
             return [()] * len(rows)
         return zip(*(key.take(indexes(rows)).to_pylist() for key in keys), strict=True)
 
-    def _group(self, pane: int | None, key: tuple[Any, ...], rows: int) -> _Group | None:
+    def _group(
+        self,
+        pane: int | None,
+        key: tuple[Any, ...],
+        count: int,
+        rows: pa.RecordBatch | None = None,
+    ) -> _Group | None:
         """Return the group of a pane and a key; None if all of its windows were emitted. Rows that
-        miss a window are counted."""
-        if pane is not None and self._stage is not AggregationStage.ACCUMULATE:
-            first = self._times.first_end(pane)
-            if first <= self._watermark:
-                self._count_late(rows, key, first)
+        miss a window are counted.
+
+        count: the number of rows to add.
+        rows: the rows; None: their accumulators are added.
+        """
+        if pane is not None and (first := self._times.first_end(pane)) <= self._watermark:
+            if self._stage is AggregationStage.ACCUMULATE:
+                assert rows is not None
+                event = self._earliest(rows)
+                times = np.array([event.time], np.int64)
+                panes = np.array([pane], np.int64)
+                self._candidates.add(panes, times, lambda _: event.row)
+            else:
+                known = self._candidates.get(pane) if rows is None else self._earliest(rows)
+                self._count_late(count, key, first, known)
                 if self._times.last_end(pane) <= self._watermark:
                     return None
         group = self._entry(self._panes[pane], key)
-        group.rows += rows
+        group.rows += count
         if self._running is not None and pane is not None and pane <= self._running[0]:
             self._running = None
         return group
 
-    def _count_late(self, rows: int, key: tuple[Any, ...], due: int) -> None:
-        """Count rows of a key whose window was due at a time."""
+    @property
+    def _candidates(self) -> LateCandidates:
+        return LateCandidates(self.context.job, (self._rule.shape, self._rule.time))
+
+    def _earliest(self, rows: pa.RecordBatch) -> LateEvent:
+        """Return the row with the smallest event time, of rows of one pane."""
+        times = numbers(event_times(rows.column(self._rule.time)), np.int64)
+        number = int(times.argmin())
+        return LateEvent(copied_row(rows, number), int(times[number]))
+
+    def _count_late(
+        self, count: int, key: tuple[Any, ...], due: int, known: LateEvent | None
+    ) -> None:
+        """Count rows of a key whose window was due at a time; `known` is one of the rows."""
 
         def event(number: int) -> LateEvent:
+            if known is not None:
+                return known
             values = [pa.array([value]) for value in key]
             keys = pa.RecordBatch.from_arrays(values, names=list(self._rule.keys))
             return LateEvent(keys, due, "due")
 
         assert self._late is not None
-        lateness = np.array([self._watermark - due], np.int64)
-        self._late.add(rows, lateness, self._watermark, event)
+        time = due if known is None else known.time
+        lateness = np.array([self._watermark - time], np.int64)
+        self._late.add(count, lateness, self._watermark, event)
 
     def _entry(self, groups: Groups, key: tuple[Any, ...]) -> _Group:
         identity = hashable(key)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.columns.batches import numbers
 from runnel.dag import ProcessorFactory, storable
-from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError
+from runnel.errors import InterfaceError, ProgrammingError
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import canonical
@@ -26,6 +26,7 @@ from runnel.processors.library.aggregate_operation import LIBRARY, AggregateOper
 from runnel.processors.library.by_schema import OperatorProcessor
 from runnel.processors.library.mappings import check_unique
 from runnel.processors.library.pane_operations import PaneOperations, PaneRule
+from runnel.processors.library.session_operations import SessionOperations, SessionRule
 from runnel.processors.library.typed_rows import column_of, field_of
 from runnel.processors.sessions.session_aggregate import (
     SessionAggregateProcessor,
@@ -231,16 +232,15 @@ def aggregate_by_session(
     """
     _check_span("the gap of sessions", gap, least=1)
     _check_window(keys, time, operations)
-    if not _are_of_sql(operations):
-        raise NotSupportedError(
-            "sessions have no operations of your own",
-            hint="use counting, summing, averaging, minimum, maximum or to_list",
-        )
+    are_of_sql = _are_of_sql(operations)
 
     def compile_for(schema: pa.Schema) -> EmittingProcessor:
         column = time_column(schema, time)
+        distance = units_of(gap, column, "the gap")
+        if not are_of_sql:
+            return SessionOperations(SessionRule(keys, time, distance, operations), schema)
         by = SessionKeys(
-            gap=units_of(gap, column, "the gap"),
+            gap=distance,
             time=column,
             keys=tuple(column_of(schema, key) for key in keys),
             partition=tuple(range(len(keys))),
@@ -250,7 +250,9 @@ def aggregate_by_session(
         aggregation = SessionAggregation(
             by, _calls(schema, operations), _result_names(keys, operations)
         )
-        return SessionAggregateProcessor(aggregation, SessionEmission())
+        processor = SessionAggregateProcessor(aggregation, SessionEmission())
+        processor.is_divided_by_hash = False  # an edge may divide by some keys, or by a function
+        return processor
 
     return lambda: OperatorProcessor(compile_for, keys, is_alone=not keys)
 

@@ -134,6 +134,10 @@ STATE_WEIGHT = 2
 class SessionAggregateProcessor(EmittingProcessor):
     """Holds the states of open sessions."""
 
+    is_divided_by_hash = True
+    """Whether processors share the rows by the hash of all keys. If not, each of them restores all
+    ended sessions."""
+
     def __init__(self, aggregation: SessionAggregation, emission: SessionEmission) -> None:
         unit = time_unit(to_arrow(aggregation.by.time.type))
         self.late = LateRows(self, unit, emission.diverts)
@@ -523,7 +527,9 @@ class SessionAggregateProcessor(EmittingProcessor):
             self._floor = max(self._floor, *floor, LEAST_TIME)
             return
         if is_ended_state(batch):
-            self._sessions.ended.restore(batch, self.context.index, self.context.parallelism)
+            context = self.context
+            share = (context.index, context.parallelism) if self.is_divided_by_hash else (0, 1)
+            self._sessions.ended.restore(batch, *share)
             return
         states = self._sets[int(batch.schema.names[0].partition("_")[0])]
         partial = partial_of(batch, states.layout)

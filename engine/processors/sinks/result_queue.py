@@ -136,6 +136,15 @@ class ResultQueue:
         """Whether `next_batch` would return without waiting: there are rows, or the rows ended."""
         return bool(self._items) or self.is_ended
 
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that the reader will observe after the rows; None: none so far."""
+        return self._error
+
+    def waiting(self) -> list[pa.RecordBatch]:
+        """The batches in the queue, which stay in it."""
+        return list(self._items.copy())  # the copy is atomic: a sink may add a batch meanwhile
+
     def tell_news(self, callback: Callable[[], None]) -> None:
         """Register a callback for a reader that waits without a thread.
 

@@ -26,8 +26,10 @@ from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, Position
 from runnel.expressions.kernels.buffers import FIRST_US, LAST_US
 from runnel.expressions.nodes import Column
-from runnel.processors.sources.partition_watermarks import event_times
+from runnel.processor import Watermark
+from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_candidates import copied_row, of_windows
 from runnel.relation.streams import WINDOW_COLUMNS, WindowKind, WindowShape
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 
@@ -142,6 +144,21 @@ class AssignWindowsProcessor(EmittingProcessor):
         self._plan = plan
         self._arrow = to_arrow(plan.bound_type)
         self._width = np.dtype(f"i{self._arrow.bit_width // 8}")
+        self._watermark = LEAST_TIME
+
+    def process_watermark(self, watermark: Watermark) -> bool:
+        self._watermark = max(self._watermark, watermark.time)
+        return super().process_watermark(watermark)
+
+    def _note_late(
+        self, batch: pa.RecordBatch, placement: Placement, rows: Indexes | slice, ends: Indexes
+    ) -> None:
+        """Remember rows of windows that the watermark has passed, for the log of an aggregation."""
+        late = np.flatnonzero(ends <= self._watermark)
+        found = np.arange(batch.num_rows)[rows][late]
+        of_windows(self.context.job).add(
+            ends[late] - 1, placement.times[found], lambda i: copied_row(batch, int(found[i]))
+        )
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         column = event_times(batch.column(self._plan.time))
@@ -187,6 +204,8 @@ class AssignWindowsProcessor(EmittingProcessor):
         starts = placement.starts(rows, number)
         ends = placement.ends(starts, rows, number)
         bounds = (starts, ends, ends - 1)
+        if len(ends) and int(ends.min()) <= self._watermark:
+            self._note_late(batch, placement, rows, ends)
         known = None if valid is None else valid[rows]
         taken = None if isinstance(rows, slice) else indexes(rows)
         columns = []

@@ -19,6 +19,8 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, Mask, from_numbers, indexes, no_rows, numbers, validity
 from runnel.columns.key_hash import keyed_state
 from runnel.dag import ProcessorFactory
+from runnel.expressions.context import EvaluationInput
+from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import AggregateCall, Column, Expression
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.grouping.aggregation import Aggregation, AggregationStage
@@ -30,7 +32,8 @@ from runnel.processors.grouping.group_state import (
     exported,
 )
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
-from runnel.processors.stateful.late_event import time_unit
+from runnel.processors.stateful.late_candidates import LateCandidates, copied_row
+from runnel.processors.stateful.late_event import LateEvent, time_unit
 from runnel.processors.time_windows.assign_windows import AssignWindowsPlan, bounds_range, place
 from runnel.processors.time_windows.dense_frames import DenseFrames
 from runnel.processors.time_windows.dense_states import dense_state
@@ -231,6 +234,51 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         """All keys but the frame, whose end is in the log as the time at which it is due."""
         named = super().named_keys(keys)
         return named.select(range(FRAME + 1, named.num_columns))
+
+    @property
+    def _candidates(self) -> LateCandidates:
+        framed = self._framed.framed
+        return LateCandidates(self.context.job, (framed.shape, framed.time.name))
+
+    def _own_times(self, rows: pa.RecordBatch, late_rows: Indexes) -> Indexes:
+        """The event times of rows of the input."""
+        frame = EvaluationInput(rows.columns, rows.num_rows, self.context.job.evaluation)
+        found = evaluate(self._aggregation.evaluators[FRAME], frame)
+        times: Indexes = numbers(event_times(found), np.int64)[late_rows]
+        return times
+
+    def note_late(self, batch: pa.RecordBatch, columns: Sequence[pa.Array]) -> None:
+        late_rows = np.flatnonzero(self.late_among(columns)[0])
+        if len(late_rows):
+            self._candidates.add(
+                numbers(columns[FRAME], np.int64)[late_rows],
+                self._own_times(batch, late_rows),
+                lambda number: copied_row(batch, int(late_rows[number])),
+            )
+
+    def count_late(
+        self, count: int, late: Mask, keys: Sequence[pa.Array], rows: pa.RecordBatch
+    ) -> None:
+        """Of groups of another stage, a row is logged that the other stage has remembered."""
+        late_rows = np.flatnonzero(late)
+        watermark = self._times[0]
+        candidates = self._candidates
+        if self._aggregation.stage is AggregationStage.SINGLE:
+            times = self._own_times(rows, late_rows)
+            found: list[LateEvent | None] = []
+        else:
+            frames = numbers(keys[FRAME], np.int64)[late_rows].tolist()
+            found = [candidates.get(frame) for frame in frames]
+            if None in found:
+                super().count_late(count, late, keys, rows)
+                return
+            times = np.array([event.time for event in found if event is not None], np.int64)
+
+        def event(number: int) -> LateEvent:
+            known = found[number] if found else None
+            return known or LateEvent(rows.slice(int(late_rows[number]), 1), int(times[number]))
+
+        self.late.add(count, watermark - times, watermark, event)
 
     def late_among(self, keys: Sequence[pa.Array]) -> tuple[Mask, Mask]:
         frames, valid = numbers(keys[FRAME], np.int64), validity(keys[FRAME])

@@ -49,7 +49,8 @@ from runnel.processors.grouping.group_state import (
 )
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
 from runnel.processors.stateful.buffered import EmittingProcessor
-from runnel.processors.stateful.late_event import LateEvent, time_unit
+from runnel.processors.stateful.late_candidates import late_events, of_windows
+from runnel.processors.stateful.late_event import time_unit
 from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.stateful.state_account import StateAccount
 from runnel.processors.time_windows.given_groups import GivenGroups
@@ -172,11 +173,14 @@ class TimedAggregateProcessor(EmittingProcessor):
         columns = self.evaluated(batch)
         num_rows = batch.num_rows
         least = self._due.least(columns)
+        if aggregation.stage is AggregationStage.ACCUMULATE and self._has_late(least):
+            self.note_late(batch, columns)
         if aggregation.stage is AggregationStage.SINGLE and self._has_late(least):
             late, gone = self.late_among(columns)
             if late.any():
                 counted = self._counted(late, columns)
-                self._count_late(int(counted.sum()), counted, columns, batch)
+                if counted.any():
+                    self.count_late(int(counted.sum()), counted, columns, batch)
                 if self._timing.diverts:
                     self.late.emit(batch.filter(from_flags(counted)))
             if gone.any():
@@ -202,7 +206,8 @@ class TimedAggregateProcessor(EmittingProcessor):
                 counts = filled(partial.columns[self._aggregation.count_slot][0], np.int64)
                 counted = self._counted(late, partial.keys)
                 total = int(counts[counted].sum())
-                self._count_late(total, counted, partial.keys, self.named_keys(partial.keys))
+                if total:
+                    self.count_late(total, counted, partial.keys, self.named_keys(partial.keys))
             partial = partial.take(indexes(np.flatnonzero(~gone)))
         self._groups.add_partial(partial)
 
@@ -225,6 +230,9 @@ class TimedAggregateProcessor(EmittingProcessor):
             late |= due < time
         return late, late
 
+    def note_late(self, batch: pa.RecordBatch, columns: Sequence[pa.Array]) -> None:
+        """Of the first of two stages: remembers rows that are due, for the log of the second."""
+
     def _counted(self, late: Mask, keys: Sequence[pa.Array]) -> Mask:
         """Those of the late rows, or states, that count."""
         number = self._timing.counted
@@ -235,22 +243,19 @@ class TimedAggregateProcessor(EmittingProcessor):
         names = [getattr(key, "name", "?") for key in self._aggregation.keys]
         return pa.RecordBatch.from_arrays(list(keys), names=names)
 
-    def _count_late(
+    def count_late(
         self, count: int, late: Mask, keys: Sequence[pa.Array], rows: pa.RecordBatch
     ) -> None:
-        """Counts `count` rows, which are in the `late` ones of `rows`, or of states."""
-        if not count:
-            return
+        """Counts `count` rows, at least one, which are in the `late` ones of `rows`, or of
+        states."""
         places = np.flatnonzero(late)
         due = [times[late] for times in self._due.of(keys)]
         latest = [time - int(times.min()) for time, times in zip(self._times, due, strict=True)]
         chosen = latest.index(max(latest))
         watermark, times = self._times[chosen], due[chosen]
-
-        def event(number: int) -> LateEvent:
-            return LateEvent(rows.slice(int(places[number]), 1), int(times[number]), "due")
-
-        self.late.add(count, watermark - times, watermark, event)
+        windows = None if self._due.are_times(chosen) else of_windows(self.context.job)
+        found = late_events(windows, times, watermark, lambda i: rows.slice(int(places[i]), 1))
+        self.late.add(count, *found)
 
     def process_watermark(self, watermark: Watermark) -> bool:
         if not self.drain():

@@ -50,6 +50,10 @@ class DueTimes:
             found.append(due)
         return found
 
+    def are_times(self, number: int) -> bool:
+        """Whether the due times by a watermark, by its position, are values of the keys."""
+        return all(not offset for _, offset in self._keys[number])
+
     def ordered(self, groups: Partial) -> Partial:
         """The groups in the order of their due times by the first watermark."""
         due = self.of(groups.keys)[0]

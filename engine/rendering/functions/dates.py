@@ -65,7 +65,7 @@ def _duckdb_extract(rendering: Rendering, call: Call, arguments: Sequence[str]) 
     assert isinstance(field, Literal)
     value = arguments[1]
     if kind in _INTERVAL_FIELDS:
-        return f"CAST({_INTERVAL_FIELDS[kind][field.value].format(value)} AS DOUBLE)"
+        return f"CAST({_INTERVAL_FIELDS[kind][field.value].format(value)} AS {call.type})"
     if field.value == "epoch":
         return f"(CAST(epoch_us({value}) AS DOUBLE) / {_MICROS})"
     if kind is Kind.TIMESTAMP_TZ:
@@ -73,7 +73,7 @@ def _duckdb_extract(rendering: Rendering, call: Call, arguments: Sequence[str]) 
     if field.value in _SCALED_FIELDS:
         part, unit = _SCALED_FIELDS[field.value]
         return f"(CAST(extract({part} FROM {value}) AS DOUBLE) / {unit})"
-    return f"CAST(extract({_WHOLE_FIELDS[field.value]} FROM {value}) AS DOUBLE)"
+    return f"CAST(extract({_WHOLE_FIELDS[field.value]} FROM {value}) AS {call.type})"
 
 
 _UNITS = "microsecond millisecond second minute hour day week month quarter year decade".split()
@@ -148,14 +148,14 @@ def _spark_extract(rendering: Rendering, call: Call, arguments: Sequence[str]) -
     name, value = str(field.value), arguments[1]
     of_intervals = {Kind.INTERVAL: _SPAN_FIELDS, Kind.INTERVAL_MONTH: _MONTHS_FIELDS}.get(kind)
     if of_intervals is not None and name in of_intervals:
-        return f"CAST({of_intervals[name].format(value)} AS DOUBLE)"
+        return f"CAST({of_intervals[name].format(value)} AS {call.type})"
     if kind is Kind.TIMESTAMP_TZ and name == "epoch":
         return f"(CAST(unix_micros({value}) AS DOUBLE) / 1000000)"
     if kind is Kind.TIMESTAMP and name == "epoch":
         return f"(CAST({micros_of(value)} AS DOUBLE) / 1000000)"
     if kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ) or name not in _FIELDS:
         raise refused(call, f"EXTRACT({name.upper()} FROM {call.arguments[1].type})")
-    return f"CAST({_FIELDS[name].format(_wall(rendering, call, value, 1))} AS DOUBLE)"
+    return f"CAST({_FIELDS[name].format(_wall(rendering, call, value, 1))} AS {call.type})"
 
 
 def _wall(rendering: Rendering, call: Call, text: str, index: int = 0) -> str:

@@ -21,6 +21,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.guarantees import guarantees_of, weaker
+from runnel.named_jobs.hand_built.dag_record import is_description
 from runnel.named_jobs.hand_built.preparation import prepared_dag
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshot
@@ -210,7 +211,9 @@ def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> in
         with blamed(
             next(place for name, _, place in plan.options if name.lower() == "initialsnapshotname")
         ):
-            _check_owned(session, jobs.snapshots.get(options.initial_snapshot))
+            snapshot = jobs.snapshots.get(options.initial_snapshot)
+            _check_owned(session, snapshot)
+            _check_is_of_query(snapshot)
     modules = {}
     if options.modules:
         modules = read_sources(options.modules, session.caller.access)
@@ -230,6 +233,16 @@ def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> in
     )
     jobs.create(record)
     return NO_COUNT
+
+
+def _check_is_of_query(snapshot: NamedSnapshot) -> None:
+    """ProgrammingError if the snapshot has the state of a hand-built DAG."""
+    if is_description(snapshot.query):
+        raise ProgrammingError(
+            f'snapshot "{snapshot.name}" has the state of a DAG, which a query can\'t continue',
+            detail=f'job "{snapshot.job}" had the vertices of {snapshot.query}',
+            hint="submit the DAG with this option, or leave the option out",
+        )
 
 
 def _runtime(session: Session, options: NamedJobOptions, write: WritePlan) -> str:

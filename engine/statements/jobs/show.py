@@ -1,13 +1,14 @@
-"""SHOW JOBS and SHOW SNAPSHOTS."""
+"""The rows of information_schema.jobs, which SHOW JOBS reads; SHOW SNAPSHOTS."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from runnel.planner.bind.tables.information_schema import JOBS
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row
-from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, TIMESTAMP_TZ, VARCHAR, SqlType
+from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR
 
 if TYPE_CHECKING:
     from runnel.named_jobs.foreign_run import ForeignExecution
@@ -17,39 +18,8 @@ if TYPE_CHECKING:
     from runnel.session.session import Session
     from runnel.snapshots.manifest import SnapshotManifest
 
-_COLUMNS: dict[str, SqlType] = {
-    "id": BIGINT,
-    "name": VARCHAR,
-    "status": VARCHAR,
-    "kind": VARCHAR,
-    "query": VARCHAR,
-    "started": TIMESTAMP_TZ,
-    "uptime": INTERVAL,
-    "rows_in": BIGINT,
-    "rows_out": BIGINT,
-    "rows_per_second": DOUBLE,
-    "watermark": VARCHAR,
-    "watermark_lag": INTERVAL,
-    "held_by": VARCHAR,
-    "late_rows": BIGINT,
-    "malformed_records": BIGINT,
-    "state_rows": BIGINT,
-    "state_bytes": BIGINT,
-    "spilled_bytes": BIGINT,
-    "latency_p50": INTERVAL,
-    "latency_p99": INTERVAL,
-    "runtime": VARCHAR,
-    "guarantee": VARCHAR,
-    "restarts": BIGINT,
-    "last_snapshot": BIGINT,
-    "snapshot_age": INTERVAL,
-    "snapshot_bytes": BIGINT,
-    "snapshot_duration": INTERVAL,
-    "last_error": VARCHAR,
-}
 
-
-def show_jobs(session: Session) -> Result:
+def job_rows(session: Session) -> list[Row]:
     """A row for each named job, ended ones too, and for each light job that runs. Only the owner
     sees the texts of the owner's light jobs: literals in them may be secrets."""
     rows: list[Row] = []
@@ -57,7 +27,7 @@ def show_jobs(session: Session) -> Result:
         rows += [_named_row(session, job) for job in session.named_jobs.all()]
         rows += [_unreadable_row(item) for item in session.named_jobs.records.unreadable]
     rows += [_light_row(session, job) for job in session.light_jobs.running() if job.kind != "job"]
-    return Result(tuple(Field(name, kind) for name, kind in _COLUMNS.items()), rows)
+    return rows
 
 
 def _light_row(session: Session, job: Job) -> Row:
@@ -101,7 +71,7 @@ def _unreadable_row(record: UnreadableRecord) -> Row:
     given["last_error"] = (
         f"its record {record.path} can't be read, so it doesn't run: {record.reason}"
     )
-    return tuple(given.get(name) for name in _COLUMNS)
+    return tuple(given.get(name) for name in JOBS)
 
 
 def _snapshot(session: Session, job: NamedJob) -> Row:

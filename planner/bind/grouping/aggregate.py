@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.errors import Position, ProgrammingError
-from runnel.expressions.nodes import AggregateCall, Expression
+from runnel.expressions.nodes import AggregateCall, Expression, LambdaVariable, walk
 from runnel.planner.bind.ordering import sort_key
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import (
@@ -78,10 +78,23 @@ class AggregateBinder(ABC):
         from runnel.planner.bind.grouping.aggregate_level import level_of
 
         call = self._plain("an aggregate function", None).aggregate_of(tree, predicate)
+        if self._scope.variables:
+            self._refuse_variables(call)
         level = level_of(call.expressions)
         return self._placed(
             level, self._aggregates_of(level, tree).add(call.map_expressions(level.lifted))
         )
+
+    def _refuse_variables(self, call: AggregateCall) -> None:
+        """Raises ProgrammingError if an aggregate in a lambda function refers to a parameter."""
+        for node in (node for item in call.expressions for node in walk(item)):
+            if isinstance(node, LambdaVariable) and node in self._scope.variables:
+                raise ProgrammingError(
+                    f'an aggregate function can\'t refer to "{node.name}", a parameter of a lambda '
+                    "function",
+                    hint="for the elements of an ARRAY use LIST_REDUCE or LIST_SUM",
+                    position=node.position,
+                )
 
     def _aggregates_of(self, level: Level, tree: Any) -> Aggregates:
         """The aggregates of the query at this level: of an enclosing query or of this one.

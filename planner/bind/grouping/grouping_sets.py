@@ -105,6 +105,21 @@ class Grouped:
     calls: tuple[AggregateCall, ...]
 
 
+def repeated(
+    relation: Relation,
+    projections: Sequence[Sequence[Expression]],
+    names: Sequence[str],
+    position: Position | None,
+) -> Relation:
+    """Each row once per list of expressions."""
+    return Expand(
+        input=relation,
+        projections=tuple(tuple(item) for item in projections),
+        names=tuple(names),
+        position=position,
+    )
+
+
 def grouped_by_sets(
     relation: Relation,
     keys: Sequence[Expression],

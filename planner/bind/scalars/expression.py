@@ -20,11 +20,19 @@ from runnel.deadline import check_time
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS, is_window_function
-from runnel.expressions.coercion import convert
-from runnel.expressions.nodes import WINDOW_FINAL, AggregateCall, Expression, Literal, Parameter
+from runnel.expressions.functions import SQL_NAMES
+from runnel.expressions.nodes import (
+    WINDOW_FINAL,
+    AggregateCall,
+    Call,
+    Expression,
+    Literal,
+    Parameter,
+)
 from runnel.planner.bind.grouping.aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.bind.select_parts import Aggregates
 from runnel.planner.parse.query.allow_list import function_call, sql_type_of, unwrapped
+from runnel.planner.parse.query.shapes import LAMBDA_FUNCTIONS
 from runnel.relation.subqueries import Exists, ScalarSubquery
 from runnel.sqltypes import (
     BOOLEAN,
@@ -34,8 +42,6 @@ from runnel.sqltypes import (
     MAX_PRECISION,
     NULL,
     VARCHAR,
-    Kind,
-    can_cast,
     decimal,
     integer_type_of,
 )
@@ -65,6 +71,9 @@ _BINARY: dict[type, str] = {
     exp.NullSafeNEQ: "is_distinct",
 }
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+
+_WORDS = frozenset({"USER", "CURRENT_ROLE", "CURRENT_SCHEMA"})
+"""Functions that SQL calls without parentheses, unless a column has the name."""
 
 _MANY = 50
 """Chains of || with more operands than this are bound as a balanced tree."""
@@ -105,9 +114,8 @@ class ExpressionBinder(AggregateBinder):
         found = self._special(tree)
         if found is not None:
             return found
-        raise NotSupportedError(
-            f"{tree.key.upper()} is not supported here", position=self._at(tree)
-        )
+        what = tree.name.upper() if isinstance(tree, exp.Var) else tree.key.upper()
+        raise NotSupportedError(f"{what} is not supported here", position=self._at(tree))
 
     def _special(self, tree: Any) -> Expression | None:
         # Loaded on first use: few statements have these shapes.
@@ -125,8 +133,11 @@ class ExpressionBinder(AggregateBinder):
         return ExpressionBinder(self._query, self._scope, clause, aggregates)
 
     def condition(self, tree: Any) -> Expression:
-        """Binds an expression that must be BOOLEAN, as in WHERE."""
+        """Binds an expression that must be BOOLEAN, as in WHERE. REGEXP_MATCHES is true there if
+        the pattern occurs."""
         bound = self.bind(tree)
+        if isinstance(bound, Call) and bound.function == "regexp_matches":
+            bound = build.call("regexp_like", bound.arguments, bound.position)
         if bound.type == NULL:
             return build.cast(bound, BOOLEAN, implicit=True)
         if bound.type != BOOLEAN:
@@ -139,10 +150,13 @@ class ExpressionBinder(AggregateBinder):
 
     def _binary(self, tree: Any, function: str) -> Expression:
         if isinstance(tree, (exp.And, exp.Or)):
-            operands = [self.bind(operand) for operand in _chain(tree)]
+            operands = [self._operand(operand) for operand in _chain(tree)]
             return build.call(function, operands, self._at(tree))
         if isinstance(tree, exp.DPipe) and len(_chain(tree)) > _MANY:
-            return self._long_concatenation(tree)
+            from runnel.planner.bind.scalars.concatenation import long_concatenation
+
+            operands = [self.bind(unwrapped(operand)) for operand in _chain(tree)]
+            return long_concatenation(operands, self._at(tree), _MANY)
         left, right = unwrapped(tree.this), unwrapped(tree.expression)
         if (
             isinstance(tree, _COMPARISONS)
@@ -156,30 +170,6 @@ class ExpressionBinder(AggregateBinder):
 
             return quantified(self.bind, self._query, self._around, tree, function)
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
-
-    def _long_concatenation(self, tree: Any) -> Expression:
-        """Binds a long chain of || as a balanced tree. The result is the same, because
-        concatenation of texts is associative."""
-        operands = [self.bind(unwrapped(operand)) for operand in _chain(tree)]
-        build.call("concat", operands[:2], self._at(tree))  # for its checks
-        for item in operands:
-            if (
-                item.type.is_nested
-                or item.type.kind is Kind.VARBINARY
-                or not can_cast(item.type, VARCHAR)
-            ):
-                raise ProgrammingError(
-                    f"|| of more than {_MANY} values needs texts, not {item.type}",
-                    position=item.position or self._at(tree),
-                )
-        operands = [convert(item, VARCHAR) for item in operands]
-        while len(operands) > 1:
-            pairs = [operands[at : at + 2] for at in range(0, len(operands), 2)]
-            operands = [
-                build.call("concat", pair, pair[0].position) if len(pair) == 2 else pair[0]
-                for pair in pairs
-            ]
-        return operands[0]
 
     def _compare_rows(self, tree: Any, left: Any, right: Any) -> Expression:
         # Loaded on first use: few statements compare rows.
@@ -198,6 +188,20 @@ class ExpressionBinder(AggregateBinder):
     def _column(self, tree: Any) -> Expression:
         if isinstance(tree.this, exp.Star):
             raise ProgrammingError(f"* is not allowed in {self._clause}", position=self._at(tree))
+        if not tree.args.get("table"):
+            return self._plain_column(tree)
+        try:
+            return self._plain_column(tree)
+        except ProgrammingError:
+            # Loaded on first use: few statements read fields.
+            from runnel.planner.bind.scalars.special import nested_field
+
+            found = nested_field(self._scope, tree, self._at(tree))
+            if found is None:
+                raise
+            return found
+
+    def _plain_column(self, tree: Any) -> Expression:
         scope = self._scope
         if tree.args.get("db"):
             self._check_schema(tree)
@@ -209,7 +213,18 @@ class ExpressionBinder(AggregateBinder):
                     function=WINDOW_FINAL, arguments=(), type=BOOLEAN, position=self._at(tree)
                 )
             )
+        if not tree.table and tree.name.upper() in _WORDS and not scope.find(tree.name, None):
+            return self._function(exp.Anonymous(this=tree.name, expressions=[]))
+        if scope.aliases is not None and not tree.table and not scope.has(tree.name):
+            found = scope.aliases.bound(tree.name, self.bind, self._at(tree))
+            if found is not None:
+                return found
         return scope.resolve(tree.name, tree.table or None, self._at(tree))
+
+    def _bound(self, tree: Any) -> Expression:
+        """A column that COLUMNS stands for."""
+        found: Expression = tree.this
+        return found
 
     def _check_schema(self, tree: Any) -> None:
         """Raises ProgrammingError for a name such as a.b.c if `a` is not a schema. The hint
@@ -241,7 +256,10 @@ class ExpressionBinder(AggregateBinder):
     def _parameter(self, tree: Any) -> Expression:
         index = int(tree.name)
         return Parameter(
-            index=index, type=self._query.parameter_types[index], position=self._at(tree)
+            index=index,
+            type=self._query.parameter_types[index],
+            is_fixed=index in self._query.environment.fixed_parameters,
+            position=self._at(tree),
         )
 
     def _negate(self, tree: Any) -> Expression:
@@ -251,7 +269,13 @@ class ExpressionBinder(AggregateBinder):
         return build.call("negate", [self.bind(inner)], self._at(tree))
 
     def _not(self, tree: Any) -> Expression:
-        return build.call("not", [self.bind(tree.this)], self._at(tree))
+        return build.call("not", [self._operand(tree.this)], self._at(tree))
+
+    def _operand(self, tree: Any) -> Expression:
+        """An operand of AND, OR and NOT."""
+        called = function_call(unwrapped(tree))
+        is_matches = called is not None and called[0] == "REGEXP_MATCHES"
+        return self.condition(tree) if is_matches else self.bind(tree)
 
     def _is(self, tree: Any) -> Expression:
         right = tree.expression
@@ -393,7 +417,7 @@ class ExpressionBinder(AggregateBinder):
     def _function(self, tree: Any) -> Expression:
         name, arguments = call_of(tree)
         if is_aggregate(name):
-            return self._aggregate(tree, None)
+            return self._macro(tree) or self._aggregate(tree, None)
         if name == "GROUPING":
             return self._grouping(tree)
         if is_window_function(name):
@@ -402,10 +426,20 @@ class ExpressionBinder(AggregateBinder):
                 hint=f"write {name}(…) OVER (…)",
                 position=self._at(tree),
             )
-        if name.startswith("JSON_") or name in ("MAP[", "X'"):
+        if name not in SQL_NAMES:
+            found = self._macro(tree)
+            if found is not None:
+                return found
+        if name.startswith("JSON_") or name in ("MAP[", "X'", "STRUCT_PACK"):
             from runnel.planner.bind.scalars.special import worded_call
 
             return worded_call(self.bind, tree, name, arguments, self._at(tree))
+        if name in ("COLUMNS", "*COLUMNS"):
+            raise ProgrammingError(
+                f"COLUMNS is not allowed in {self._clause}",
+                hint="it is allowed in the select list, WHERE and ORDER BY",
+                position=self._at(tree),
+            )
         if name == "GET_DDL":
             from runnel.planner.explain.ddl import get_ddl
 
@@ -414,6 +448,10 @@ class ExpressionBinder(AggregateBinder):
             hides = self._query.environment.is_confined
             return get_ddl(self._query.snapshot, bound, self._at(tree), hides_secrets=hides)
         own = self._query.python_function(name)
+        if own is None and name in LAMBDA_FUNCTIONS:
+            from runnel.planner.bind.scalars.lambdas import LambdaBinder
+
+            return LambdaBinder(self._within, self._scope, tree, self._query.sql).bound()
         if own is not None and own.is_aggregate:
             return self._aggregate(tree, None)
         for argument in arguments:
@@ -431,9 +469,44 @@ class ExpressionBinder(AggregateBinder):
 
         return python_call(own, bound, self._at(tree))
 
+    def _within(self, scope: Scope, clause: str) -> ExpressionBinder:
+        """A binder for the body of a lambda function."""
+        return ExpressionBinder(self._query, scope, clause, self._aggregates)
+
+    def _name(self, tree: Any) -> Expression:
+        """A parameter in the body of a lambda function."""
+        return self._scope.resolve(tree.name, None, self._at(tree))
+
+    def _macro(self, tree: Any) -> Expression | None:
+        """The value of a call, also one with FILTER, OVER or WITHIN GROUP, of a function that
+        stands for others; None if it is no such function."""
+        call = tree
+        while isinstance(call, (exp.Filter, exp.Window, exp.WithinGroup)):
+            call = call.this
+        name, arguments = call_of(call)
+        if not name or is_window_function(name) or (is_aggregate(name) and len(arguments) < 2):
+            return None
+        if self._query.python_function(name) is not None:
+            return None
+        # Loaded on first use: few statements call such a function.
+        from runnel.planner.bind.scalars.macros import expanded
+
+        found = expanded(tree, self._at(call))
+        return None if found is None else self.bind(found)
+
+    def _filter(self, tree: Any) -> Expression:
+        return self._macro(tree) or super()._filter(tree)
+
+    def _within_group(self, tree: Any) -> Expression:
+        return self._macro(tree) or super()._within_group(tree)
+
     def _other_names(self) -> Iterator[str]:
-        """The names of user functions, aggregates and window functions, for suggestions."""
+        """The names of macros, user functions, aggregates and window functions, for
+        suggestions."""
         from runnel.expressions.aggregates.registry import aggregate_names
+        from runnel.planner.bind.scalars.macros import macro_names
+
+        yield from macro_names()
 
         yield from (item.name for item in self._query.snapshot.functions.values())
         yield from map(str.upper, (*aggregate_names(), *WINDOW_FUNCTIONS))
@@ -442,7 +515,7 @@ class ExpressionBinder(AggregateBinder):
         # Loaded on first use: most statements have no OVER.
         from runnel.planner.bind.grouping.over import window_value
 
-        return window_value(tree, self._windows, self._query, self._clause)
+        return self._macro(tree) or window_value(tree, self._windows, self._query, self._clause)
 
     def _star(self, tree: Any) -> Expression:
         raise ProgrammingError(f"* is not allowed in {self._clause}", position=self._at(tree))
@@ -468,6 +541,7 @@ def _chain(tree: Any) -> list[Any]:
 
 _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Column: ExpressionBinder._column,
+    exp.Identifier: ExpressionBinder._name,
     exp.Literal: ExpressionBinder._literal,
     exp.Boolean: ExpressionBinder._boolean,
     exp.Null: ExpressionBinder._null,
@@ -490,6 +564,7 @@ _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
     exp.WithinGroup: ExpressionBinder._within_group,
     exp.Star: ExpressionBinder._star,
     exp.Tuple: ExpressionBinder._tuple,
+    exp.PositionalColumn: ExpressionBinder._bound,
     exp.Window: ExpressionBinder._window,
 }
 

@@ -4,7 +4,7 @@ TRY_CAST, OVERLAPS, and functions with keywords among their arguments. Loaded on
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -13,7 +13,10 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.planner.bind.scalars import json as bind_json
 from runnel.planner.parse.query.allow_list import position_of, sql_type_of
-from runnel.sqltypes import BIGINT, NULL, VARBINARY, VARCHAR, Kind, can_cast
+from runnel.sqltypes import BIGINT, NULL, VARBINARY, VARCHAR, Kind, can_cast, row
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.scope import Scope
 
 Bind = Callable[[Any], Expression]
 
@@ -56,12 +59,56 @@ def _array(bind: Bind, tree: Any, position: Position | None) -> Expression:
     return build.call("array", [bind(item) for item in tree.expressions], position)
 
 
+def _struct(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    """`{a: 1, 'b': 2}`, and STRUCT_PACK(a := 1): a ROW with named fields."""
+    names: list[str] = []
+    values: list[Expression] = []
+    for item in tree.expressions:
+        if not isinstance(item, (exp.PropertyEQ, exp.Kwarg)):
+            raise ProgrammingError(
+                "an argument of STRUCT_PACK has no name",
+                hint="write STRUCT_PACK(name := value)",
+                position=position,
+            )
+        if not isinstance(item.this, (exp.Identifier, exp.Var)) or not item.this.name:
+            raise ProgrammingError(
+                "the name of a field must be a name or a text",
+                hint="for keys of other types write MAP {key: value}",
+                position=position,
+            )
+        if item.this.name.lower() in [name.lower() for name in names]:
+            raise ProgrammingError(f'field "{item.this.name}" is named twice', position=position)
+        names.append(item.this.name)
+        values.append(bind(item.expression))
+    if not values:
+        raise ProgrammingError(
+            "a ROW needs a field",
+            hint="write {name: value}, or MAP {} for a map",
+            position=position,
+        )
+    fields = zip(names, (value.type for value in values), strict=True)
+    return Call(function="row", arguments=tuple(values), type=row(*fields), position=position)
+
+
+def _map(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    """`MAP {key: value, …}`."""
+    items = []
+    for item in tree.this.expressions:
+        key = item.this
+        items.append(bind(exp.Column(this=key) if isinstance(key, exp.Identifier) else key))
+        items.append(bind(item.expression))
+    return build.call("map_of", items, position)
+
+
 def _subscript(bind: Bind, tree: Any, position: Position | None) -> Expression:
     if len(tree.expressions) != 1:
         raise NotSupportedError("a subscript must be one number", position=position)
     if isinstance(tree.expressions[0], exp.Slice):
         return _slice(bind, tree, position)
-    return build.call("subscript", [bind(tree.this), bind(tree.expressions[0])], position)
+    operand, subscript = bind(tree.this), bind(tree.expressions[0])
+    if operand.type.kind is Kind.ROW:
+        return build.call("field", [operand, subscript], position)
+    return build.call("subscript", [operand, subscript], position)
 
 
 def _at_time_zone(bind: Bind, tree: Any, position: Position | None) -> Expression:
@@ -133,18 +180,41 @@ def is_json(bind: Bind, tree: Any, position: Position | None) -> Expression:
     return build.call("is_json", [bind(tree.this), word], position)
 
 
-def fields_of(row: Expression, position: Position | None) -> list[tuple[Expression, str]]:
+def fields_of(operand: Expression, position: Position | None) -> list[tuple[Expression, str]]:
     """The fields of `(row).*`, each with its name."""
-    if row.type.kind is not Kind.ROW:
-        raise ProgrammingError(f".* needs a ROW, not {row.type}", position=position)
-    names = [Literal(value=name, type=VARCHAR, position=position) for name, _ in row.type.fields]
-    return [(build.call("field", [row, name], position), str(name.value)) for name in names]
+    kind = operand.type
+    if kind.kind is not Kind.ROW:
+        raise ProgrammingError(f".* needs a ROW, not {kind}", position=position)
+    names = [Literal(value=name, type=VARCHAR, position=position) for name, _ in kind.fields]
+    return [(build.call("field", [operand, name], position), str(name.value)) for name in names]
+
+
+def nested_field(scope: Scope, tree: Any, position: Position | None) -> Expression | None:
+    """The field of a ROW that a name with points refers to: `column.field` or
+    `table.column.field`, and fields of fields; None if no ROW column begins the name."""
+    names = [part.name for part in tree.parts]
+    for used in (2, 1):
+        qualifier = names[0] if used == 2 else None
+        if used >= len(names):
+            continue
+        try:
+            found = scope.resolve(names[used - 1], qualifier, position)
+        except ProgrammingError:
+            continue
+        if found.type.kind is Kind.ROW:
+            for name in names[used:]:
+                field = Literal(value=name, type=VARCHAR, position=position)
+                found = build.call("field", [found, field], position)
+            return found
+    return None
 
 
 def worded_call(
     bind: Bind, tree: Any, name: str, arguments: list[Any], position: Position | None
 ) -> Expression:
-    """Binds a call of a JSON function, MAP[…] or X'…'."""
+    """Binds a call of a JSON function, STRUCT_PACK(…), MAP[…] or X'…'."""
+    if name == "STRUCT_PACK":
+        return _struct(bind, tree, position)
     if name == "X'":
         return binary_literal(tree, position)
     if name == "MAP[":
@@ -173,6 +243,8 @@ _METHODS: dict[type, Callable[[Bind, Any, Position | None], Expression]] = {
     exp.Dot: _dot,
     exp.Array: _array,
     exp.Bracket: _subscript,
+    exp.Struct: _struct,
+    exp.ToMap: _map,
     exp.AtTimeZone: _at_time_zone,
     exp.RegexpILike: _regexp_ignoring_case,
     exp.BitwiseNot: _bitwise_not,

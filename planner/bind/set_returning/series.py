@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, walk
@@ -19,7 +21,12 @@ from runnel.sqltypes import (
     SqlType,
 )
 
-_PARAMETERS = {"generate_series": ("start", "stop", "step"), "generate_stream": ("rate",)}
+_PARAMETERS = {
+    "generate_series": ("start", "stop", "step"),
+    "range": ("start", "stop", "step"),
+    "generate_stream": ("rate",),
+}
+_MICROSECOND = Literal(value=timedelta(microseconds=1), type=INTERVAL)
 
 
 def generator(
@@ -29,11 +36,17 @@ def generator(
     with_ordinality: bool,
     position: Position | None,
 ) -> Relation:
-    """Binds GENERATE_SERIES(start, stop [, step]), over integers or timestamps, or
-    GENERATE_STREAM(rate)."""
+    """Binds GENERATE_SERIES(start, stop [, step]) or RANGE([start,] stop [, step]), over integers
+    or timestamps, or GENERATE_STREAM(rate)."""
+    column = "range" if name == "range" else "v"
+    if name == "range" and len(positional) == 1 and not named:
+        positional = [Literal(value=0, type=BIGINT), *positional]
     values = _arguments(name, positional, named, position)
+    if name == "range":
+        name = "generate_series"
+        values["stop"] = _before(values["stop"], values.get("step"), position)
     if name == "generate_series" and any(item.type.is_temporal for item in values.values()):
-        return _over_time(values, with_ordinality, position)
+        return _over_time(values, column, with_ordinality, position)
     for key, value in values.items():
         if not (value.type.is_integer or value.type == NULL):
             raise ProgrammingError(
@@ -47,11 +60,11 @@ def generator(
         isinstance(node, OuterColumn | Column) for item in arguments for node in walk(item)
     )
     if name == "generate_series" and (with_ordinality or varies):
-        return _series(arguments, with_ordinality, position)
+        return _series(arguments, column, with_ordinality, position)
     return Generate(
         function=name,
         arguments=arguments,
-        columns=(Field("v", BIGINT),),
+        columns=(Field(column, BIGINT),),
         unbounded=name == "generate_stream",
         position=position,
     )
@@ -61,7 +74,7 @@ def _arguments(
     name: str, positional: list[Expression], named: dict[str, Expression], position: Position | None
 ) -> dict[str, Expression]:
     parameters = _PARAMETERS[name]
-    needed = 2 if name == "generate_series" else 1
+    needed = 1 if name == "generate_stream" else 2
     if len(positional) > len(parameters):
         raise ProgrammingError(
             f"{name.upper()} accepts at most {len(parameters)} arguments", position=position
@@ -83,8 +96,28 @@ def _arguments(
     return values
 
 
+def _before(stop: Expression, step: Expression | None, position: Position | None) -> Expression:
+    """The last value that RANGE may return: the nearest one before `stop`, which is excluded."""
+    if not stop.type.is_temporal:
+        sign: Expression = Literal(value=1, type=BIGINT)
+        if step is not None:
+            sign = build.call("sign", [step], step.position)
+        return build.call("subtract", [build.cast(stop, BIGINT, implicit=True), sign], position)
+    if not isinstance(step, Literal) or step.value is None:
+        raise ProgrammingError(
+            "RANGE over timestamps needs a constant interval as its step",
+            hint="write RANGE(start, stop, INTERVAL '1' HOUR), or use GENERATE_SERIES, which "
+            "includes the stop",
+            position=position if step is None else step.position or position,
+        )
+    zero = 0 if isinstance(step.value, int) else timedelta(0)
+    operator = "add" if step.value < zero else "subtract"
+    exact = stop if stop.type == TIMESTAMP_TZ else build.cast(stop, TIMESTAMP, implicit=True)
+    return build.call(operator, [exact, _MICROSECOND], position)
+
+
 def _over_time(
-    values: dict[str, Expression], with_ordinality: bool, position: Position | None
+    values: dict[str, Expression], column: str, with_ordinality: bool, position: Position | None
 ) -> Relation:
     """A series of timestamps. Dates are converted to timestamps. The series has a time zone if its
     start or its stop has one."""
@@ -106,14 +139,17 @@ def _over_time(
     first, last = (
         item if item.type == kind else build.cast(item, kind, implicit=True) for item in bounds
     )
-    return _series((first, last, step), with_ordinality, position)
+    return _series((first, last, step), column, with_ordinality, position)
 
 
 def _series(
-    arguments: tuple[Expression, ...], with_ordinality: bool, position: Position | None
+    arguments: tuple[Expression, ...],
+    column: str,
+    with_ordinality: bool,
+    position: Position | None,
 ) -> Relation:
     one = Values(rows=((),), columns=(), position=position)
     ordinality = "ordinality" if with_ordinality else None
     return Series(
-        input=one, arguments=arguments, name="v", ordinality=ordinality, position=position
+        input=one, arguments=arguments, name=column, ordinality=ordinality, position=position
     )

@@ -262,7 +262,8 @@ class WindowBinder:
             raise ProgrammingError(
                 "the slide of HOP is larger than the size of its windows, "
                 "so rows between them would be lost",
-                hint="write the size first, then the slide",
+                hint="TABLE(HOP(…)) has the size before the slide, GROUP BY HOP(…) the slide "
+                "before the size",
                 position=self._at(call.arguments["slide"]),
             )
         if kind is WindowKind.CUMULATE and size % step:

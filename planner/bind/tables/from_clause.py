@@ -11,12 +11,12 @@ from sqlglot import exp
 from runnel.catalog import INFORMATION_SCHEMA, EventTime, Table, View, check_schema
 from runnel.connector import ReadableTable
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
-from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.nodes import Expression
 from runnel.planner.bind.convert import renamed
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import BoundRelation, Scope, ScopeColumn, scope_of, table_alias
 from runnel.planner.parse.query.allow_list import function_call, position_of
-from runnel.planner.parse.query.table_arguments import WINDOW_FUNCTIONS
+from runnel.planner.parse.query.table_arguments import TABLE_OPENERS, WINDOW_FUNCTIONS
 from runnel.relation.nodes import (
     Relation,
     Scan,
@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
 
 ONE_ROW = Values(rows=((),), columns=())
-_FILE_FUNCTIONS = frozenset(
-    {
-        *(
-            "csv_file",
-            "json_file",
-            "json_flat_file",
-            "parquet_file",
-            "arrow_file",
-            "avro_file",
-            "lines_file",
-        ),
-        *("job_state", "snapshot_state"),
-    }
-)
-"""The table functions whose tables `Environment.file_table` opens."""
 
 
 class FromBinder:
@@ -83,6 +68,9 @@ class FromBinder:
 
         `left` has the items before it, whose columns UNNEST may read.
         """
+        modified = self._modified(tree, left)
+        if modified is not None:
+            return modified
         if isinstance(tree, exp.Lateral):
             # Loaded on first use, like all of `joins`.
             from runnel.planner.bind.tables.joins import without_lateral
@@ -128,6 +116,26 @@ class FromBinder:
             )
         relation = renamed(relation, names, f'"{alias or name}"', self.at(tree))
         return BoundRelation(relation, scope_of(relation.fields, alias or name or None, self.outer))
+
+    def _modified(self, tree: Any, left: BoundRelation | None) -> BoundRelation | None:
+        """The relation of an item with PIVOT, UNPIVOT or TABLESAMPLE; None for other items."""
+        pivots, sample = tree.args.get("pivots"), tree.args.get("sample")
+        if not pivots and sample is None:
+            return None
+        tree = tree.copy()
+        tree.set("pivots", None)
+        tree.set("sample", None)
+        bound = self.item(tree, left)
+        # Loaded on first use: few statements have these clauses.
+        if sample is not None:
+            from runnel.planner.bind.tables.sample import sampled
+
+            bound = replace(bound, relation=sampled(bound.relation, sample, self.at(sample)))
+        if pivots:
+            from runnel.planner.bind.tables.pivot import with_pivots
+
+            bound = with_pivots(self, bound, pivots)
+        return bound
 
     def inside(self, outer: Scope) -> FromBinder:
         """A binder of items that may refer to `outer`."""
@@ -185,7 +193,7 @@ class FromBinder:
                 ),
                 position=position,
             )
-        check_schema(tree.text("catalog"), tree.text("db"), position)
+        self._check_schema(tree, position)
         if tree.text("db").lower() == INFORMATION_SCHEMA:
             # Loaded on first use: few statements ask for it.
             from runnel.planner.bind.tables.information_schema import schema_table
@@ -202,13 +210,31 @@ class FromBinder:
         if common is not None:
             relation = renamed(common, names, f'"{alias or name}"', position)
             return BoundRelation(relation, scope_of(relation.fields, alias or name, self.outer))
-        found = self.binder.lookup(name, position)
+        try:
+            found = self.binder.lookup(name, position)
+        except ProgrammingError:
+            # Loaded on first use: few statements name a file.
+            from runnel.planner.bind.tables.files import alias_of_file, file_in_from
+
+            table = file_in_from(self.binder, tree, name)
+            if table is None:
+                raise
+            return self._scan(table, alias or alias_of_file(name), names, position)
         if isinstance(found, View):
             relation = renamed(self._view(found, position), names, f'"{alias or name}"', position)
             return BoundRelation(
                 relation, scope_of(relation.fields, alias or found.name, self.outer)
             )
         return self._scan(found.table, alias or found.name, names, position)
+
+    def _check_schema(self, tree: Any, position: Position | None) -> None:
+        try:
+            check_schema(tree.text("catalog"), tree.text("db"), position)
+        except ProgrammingError as error:
+            from runnel.planner.bind.hints import file_hint
+
+            error.hint = file_hint(f"{tree.text('db')}.{tree.name}") or error.hint
+            raise
 
     def _scan(
         self, table: Table, qualifier: str, names: tuple[str, ...], position: Position | None
@@ -258,6 +284,15 @@ class FromBinder:
             raise
 
     def _table_function(self, tree: Any, name: str, arguments: list[Any]) -> Relation:
+        lower = name.lower()
+        if lower in TABLE_OPENERS and not tree.args.get("ordinality"):
+            # Loaded on first use: few statements name a file.
+            from runnel.planner.bind.tables.files import opened_by
+
+            table = opened_by(self.binder, lower, arguments, self.at(tree))
+            return Scan(
+                table=table, columns=tuple(range(len(table.columns))), position=self.at(tree)
+            )
         binder = ExpressionBinder(self.binder, Scope((), self.outer), "a table function")
         positional: list[Expression] = []
         named: dict[str, Expression] = {}
@@ -276,8 +311,7 @@ class FromBinder:
                 )
             else:
                 positional.append(binder.bind(argument))
-        lower = name.lower()
-        if lower in ("generate_series", "generate_stream"):
+        if lower in ("generate_series", "generate_stream", "range"):
             from runnel.planner.bind.set_returning.series import generator
 
             with_ordinality = bool(tree.args.get("ordinality"))
@@ -287,8 +321,6 @@ class FromBinder:
                 "WITH ORDINALITY is supported for GENERATE_SERIES and UNNEST",
                 position=self.at(tree),
             )
-        if lower in _FILE_FUNCTIONS:
-            return self._file(lower, positional, named, self.at(tree))
         from runnel.planner.bind.hints import table_function_hint
 
         raise ProgrammingError(
@@ -296,31 +328,6 @@ class FromBinder:
             hint=table_function_hint(name),
             position=self.at(tree),
         )
-
-    def _file(
-        self,
-        name: str,
-        positional: list[Expression],
-        named: dict[str, Expression],
-        position: Position | None,
-    ) -> Relation:
-        for argument in (*positional, *named.values()):
-            if not isinstance(argument, Literal):
-                raise ProgrammingError(
-                    f"{name.upper()} accepts literals only", position=argument.position or position
-                )
-        try:
-            environment = self.binder.environment
-            table = environment.file_table(
-                name,
-                [_value(item) for item in positional],
-                {key: _value(item) for key, item in named.items()},
-                environment.is_confined,
-            )
-        except DatabaseError as error:
-            error.position = error.position or position
-            raise
-        return Scan(table=table, columns=tuple(range(len(table.columns))), position=position)
 
 
 def in_order(scan: Relation, time: EventTime, watermark: int) -> Relation:
@@ -333,8 +340,3 @@ def in_order(scan: Relation, time: EventTime, watermark: int) -> Relation:
         idle_timeout=time.idle_timeout,
         position=scan.position,
     )
-
-
-def _value(argument: Expression) -> Any:
-    assert isinstance(argument, Literal)
-    return argument.value

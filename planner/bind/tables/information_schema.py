@@ -7,6 +7,7 @@ its columns; a view that can no longer be bound has no columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -36,7 +37,17 @@ from runnel.expressions.kernels.values import array_of
 from runnel.planner.explain.redaction import redacted_options
 from runnel.processor import JobContext
 from runnel.relation.nodes import Field
-from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, JSON, VARCHAR, SqlType
+from runnel.sqltypes import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    JSON,
+    TIMESTAMP_TZ,
+    VARCHAR,
+    SqlType,
+)
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
@@ -64,10 +75,38 @@ _TYPES: dict[str, SqlType] = {
     "shared": BOOLEAN,
     "options": JSON,
     "mapping_options": JSON,
-    "job_id": BIGINT,
-    "processor": INTEGER,
-    "value": BIGINT,
 }
+JOBS: dict[str, SqlType] = {
+    "id": BIGINT,
+    "name": VARCHAR,
+    "status": VARCHAR,
+    "kind": VARCHAR,
+    "query": VARCHAR,
+    "started": TIMESTAMP_TZ,
+    "uptime": INTERVAL,
+    "rows_in": BIGINT,
+    "rows_out": BIGINT,
+    "rows_per_second": DOUBLE,
+    "watermark": VARCHAR,
+    "watermark_lag": INTERVAL,
+    "held_by": VARCHAR,
+    "late_rows": BIGINT,
+    "malformed_records": BIGINT,
+    "state_rows": BIGINT,
+    "state_bytes": BIGINT,
+    "spilled_bytes": BIGINT,
+    "latency_p50": INTERVAL,
+    "latency_p99": INTERVAL,
+    "runtime": VARCHAR,
+    "guarantee": VARCHAR,
+    "restarts": BIGINT,
+    "last_snapshot": BIGINT,
+    "snapshot_age": INTERVAL,
+    "snapshot_bytes": BIGINT,
+    "snapshot_duration": INTERVAL,
+    "last_error": VARCHAR,
+}
+"""The columns of the table jobs."""
 
 
 def _mappings(binder: StatementBinder) -> list[Row]:
@@ -80,10 +119,15 @@ def _mappings(binder: StatementBinder) -> list[Row]:
 
 def _columns(binder: StatementBinder) -> list[Row]:
     return [
-        (*_position(item), name, external_name, number, "true", str(sql_type))
+        (*_position(item), name, external_name, number, _nullable(item, name), str(sql_type))
         for item in binder.snapshot
         for number, (name, external_name, sql_type) in enumerate(_columns_of(binder, item), 1)
     ]
+
+
+def _nullable(item: CatalogObject, column: str) -> str:
+    definition = item.definition if isinstance(item, Mapping) else None
+    return "YES" if definition is None or definition.is_nullable(column) else "NO"
 
 
 def _columns_of(
@@ -153,11 +197,13 @@ class _Definition:
     """A table of the schema.
 
     columns: the names of its columns, separated by spaces.
-    rows: computes its rows from the catalog; None: the job that reads the table has the rows.
+    rows: computes its rows from the catalog; None: the session of the statement has the rows.
+    types: the types of columns that `_TYPES` does not have and that are not VARCHAR.
     """
 
     columns: str
     rows: Callable[[StatementBinder], list[Row]] | None
+    types: dict[str, SqlType] = field(default_factory=dict)
 
 
 TABLES: dict[str, _Definition] = {
@@ -184,7 +230,18 @@ TABLES: dict[str, _Definition] = {
     "dataconnections": _Definition(
         "catalog schema name type shared options source", _data_connections
     ),
-    "job_metrics": _Definition("job_id job kind status vertex processor name value", None),
+    "jobs": _Definition(" ".join(JOBS), None, JOBS),
+    "job_metrics": _Definition(
+        "job_id job kind status vertex processor name value",
+        None,
+        {"job_id": BIGINT, "processor": INTEGER, "value": BIGINT},
+    ),
+    "plans": _Definition(
+        "query parameter_types uses time_zone is_confined",
+        None,
+        {"uses": BIGINT, "is_confined": BOOLEAN},
+    ),
+    "settings": _Definition("name value default meaning scope", None),
     "user_defined_types": _Definition(
         "user_defined_type_catalog user_defined_type_schema user_defined_type_name "
         "user_defined_type_category is_instantiable is_final ordering_form ordering_category "
@@ -214,7 +271,8 @@ class SchemaTable(ReadableTable):
         definition = TABLES[name]
         self.name = name
         self.columns = tuple(
-            TableColumn(column, _type_of(column)) for column in definition.columns.split()
+            TableColumn(column, definition.types.get(column) or _type_of(column))
+            for column in definition.columns.split()
         )
         self._rows = definition.rows
         self._binder = binder
@@ -226,12 +284,12 @@ class SchemaTable(ReadableTable):
         """The rows for a statement that runs in this context."""
         if self._rows is not None:
             return self._rows(self._binder)
-        if context.job_metrics is None:
+        if context.session_rows is None:
             raise NotSupportedError(
                 f"{NAME}.{self.name} cannot be read by a job",
-                hint="read it with a SELECT, or call metrics() of the job in Python",
+                hint="read it with a SELECT, or use the methods of the job in Python",
             )
-        return context.job_metrics()
+        return context.session_rows(self.name)
 
     def scan(self, request: ScanRequest) -> Source:
         return SchemaSource(self, request)

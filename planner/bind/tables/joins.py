@@ -14,14 +14,16 @@ from runnel.expressions.nodes import Column, Expression, Literal, transform
 from runnel.planner.bind.convert import exact_cast
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import BoundRelation, Scope, ScopeColumn
+from runnel.planner.bind.tables.positional import by_position
 from runnel.planner.parse.query.allow_list import function_call
-from runnel.relation.nodes import Join, JoinKind, Project, Relation, references
+from runnel.relation.nodes import LEFT_ONLY, Join, JoinKind, Project, Relation, references
 from runnel.relation.subqueries import DependentJoin, deepened, outer_columns
 from runnel.sqltypes import BOOLEAN, common_type, loses_digits
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import FromItems
 
+_HALVES = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI}
 _SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
 
 
@@ -39,7 +41,15 @@ def bind_join(items: FromItems, left: BoundRelation, join: Any) -> BoundRelation
         from runnel.planner.bind.set_returning.unnest import is_unnest
 
         if is_unnest(tree):
+            special = join.args.get("kind") or join.args.get("method")
+            if special in (*_HALVES, "POSITIONAL"):
+                raise NotSupportedError(
+                    f"{special} JOIN with UNNEST is not supported",
+                    hint="put UNNEST into a derived table",
+                    position=position,
+                )
             return _join_unnest(items, left, join, side)
+    kind = _HALVES.get(join.args.get("kind") or "", _SIDES[side])
     version = None
     if isinstance(tree, exp.Table) and tree.args.get("version") is not None:
         version, tree = tree, tree.copy()
@@ -47,15 +57,15 @@ def bind_join(items: FromItems, left: BoundRelation, join: Any) -> BoundRelation
     is_lateral = isinstance(tree, exp.Lateral) or (
         isinstance(tree, exp.Table) and function_call(tree.this) is not None
     )
-    right = (
-        _lateral(items, tree, left, _SIDES[side]) if is_lateral else _independent(items, tree, left)
-    )
+    right = _lateral(items, tree, left, kind) if is_lateral else _independent(items, tree, left)
     for nested in tree.args.get("joins") or [] if not isinstance(tree, exp.Subquery) else []:
         right = bind_join(items, right, nested)
+    if join.args.get("method") == "POSITIONAL":
+        return by_position(left, right, position)
     if version is not None or join.args.get("method") == "ASOF":
         return _join_as_of(items, left, right, join, version)
     if join.args.get("using") or join.args.get("method") == "NATURAL":
-        return _join_using(items, left, right, join, _SIDES[side])
+        return _join_using(items, left, right, join, kind)
     scope = left.scope.joined_with(right.scope, len(left.relation.fields), position)
     on = join.args.get("on")
     if on is None:
@@ -63,9 +73,12 @@ def bind_join(items: FromItems, left: BoundRelation, join: Any) -> BoundRelation
             raise ProgrammingError(
                 "this JOIN needs ON or USING", hint="or write CROSS JOIN", position=position
             )
-        return BoundRelation(_joined(JoinKind.CROSS, left, right, None, position), scope)
+        return BoundRelation(joined(JoinKind.CROSS, left, right, None, position), scope)
     condition = ExpressionBinder(items.binder, scope, "ON").condition(on)
-    return BoundRelation(_joined(_SIDES[side], left, right, condition, position), scope)
+    return BoundRelation(
+        joined(kind, left, right, condition, position),
+        left.scope if kind in LEFT_ONLY else scope,
+    )
 
 
 def _join_as_of(
@@ -138,6 +151,13 @@ def _lateral(items: FromItems, tree: Any, left: BoundRelation, kind: JoinKind) -
     used = [column for column in outer_columns(bound.relation) if column.depth == 1]
     if not used:
         return BoundRelation(deepened(bound.relation, -1), scope)
+    if kind in LEFT_ONLY:
+        raise NotSupportedError(
+            f'the right side of a {kind.name} JOIN that refers to column "{used[0].name}" of its '
+            "left side is not supported",
+            hint="write WHERE EXISTS (SELECT …)",
+            position=used[0].position or items.at(tree),
+        )
     if kind in (JoinKind.RIGHT, JoinKind.FULL):
         raise ProgrammingError(
             f'the right side of a {kind.name} JOIN can\'t refer to column "{used[0].name}" of '
@@ -162,7 +182,7 @@ def _join_unnest(items: FromItems, left: BoundRelation, join: Any, side: str) ->
     right = _lateral(items, tree, left, _SIDES[side])
     scope = left.scope.joined_with(right.scope, len(left.relation.fields), position)
     condition = ExpressionBinder(items.binder, scope, "ON").condition(on)
-    return BoundRelation(_joined(_SIDES[side], left, right, condition, position), scope)
+    return BoundRelation(joined(_SIDES[side], left, right, condition, position), scope)
 
 
 def _join_using(
@@ -188,9 +208,11 @@ def _join_using(
         build.call("and", equal, position) if len(equal) > 1 else (equal[0] if equal else None)
     )
     if condition is None and kind is JoinKind.INNER:
-        relation = _joined(JoinKind.CROSS, left, right, None, position)
+        relation = joined(JoinKind.CROSS, left, right, None, position)
     else:
-        relation = _joined(kind, left, right, condition or _true(), position)
+        relation = joined(kind, left, right, condition or _true(), position)
+    if kind in LEFT_ONLY:
+        return BoundRelation(relation, left.scope)
     return _merged(relation, scope, [name for name, _ in named], pairs, kind)
 
 
@@ -229,13 +251,14 @@ def _merged(
     return BoundRelation(project, Scope(tuple(columns), scope.outer))
 
 
-def _joined(
+def joined(
     kind: JoinKind,
     left: BoundRelation,
     right: BoundRelation,
     condition: Expression | None,
     position: Position | None,
 ) -> Relation:
+    """The join of two relations; `condition`: over the columns of both."""
     join = DependentJoin if isinstance(right, LateralBound) else Join
     return join(
         kind=kind, left=left.relation, right=right.relation, condition=condition, position=position

@@ -2,7 +2,8 @@
 
 Imports `planner/parse`, `intervals` of `planner/bind/scalars` and the engine's basics.
 
-Begin with the table `clauses.CLAUSES` and with `query.parse_query`, which has four steps:
+`copies` reads COPY TO, which has a query, and COPY FROM. Begin with the table `clauses.CLAUSES` and
+with `query.parse_query`, which has four steps:
 
 1. One pass over the tokens (`token_pass`) runs the rules of the table. They are in `rules`,
    `table_arguments`, `json_clauses` and `query_end`.

@@ -25,10 +25,12 @@ from runnel.planner.parse.types import sql_type_of
 
 _REFUSED = (
     (
-        "Pivot Select.pivots Table.pivots Subquery.pivots",
-        "PIVOT",
-        "use aggregates with FILTER (WHERE …) and GROUP BY",
+        "Pivot Select.pivots Values.pivots Unnest.pivots",
+        "PIVOT here",
+        "put it into a derived table",
     ),
+    ("Pivot.default_on_null", "DEFAULT ON NULL", "use COALESCE over the columns"),
+    ("PivotAny", "IN (ANY)", "leave IN out: PIVOT t ON column …"),
     (
         "RawString",
         "a string between $$",
@@ -40,21 +42,14 @@ _REFUSED = (
     ("BitwiseXor", "operator XOR", None),
     ("RegexpFullMatch", "operator ~", None),
     ("Glob", "GLOB", None),
-    ("Lambda", "a lambda function", None),
     ("Comprehension", "a list comprehension", None),
-    ("Struct", "a struct literal", "use ROW(…)"),
     ("Collate", "COLLATE", None),
-    (
-        "TableSample Select.sample Table.sample Subquery.sample",
-        "TABLESAMPLE",
-        "use WHERE RANDOM() < 0.1",
-    ),
+    ("Values.sample Unnest.sample Lateral.sample", "TABLESAMPLE", "put it into a derived table"),
     ("HexString", "a hexadecimal string", None),
     ("BitString", "a bit string", None),
     ("Hint Select.hint", "a hint", None),
     ("Into Select.into", "SELECT INTO", "use INSERT INTO … SELECT …"),
     ("Lock Select.locks", "FOR UPDATE", None),
-    ("PropertyEQ", "a named argument with :=", "write name => value"),
     ("Aliases", "a list of aliases", None),
     ("Unicode", "a Unicode string", None),
     ("Concat", "a string literal in several segments", "use ||"),
@@ -75,10 +70,9 @@ _REFUSED = (
     ("Group.cube", "WITH CUBE", "write CUBE (…)"),
     ("Window.first", "KEEP", None),
     ("Group.totals", "WITH TOTALS", None),
-    ("Star.rename", "* RENAME", None),
-    ("Union.by_name", "UNION BY NAME", None),
+    ("Intersect.by_name Except.by_name", "BY NAME", "list the columns in the same order"),
+    ("Union.kind Union.side Union.on", "CORRESPONDING", "use UNION BY NAME"),
     ("Ordered.with_fill", "WITH FILL", None),
-    ("LimitOptions.percent", "LIMIT with PERCENT", None),
     ("LimitOptions.with_ties", "FETCH WITH TIES", None),
     ("In.unnest", "IN UNNEST", None),
     ("In.field", "IN without parentheses", None),
@@ -159,7 +153,7 @@ def _refused(key: str, what: str, position: Position | None) -> NotSupportedErro
 def _variable_error(node: Any, sql: str, grammar: Grammar) -> Error | None:
     parent, word = type(node.parent).__name__, node.name.upper()
     words = grammar.variables.get(parent, ())
-    if words is None or word in words:
+    if words is None or word in words or (word == "DEFAULT" and parent == "Tuple"):
         return None
     clause = _CLAUSES_OF_VARIABLES.get(parent, "")
     return NotSupportedError(f"{clause}{word} is not supported", position=_position_of(node, sql))
@@ -198,6 +192,10 @@ def _distance(offset: int, near: Position) -> int:
 _NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER}
 
 
+_AFTER_NAMES = {TokenType.FARROW, TokenType.COLON, TokenType.COLON_EQ}
+"""The tokens after the name of an argument or a field, whose position sqlglot drops."""
+
+
 def _check_nothing_lost(
     tokens: Sequence[Token], starts: set[int | None], sql: str, dropped: Container[str]
 ) -> None:
@@ -215,7 +213,8 @@ def _check_nothing_lost(
             index > 0 and word_of(tokens[index - 1]) in ("INTERVAL", ".")
         ):
             continue
-        if index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.FARROW:
+        following = tokens[index + 1].token_type if index + 1 < len(tokens) else None
+        if following in _AFTER_NAMES:
             continue
         raise ProgrammingError(
             f'syntax error at "{sql[token.start : token.end + 1]}"',

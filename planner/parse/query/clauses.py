@@ -73,6 +73,9 @@ CLAUSES: tuple[Clause, ...] = (
     # queries
     Clause(
         "SELECT",
+        ("SELECT",),
+        (),
+        rules.select,
         nodes={"Select": "expressions", "Alias": "this alias"},
         shapes={"Select": shapes.select, "Alias": shapes.alias},
     ),
@@ -82,13 +85,21 @@ CLAUSES: tuple[Clause, ...] = (
         shapes={"Distinct": shapes.distinct},
     ),
     Clause(
-        "* EXCLUDE, * REPLACE",
-        ("EXCLUDE", "REPLACE"),
+        "* EXCLUDE, * REPLACE, * RENAME",
+        ("EXCLUDE", "EXCEPT", "REPLACE", "RENAME"),
         (),
         rules.star_list,
-        nodes={"Star": "except_ replace"},
+        nodes={"Star": "except_ replace rename"},
         shapes={"Star": shapes.star},
     ),
+    Clause(
+        "COLUMNS(lambda c: …), LIST_TRANSFORM(a, x -> …)",
+        dropped=("LAMBDA",),
+        nodes={"Lambda": "this expressions"},
+        shapes={"Lambda": shapes.lambda_function},
+    ),
+    Clause("f(*COLUMNS('…'))", ("*",), (), rules.unpacked_columns),
+    Clause("SELECT a AS b", ("AS",), (), rules.missing_before_as),
     Clause("VALUES", nodes={"Values": "expressions alias"}),
     Clause("TABLE t", ("TABLE",), (), rules.whole_query),
     Clause("(SELECT …)", nodes={"Subquery": "this alias"}),
@@ -97,6 +108,7 @@ CLAUSES: tuple[Clause, ...] = (
         nodes=_each("Union Intersect Except", "this expression distinct"),
         shapes=dict.fromkeys(("Union", "Intersect", "Except"), shapes.set_operation),
     ),
+    Clause("UNION BY NAME", dropped=("BY", "NAME"), nodes={"Union": "by_name"}),
     Clause(
         "WITH",
         ("WITH",),
@@ -156,8 +168,9 @@ CLAUSES: tuple[Clause, ...] = (
         "FETCH",
         dropped=("FIRST",),
         not_called_after=(("FETCH", "FIRST"), ("FETCH", "NEXT")),
-        nodes={"Fetch": "count direction limit_options", "LimitOptions": "rows"},
+        nodes={"Fetch": "count direction limit_options", "LimitOptions": "rows percent"},
     ),
+    Clause("the end of LIMIT", ("ONLY", "ROW", "ROWS"), (), rules.end_of_limit),
     Clause("EMIT EVERY", [first for first, _ in query_end.EMISSION], (), query_end.emission),
     Clause("OPTIONS", ("OPTIONS",), (), query_end.options),
     # tables
@@ -178,6 +191,29 @@ CLAUSES: tuple[Clause, ...] = (
         rules.plain_join,
         nodes={**_each("Select Subquery Table", "joins"), "Join": "this on using side kind method"},
         shapes={"Join": shapes.join},
+    ),
+    Clause(
+        "TABLESAMPLE, USING SAMPLE",
+        ("TABLESAMPLE", "USING"),
+        (),
+        table_arguments.sample,
+        dropped=(*table_arguments.METHODS, "REPEATABLE", "SAMPLE"),
+        nodes={
+            **_each("Select Table Subquery", "sample"),
+            "TableSample": "method percent size seed",
+        },
+        variables={"TableSample": table_arguments.METHODS},
+    ),
+    Clause(
+        "PIVOT, UNPIVOT",
+        dropped=("INCLUDE", "EXCLUDE", "NULLS"),
+        not_called_after=(("INCLUDE", "NULLS"), ("EXCLUDE", "NULLS")),
+        nodes={
+            **_each("Table Subquery", "pivots"),
+            "Pivot": "expressions fields unpivot include_nulls group alias",
+            "PivotAlias": "this alias",
+        },
+        shapes={"Pivot": shapes.pivot, "PivotAlias": shapes.pivot_alias},
     ),
     Clause("LATERAL", nodes={"Lateral": "this alias ordinality"}),
     Clause(
@@ -214,7 +250,12 @@ CLAUSES: tuple[Clause, ...] = (
     ),
     # calls
     Clause("f(a)", nodes={"Anonymous": "this expressions"}),
-    Clause("FILTER", nodes={"Filter": "this expression"}, shapes={"Filter": shapes.filter_of_call}),
+    Clause(
+        "FILTER",
+        not_called_after=((")", "FILTER"), ("NULLS", "FILTER")),
+        nodes={"Filter": "this expression"},
+        shapes={"Filter": shapes.filter_of_call},
+    ),
     Clause(
         "WITHIN GROUP",
         dropped=("WITHIN", "GROUP"),
@@ -287,6 +328,15 @@ CLAUSES: tuple[Clause, ...] = (
             "Slice": "this expression",
         },
         shapes={"Array": shapes.array, "Bracket": shapes.bracket},
+    ),
+    Clause(
+        "{'a': 1}, MAP {'a': 1}",
+        (TokenType.STRING,),
+        ("{",),
+        rules.field_name,
+        dropped=("MAP",),
+        nodes={"Struct": "expressions", "PropertyEQ": "this expression", "ToMap": "this"},
+        shapes={"Struct": shapes.struct, "PropertyEQ": shapes.struct_field},
     ),
     Clause(
         "CAST",
@@ -374,6 +424,14 @@ CLAUSES: tuple[Clause, ...] = (
             "JSONExtractScalar": "this expression only_json_types scalar_only",
         },
     ),
+    Clause("f(j -> 'a')", ("->",), (), rules.arrow),
+    Clause(
+        "lambda x: …",
+        (":",),
+        rules.LAMBDA_CALLS,
+        rules.lambda_colon,
+        not_called_after=(("CROSS", "APPLY"), ("OUTER", "APPLY")),
+    ),
     Clause("alias: a", (":",), (), rules.colon),
     Clause("KEY a VALUE b", ("KEY", "VALUE", ":"), json_clauses.PAIRS, json_clauses.pair),
     Clause("NULL ON EMPTY", json_clauses.FIRST_WORDS, json_clauses.FUNCTIONS, json_clauses.phrase),
@@ -386,6 +444,8 @@ CLAUSES: tuple[Clause, ...] = (
     Clause(")", (")",), (), rules.closing),
     Clause("[", ("[",), (), rules.opening_bracket),
     Clause("]", ("]",), (), rules.closing_bracket),
+    Clause("{", ("{",), (), rules.opening_brace),
+    Clause("}", ("}",), (), rules.closing_brace),
 )
 """The order matters for the rules of one word."""
 

@@ -19,6 +19,8 @@ from runnel.planner.parse.query.token_pass import EmissionTokens, TokenPass, too
 from runnel.planner.parse.syntax import EmissionClauses
 from runnel.planner.parse.tokens import DIALECT, position_at
 
+PIVOT_WORDS = frozenset({"PIVOT", "PIVOT_WIDER", "UNPIVOT", "PIVOT_LONGER"})
+
 
 @frozen
 class ParsedQuery:
@@ -36,6 +38,11 @@ class ParsedQuery:
 
 def parse_query(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> ParsedQuery:
     """Parses a query. All errors have a position."""
+    if any(token.text.upper() in PIVOT_WORDS for token in tokens):
+        # Loaded on first use: few statements have PIVOT.
+        from runnel.planner.parse.query.pivots import with_queries
+
+        tokens = with_queries(tokens, sql)
     to = TokenPass(tokens, sql, parameters, is_query=True)
     tree = _parse(to, None)
     if not isinstance(tree, exp.Query | exp.Values):
@@ -80,9 +87,22 @@ def _parse(to: TokenPass, into: Any) -> Any:
         ) from None
     if len(trees) != 1 or trees[0] is None:
         raise ProgrammingError("syntax error", position=position_at(tokens[0], sql))
-    tree = finish(trees[0], to.types, to.parameters)
+    tree = finish(trees[0], to)
     check(tree, sql, tokens, written, GRAMMAR)
+    if not _WINDOWS.isdisjoint(to.words):
+        # Loaded on first use: few queries have windows.
+        from runnel.planner.parse.flink.group_windows import rewrite
+
+        rewrite(tree, sql)
     return tree
+
+
+_WINDOWS = frozenset(
+    kind + suffix
+    for kind in ("TUMBLE", "HOP", "SESSION")
+    for suffix in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")
+)
+"""The words of which a query with a group window of Flink has one."""
 
 
 _EXPECTING = re.compile(r"^(?:Expecting|Expected) (.+?)(?: but got .*)?$")
@@ -99,6 +119,12 @@ def _syntax_error(error: SqlglotError, tokens: Sequence[Token], sql: str) -> Err
             hint="write SELECT * FROM (VALUES …)",
             position=position_at(blamed or tokens[0], sql),
         )
+    # Loaded on first use, as the statement has failed.
+    from runnel.planner.parse.query.misspelt import misspelt_before
+
+    misspelt = misspelt_before(tokens, blamed, sql)
+    if misspelt is not None:
+        return misspelt
     expected = _EXPECTING.match(description)
     detail: str | None
     if description.startswith("Required keyword"):

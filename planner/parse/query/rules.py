@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
 from runnel.planner.parse.query.json_clauses import PAIRS
+from runnel.planner.parse.query.shapes import LAMBDA_FUNCTIONS
 from runnel.planner.parse.query.token_pass import MARK, TokenPass
 from runnel.planner.parse.tokens import is_word, like, position_at
 
@@ -30,14 +31,45 @@ def whole_query(to: TokenPass, token: Token) -> bool:
     return True
 
 
+def select(to: TokenPass, token: Token) -> bool:
+    """Writes SELECT with its index among the tokens as a comment, which sqlglot copies to the node:
+    `shapes.finish` reads it there."""
+    if token.token_type is not TokenType.SELECT:
+        return False
+    comments = [*token.comments, f"{MARK}{to.index}"]
+    to.output.append(
+        Token(token.token_type, token.text, token.line, token.col, token.start, token.end, comments)
+    )
+    to.index += 1
+    return True
+
+
 def plain_join(to: TokenPass, token: Token) -> bool:
     """JOIN without a word before it becomes INNER JOIN, so that the tree distinguishes it from a
     comma."""
-    if to.peek(1) == "(" or to.previous() in _JOIN_WORDS:
+    if to.previous() in _JOIN_WORDS or (to.peek(1) == "(" and not _follows_table(to)):
         return False
     to.put(token, TokenType.INNER, "INNER")
     to.copy()
     return True
+
+
+_BEFORE_OPERANDS = frozenset(
+    "SELECT DISTINCT ALL WHERE AND OR NOT ON BY HAVING QUALIFY CASE WHEN THEN ELSE IN LIKE ILIKE "
+    "BETWEEN IS SET RETURNING VALUES LIMIT OFFSET AS FROM".split()
+) | {"GROUP BY", "ORDER BY", "PARTITION BY"}
+
+
+def _follows_table(to: TokenPass) -> bool:
+    """Whether the JOIN before a parenthesis comes after a table, and is not the name of a
+    function."""
+    before = to.tokens[to.index - 1] if to.index else None
+    if before is None:
+        return False
+    kind = before.token_type
+    return kind in (TokenType.IDENTIFIER, TokenType.STRING, TokenType.R_PAREN) or (
+        is_word(before) and to.previous() not in _BEFORE_OPERANDS
+    )
 
 
 def direction(to: TokenPass, token: Token) -> bool:
@@ -53,9 +85,9 @@ def direction(to: TokenPass, token: Token) -> bool:
 
 
 def parameter(to: TokenPass, token: Token) -> bool:
-    """`?` becomes $n, where n is its number in the whole statement, from 0."""
+    """A parameter becomes $n, where n is its offset: `finish` replaces it by its index."""
     to.put(token, TokenType.PARAMETER, "$")
-    to.put(to.next(), TokenType.NUMBER, str(to.parameters[token.start]))
+    to.put(to.next(), TokenType.NUMBER, str(token.start))
     return True
 
 
@@ -96,7 +128,7 @@ def opening(to: TokenPass, token: Token) -> bool:
     """`TABLE(f(…))` becomes `f(…)`, and the field of EXTRACT becomes a string."""
     before = to.previous()
     to.index += 1
-    if before == "TABLE" and to.peek(1) == "(" and to.peek() not in ("SELECT", "WITH"):
+    if before == "TABLE" and to.peek(1) == "(" and to.peek() not in ("SELECT", "WITH", "FROM"):
         to.output.pop()
         to.enter("TABLE")
         return True
@@ -137,8 +169,38 @@ def closing_bracket(to: TokenPass, token: Token) -> bool:
     return True
 
 
+def opening_brace(to: TokenPass, token: Token) -> bool:
+    """Begins `{'a': 1}`. `MAP {'a': 1}` gets parentheses: in `MAP {'a': 1}['a']` sqlglot would take
+    the subscript of the braces."""
+    is_map = to.previous() == "MAP"
+    if is_map:
+        to.output.insert(-1, like(token, TokenType.L_PAREN, "("))
+    to.enter("MAP{" if is_map else "{")
+    to.copy()
+    return True
+
+
+def field_name(to: TokenPass, token: Token) -> bool:
+    """The name of a field that is written as a string becomes a quoted name."""
+    if to.previous() not in ("{", ",") or to.peek(1) != ":":
+        return False
+    to.put(to.next(), TokenType.IDENTIFIER, token.text)
+    return True
+
+
+def closing_brace(to: TokenPass, token: Token) -> bool:
+    is_map = to.inside in BRACES and to.leave() == "MAP{"
+    to.copy()
+    if is_map:
+        to.put(token, TokenType.R_PAREN, ")")
+    return True
+
+
 BRACKETS = frozenset({"[", "MAP["})
 """The words of `TokenPass.open` for brackets."""
+
+BRACES = frozenset({"{", "MAP{"})
+"""The words of `TokenPass.open` for braces."""
 
 
 def separator(to: TokenPass, token: Token) -> bool:
@@ -212,17 +274,56 @@ def _escaped(match: re.Match[str]) -> str:
     return character
 
 
-_STAR_WORDS = ("EXCLUDE", "REPLACE")
+_STAR_WORDS = ("EXCLUDE", "EXCEPT", "REPLACE", "RENAME")
 _BEFORE_STAR = ("SELECT", "DISTINCT", "ALL", ",", ".")
 
 
 def star_list(to: TokenPass, token: Token) -> bool:
-    """Writes EXCLUDE and REPLACE without a mark after the * of a select list, where they are no
-    functions."""
+    """Writes EXCLUDE, REPLACE and RENAME without a mark after the * of a select list, where they
+    are no functions. Refuses them without a list: sqlglot would skip the word."""
+    if to.previous() == "*" and (
+        to.index + 1 == len(to.tokens) or to.peek(1) in (")", ",", *_CLAUSES)
+    ):
+        raise to.syntax_error(token, f"list columns: * {to.peek()} (…)")
     if not _follows_star(to.tokens, to.words, to.index):
         return False
     to.copy()
     return True
+
+
+def unpacked_columns(to: TokenPass, token: Token) -> bool:
+    """`f(*COLUMNS(…))` becomes `f("*COLUMNS"(…))`, a call with another name."""
+    if (
+        (to.peek(1), to.peek(2)) != ("COLUMNS", "(")
+        or to.previous() not in ("(", ",")
+        or to.inside in BRACKETS
+    ):
+        return False
+    to.index += 1
+    to.put(to.next(), TokenType.VAR, MARK + "*COLUMNS")
+    return True
+
+
+_NO_OPERAND = ("SELECT", "DISTINCT", "ALL", ",", "(", "BY", "WHERE", "HAVING", "ON", "QUALIFY")
+
+
+def missing_before_as(to: TokenPass, token: Token) -> bool:
+    """Refuses AS without an expression before it: sqlglot would skip the word."""
+    if to.previous() in _NO_OPERAND and to.previous(2) != ".":
+        raise to.syntax_error(token)
+    return False
+
+
+def end_of_limit(to: TokenPass, token: Token) -> bool:
+    """Refuses ROWS and ONLY after a LIMIT: sqlglot would skip them. FETCH ends with ROWS ONLY."""
+    if to.peek() != "ONLY" and to.previous(2) != "LIMIT":
+        return False
+    for at in range(to.index - 1, -1, -1):
+        if to.words[at] == "LIMIT":
+            raise to.syntax_error(token, "write LIMIT n, or FETCH FIRST n ROWS ONLY")
+        if to.words[at] in ("FETCH", "SELECT", "FROM"):
+            break
+    return False
 
 
 def _follows_star(tokens: Sequence[Token], words: Sequence[str], index: int) -> bool:
@@ -232,6 +333,8 @@ def _follows_star(tokens: Sequence[Token], words: Sequence[str], index: int) -> 
     if index < 1:
         return False
     if words[index] == "*":
+        if words[index - 1] == "(":
+            return words[index - 2] == "COLUMNS"
         return words[index - 1] in _BEFORE_STAR or _closes_distinct_on(tokens, words, index - 1)
     if words[index] == ")":
         index = _opening_of(tokens, index)
@@ -332,7 +435,7 @@ def end_of_test(to: TokenPass, token: Token) -> bool:
 
 def colon(to: TokenPass, token: Token) -> bool:
     """Refuses `alias: expression`."""
-    if to.inside not in BRACKETS and to.inside not in PAIRS:
+    if to.inside not in BRACKETS and to.inside not in PAIRS | BRACES:
         raise to.syntax_error(token)
     return False
 
@@ -381,3 +484,39 @@ def end_of_common_table(to: TokenPass, token: Token) -> bool:
         detail="expected a query after WITH",
         position=position_at(following, to.sql),
     )
+
+
+LAMBDA_CALLS = (*LAMBDA_FUNCTIONS, "COLUMNS", "*COLUMNS")
+"""The functions with a lambda function among their arguments."""
+_NAME_TYPES = (TokenType.VAR, TokenType.IDENTIFIER)
+_PATHS = (TokenType.STRING, TokenType.NUMBER, TokenType.PLACEHOLDER, TokenType.PARAMETER)
+
+
+def lambda_colon(to: TokenPass, token: Token) -> bool:
+    """Writes the colon of `lambda x:`, which may follow several names."""
+    at = to.index - 1
+    while at > 0 and (to.words[at] == "," or to.tokens[at].token_type in _NAME_TYPES):
+        if to.words[at] == "LAMBDA" and to.words[at - 1] in (",", "("):
+            to.copy()
+            return True
+        at -= 1
+    return False
+
+
+def arrow(to: TokenPass, token: Token) -> bool:
+    """Writes `((j)) -> 'a'` for `j -> 'a'`, because sqlglot would read a lambda function."""
+    if to.inside in LAMBDA_FUNCTIONS or len(to.output) < 2 or to.index + 1 == len(to.tokens):
+        return False
+    name = to.output[-1]
+    is_first = to.output[-2].token_type in (TokenType.L_PAREN, TokenType.COMMA)
+    is_path = to.tokens[to.index + 1].token_type in _PATHS
+    if not (is_first and is_path and name.token_type in _NAME_TYPES):
+        return False
+    to.output.pop()
+    for _ in range(2):
+        to.put(name, TokenType.L_PAREN, "(")
+    to.output.append(name)
+    for _ in range(2):
+        to.put(name, TokenType.R_PAREN, ")")
+    to.copy()
+    return True

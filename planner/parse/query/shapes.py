@@ -45,13 +45,16 @@ below allow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from runnel.planner.parse.query.token_pass import MARK, TYPE
+from runnel.planner.parse.query.token_pass import MARK, TYPE, TokenPass, item_texts
 from runnel.sqltypes import SqlType
+
+TEXT = "text"
+"""The key of the text of an item of a select list in its `meta`."""
 
 CHAINS = (exp.And, exp.Or, exp.DPipe, exp.SetOperation)
 """The nodes of which a chain counts as one level of depth."""
@@ -59,13 +62,20 @@ CHAINS = (exp.And, exp.Or, exp.DPipe, exp.SetOperation)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
-def finish(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -> Any:
+_PIVOT_COLUMNS = (
+    *("columns", "identify_pivot_strings", "prefixed_pivot_columns"),
+    *("pivot_column_naming", "value_columns_first"),
+)
+"""The arguments of an exp.Pivot with the columns that sqlglot computes."""
+
+
+def finish(tree: Any, to: TokenPass) -> Any:
     """Changes sqlglot's tree into the tree that the binder reads.
 
     Parameters become exp.Parameter, types are filled in, marks are removed from names, the column
-    names of UNNEST … WITH ORDINALITY are collected, and VALUES after IN becomes a query.
+    names of UNNEST … WITH ORDINALITY are collected, VALUES after IN becomes a query, and items of
+    select lists have their texts.
     """
-    offsets = {number: offset for offset, number in parameters.items()}
     for node in list(tree.walk()):
         if isinstance(node, exp.Identifier):
             if node.this.startswith(MARK):
@@ -75,13 +85,15 @@ def finish(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -
             if node.arg_key == "expression" and isinstance(node.parent, _COMPARISONS):
                 _restore_quantifier(node)
         elif isinstance(node, exp.Placeholder):
-            parameter = exp.Parameter(this=exp.Literal.number(node.name))
-            parameter.meta["start"] = parameter.meta["end"] = offsets[int(node.name)]
+            offset = int(node.name)
+            parameter = exp.Parameter(this=exp.Literal.number(to.parameters[offset]))
+            parameter.meta.update(node.meta)
+            parameter.meta["start"] = parameter.meta["end"] = offset
             if node is tree:
                 return parameter
             _replace(node, parameter)
         elif isinstance(node, exp.DataType):
-            _restore_type(node, types)
+            _restore_type(node, to.types)
         elif (
             isinstance(node, exp.In)
             and len(node.expressions) == 1
@@ -89,11 +101,27 @@ def finish(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -
         ):
             node.set("query", exp.Subquery(this=node.expressions[0]))
             node.set("expressions", None)
+        elif isinstance(node, exp.Pivot):
+            for key in _PIVOT_COLUMNS:
+                node.set(key, None)
         elif isinstance(node, exp.Unnest) and isinstance(node.args.get("offset"), exp.Identifier):
             holder = node.parent if isinstance(node.parent, exp.Lateral) else node
             holder.args["alias"].append("columns", node.args["offset"])
             node.set("offset", True)
+        elif isinstance(node, exp.Select):
+            _name_items(node, to)
     return tree
+
+
+def _name_items(node: Any, to: TokenPass) -> None:
+    """Stores the text of each item of a SELECT's list, if some have no name, in its `meta`."""
+    if not node.comments or not node.comments[-1].startswith(MARK):
+        return
+    start = int(node.comments.pop()[len(MARK) :])
+    if all(isinstance(item, (exp.Column, exp.Alias, exp.Star)) for item in node.expressions):
+        return
+    for item, text in zip(node.expressions, item_texts(to, start), strict=False):
+        item.meta[TEXT] = text
 
 
 def _replace(old: Any, new: Any) -> None:
@@ -169,8 +197,27 @@ def _lists(wrong: str, hint: str) -> Shape:
 
 
 select = _lists("SELECT lists no columns", "write * for all columns")
-alias = _under(exp.Select, exp.Star, wrong="an alias is not allowed here")
+alias = _under(exp.Select, exp.Star, exp.Pivot, wrong="an alias is not allowed here")
 kwarg = _under(exp.Anonymous, wrong="a named argument is not allowed here")
+
+
+def struct(node: Any) -> Verdict:
+    if all(isinstance(item, exp.PropertyEQ) for item in node.expressions):
+        return None
+    return _wrong("a field of {…} has a name and a value", "write {name: value}")
+
+
+def struct_field(node: Any) -> Verdict:
+    parent = node.parent
+    if isinstance(parent, exp.Struct):
+        return None
+    if isinstance(parent, exp.Anonymous) and (
+        parent.name.upper() == "STRUCT_PACK" or isinstance(parent.parent, exp.Table)
+    ):
+        return None
+    return _unsupported("a named argument with :=", "write name => value")
+
+
 test = _over(
     "expression",
     *(exp.Null, exp.Boolean, exp.JSON),
@@ -270,13 +317,18 @@ def star(node: Any) -> Verdict:
             "REPLACE lists expressions with the columns' names",
             "write REPLACE (expression AS column)",
         )
+    if not all(
+        isinstance(item, exp.Alias) and isinstance(item.this, exp.Column)
+        for item in node.args.get("rename") or ()
+    ):
+        return _wrong("RENAME lists columns with new names", "write RENAME (column AS name)")
     if isinstance(parent, exp.Column):
         return (
             None
-            if isinstance(parent.parent, exp.Select)
+            if isinstance(parent.parent, exp.Select) or _lists_columns(parent)
             else _unsupported("t.* here", "name the columns")
         )
-    if isinstance(parent, exp.Select | exp.Distinct):
+    if isinstance(parent, exp.Select | exp.Distinct) or _lists_columns(node):
         return None
     if isinstance(parent, exp.Dot):
         above = parent.parent
@@ -290,8 +342,46 @@ def star(node: Any) -> Verdict:
         and parent.name.upper() == "COUNT"
         and len(parent.expressions) == 1
     ):
+        if any(node.args.get(key) for key in ("except_", "replace", "rename")):
+            return _wrong(
+                "COUNT(*) counts rows, and accepts no list of columns",
+                "write COUNT(*), or COUNT(COLUMNS(* EXCLUDE (…))) for a count of each column",
+            )
         return None
     return _wrong("* is not allowed here", "* is for SELECT * and COUNT(*)")
+
+
+def _lists_columns(node: Any) -> bool:
+    """Whether a * or t.* is the argument of COLUMNS, or is filtered by LIKE in a select list."""
+    parent = node.parent
+    if isinstance(parent, exp.Anonymous):
+        return parent.name.upper() in ("COLUMNS", "*COLUMNS") and len(parent.expressions) == 1
+    if isinstance(parent, exp.In) and isinstance(parent.parent, exp.Pivot):
+        return bool(parent.parent.args.get("unpivot"))
+    if not isinstance(parent, exp.Like | exp.ILike | exp.SimilarTo) or node.arg_key != "this":
+        return False
+    above = parent.parent
+    if isinstance(above, exp.Not) and isinstance(parent, exp.SimilarTo):
+        above = above.parent
+    return isinstance(above, exp.Select)
+
+
+def pivot(node: Any) -> Verdict:
+    if not isinstance(node.parent, exp.Table | exp.Subquery):
+        return _unsupported("PIVOT here", "put it into a derived table")
+    if not node.args.get("fields"):
+        return _wrong("PIVOT needs FOR column IN (…)")
+    if node.args.get("unpivot") and (len(node.args["fields"]) != 1 or len(node.expressions) != 1):
+        return _wrong("UNPIVOT has one FOR", "write UNPIVOT (value FOR name IN (a, b))")
+    group = node.args.get("group")
+    if group is not None and (not group.expressions or group.args.get("all")):
+        return _wrong("GROUP BY of PIVOT lists columns")
+    return None
+
+
+def pivot_alias(node: Any) -> Verdict:
+    named = isinstance(node.args.get("alias"), exp.Identifier | exp.Literal)
+    return None if named else _wrong("an alias of PIVOT must be a name")
 
 
 def array(node: Any) -> Verdict:
@@ -315,14 +405,20 @@ def explode(node: Any) -> Verdict:
 
 def join(node: Any) -> Verdict:
     kind, side = str(node.args.get("kind") or ""), str(node.args.get("side") or "")
-    if kind not in ("", "INNER", "OUTER", "CROSS") or side not in ("", "LEFT", "RIGHT", "FULL"):
+    is_half = kind in ("SEMI", "ANTI")
+    sides = ("", "LEFT") if is_half else ("", "LEFT", "RIGHT", "FULL")
+    if kind not in ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI") or side not in sides:
         return _unsupported(
-            f"{side} {kind} JOIN".strip(), "use IN or EXISTS" if kind in ("SEMI", "ANTI") else None
+            f"{side} {kind} JOIN".strip(), "exchange the tables" if is_half else None
         )
     method = str(node.args.get("method") or "")
-    if method not in ("", "NATURAL", "ASOF"):
-        return _unsupported(f"{method} JOIN")
+    if method not in ("", "NATURAL", "ASOF", "POSITIONAL") or (method == "ASOF" and is_half):
+        return _unsupported(f"{method} {kind} JOIN".replace("  ", " "))
     condition = node.args.get("on") is not None or bool(node.args.get("using"))
+    if method == "POSITIONAL":
+        if not condition and not side and not kind:
+            return None
+        return _wrong("POSITIONAL JOIN has neither a condition nor a side", "use JOIN … ON")
     if kind == "CROSS" and condition:
         return _wrong("CROSS JOIN has no condition", "use JOIN … ON")
     if method == "ASOF" and not condition:
@@ -392,3 +488,54 @@ def data_type(node: Any) -> Verdict:
         if "sql_type" in node.meta
         else _wrong("a type is not allowed here", "write CAST(… AS type)")
     )
+
+
+LAMBDA_FUNCTIONS = {
+    **dict.fromkeys(
+        ("LIST_TRANSFORM", "LIST_APPLY", "ARRAY_TRANSFORM", "ARRAY_APPLY", "APPLY"),
+        "list_transform",
+    ),
+    **dict.fromkeys(("LIST_FILTER", "ARRAY_FILTER", "FILTER"), "list_filter"),
+    **dict.fromkeys(("LIST_REDUCE", "ARRAY_REDUCE", "REDUCE"), "list_reduce"),
+}
+"""The functions with a lambda function as their second argument: the key of each name."""
+
+
+def lambda_function(node: Any) -> Verdict:
+    """A lambda function is the argument of COLUMNS, with one parameter, or the second argument of
+    one of `LAMBDA_FUNCTIONS`."""
+    call = node.parent
+    name = call.name.upper() if isinstance(call, exp.Anonymous) else ""
+    if name in ("COLUMNS", "*COLUMNS"):
+        if len(node.expressions) == 1:
+            return None
+        return Complaint(
+            True, "the function in COLUMNS has one parameter", "write lambda c: c LIKE 'a%'"
+        )
+    key = LAMBDA_FUNCTIONS.get(name)
+    if key is None:
+        return Complaint(
+            False,
+            "a lambda function is not supported here",
+            "LIST_TRANSFORM, LIST_FILTER and LIST_REDUCE accept one as their second argument",
+        )
+    if len(call.expressions) < 2 or call.expressions[1] is not node:
+        return Complaint(
+            True, f"the lambda function is not the second argument of {name}", _EXAMPLES[key]
+        )
+    least = 2 if key == "list_reduce" else 1
+    if len(node.expressions) not in (least, least + 1):
+        return Complaint(
+            True,
+            f"the lambda function of {name} needs {least} or {least + 1} parameters, "
+            f"not {len(node.expressions)}",
+            _EXAMPLES[key],
+        )
+    return None
+
+
+_EXAMPLES = {
+    "list_transform": "write LIST_TRANSFORM(list, x -> x + 1), or (x, i) -> … with the position",
+    "list_filter": "write LIST_FILTER(list, x -> x > 1), or (x, i) -> … with the position",
+    "list_reduce": "write LIST_REDUCE(list, (result, x) -> result + x)",
+}

@@ -4,6 +4,9 @@ PARTITION BY after it.
 `TUMBLE(TABLE t, …)` becomes TUMBLE((SELECT * FROM t), …), and
 `SESSION(TABLE t PARTITION BY a, b, DESCRIPTOR(c), …)` becomes SESSION((SELECT * FROM t), "PARTITION
 BY OF A TABLE"(a, b), DESCRIPTOR(c), …). `planner/bind/streams/time_windows.py` reads the result.
+
+`sample` reads the whole TABLESAMPLE: sqlglot accepts many words in it, skips some of them, and
+drops the difference between 10 and 10 ROWS.
 """
 
 from __future__ import annotations
@@ -24,6 +27,16 @@ WINDOW_FUNCTIONS = frozenset({"IMPOSE_ORDER", "TUMBLE", "HOP", "CUMULATE", "SESS
 FUNCTIONS = WINDOW_FUNCTIONS | {"CHANGES"}
 """The table functions that accept tables."""
 
+TABLE_OPENERS = frozenset(
+    (
+        "csv_file json_file json_flat_file parquet_file arrow_file avro_file lines_file "
+        "read_csv read_csv_auto sniff_csv read_json read_json_auto read_ndjson read_ndjson_auto "
+        "read_parquet parquet_scan read_arrow read_feather read_avro read_lines glob "
+        "job_state snapshot_state"
+    ).split()
+)
+"""The table functions whose tables `Environment.file_table` opens."""
+
 
 def table(to: TokenPass, token: Token) -> bool:
     """Writes `TABLE name`, an argument, as a query. (The rule `rules.opening` handles a table
@@ -34,7 +47,7 @@ def table(to: TokenPass, token: Token) -> bool:
     if to.previous() not in ("(", ",", "=>"):
         return False
     if to.peek(1) == "(":
-        if to.peek(2) in ("SELECT", "WITH", "VALUES", "("):
+        if to.peek(2) in ("SELECT", "WITH", "VALUES", "FROM", "("):
             raise ProgrammingError(
                 "TABLE needs the name of a table or a table function",
                 hint="leave TABLE out: write the query in parentheses",
@@ -104,3 +117,96 @@ def end_of_partition(to: TokenPass, token: Token) -> bool:
     if to.peek() == ")" or (to.peek(1) == "DESCRIPTOR" and to.peek(2) == "(") or to.peek(2) == "=>":
         to.close_call(token)
     return False
+
+
+METHODS = tuple("BERNOULLI SYSTEM RESERVOIR".split())
+"""The methods of TABLESAMPLE."""
+
+
+def sample(to: TokenPass, token: Token) -> bool:
+    """Reads `TABLESAMPLE [method] (n [% | PERCENT | ROWS]) [REPEATABLE (seed)]`, or the forms of
+    DuckDB without parentheses and with the method after the number."""
+    if (to.peek(), to.peek(1)) == ("USING", "SAMPLE"):
+        _check_position(to)
+        to.index += 2
+        words = [(TokenType.USING, "USING"), (TokenType.VAR, "SAMPLE")]
+    elif to.accept("TABLESAMPLE"):
+        words = [(TokenType.TABLE_SAMPLE, "TABLESAMPLE")]
+    else:
+        return False
+    method = seed = None
+    if to.peek() in METHODS:
+        method = to.next()
+        to.expect("(")
+        number, unit = _amount(to)
+        to.expect(")")
+    elif to.accept("("):
+        number, unit = _amount(to)
+        to.expect(")")
+    else:
+        number, unit = _amount(to)
+        if to.accept("("):
+            method = _method(to)
+            seed = _number(to, "a seed") if to.accept(",") else None
+            to.expect(")")
+    if seed is None and to.accept("REPEATABLE"):
+        to.expect("(")
+        seed = _number(to, "a seed")
+        to.expect(")")
+    name = "" if method is None else method.text.upper()
+    if not unit:
+        # PostgreSQL's BERNOULLI (10) means per cent, DuckDB's TABLESAMPLE 10 means rows.
+        unit = "%" if name in ("BERNOULLI", "SYSTEM") else "ROWS"
+    if unit == "ROWS" and name in ("BERNOULLI", "SYSTEM"):
+        raise ProgrammingError(
+            f"{name} chooses a percentage, not a number of rows",
+            hint=f"write {name} (10 PERCENT), or RESERVOIR ({number.text} ROWS)",
+            position=position_at(number, to.sql),
+        )
+    for kind, text in words:
+        to.put(token, kind, text)
+    to.put(method or number, TokenType.VAR, name or ("RESERVOIR" if unit == "ROWS" else "SYSTEM"))
+    to.put(number, TokenType.L_PAREN, "(")
+    to.output.append(number)
+    is_rows = unit == "ROWS"
+    to.put(number, TokenType.ROWS if is_rows else TokenType.PERCENT, unit)
+    to.put(number, TokenType.R_PAREN, ")")
+    if seed is not None:
+        to.put(seed, TokenType.VAR, "REPEATABLE")
+        to.put(seed, TokenType.L_PAREN, "(")
+        to.output.append(seed)
+        to.put(seed, TokenType.R_PAREN, ")")
+    return True
+
+
+def _check_position(to: TokenPass) -> None:
+    """Refuses USING SAMPLE after ORDER BY or LIMIT: the sample is chosen from the rows of FROM."""
+    depth = 0
+    for at in range(to.index - 1, -1, -1):
+        depth += (to.words[at] == ")") - (to.words[at] == "(")
+        if depth < 0 or (depth == 0 and to.words[at] in ("FROM", "SELECT")):
+            return
+        if depth == 0 and to.words[at] in ("ORDER BY", "LIMIT", "OFFSET", "FETCH"):
+            raise to.syntax_error(
+                to.tokens[to.index], "write USING SAMPLE before ORDER BY and LIMIT"
+            )
+
+
+def _amount(to: TokenPass) -> tuple[Token, str]:
+    """The number of a sample, and its unit: "%", "ROWS" or "" if none is written."""
+    number = _number(to, "a number")
+    if to.accept("%") or to.accept("PERCENT"):
+        return number, "%"
+    return number, "ROWS" if to.accept("ROWS") or to.accept("ROW") else ""
+
+
+def _method(to: TokenPass) -> Token:
+    if to.peek() not in METHODS:
+        raise to.error("one of BERNOULLI, SYSTEM and RESERVOIR")
+    return to.next()
+
+
+def _number(to: TokenPass, what: str) -> Token:
+    if to.at_end or to.tokens[to.index].token_type is not TokenType.NUMBER:
+        raise to.error(what)
+    return to.next()

@@ -12,7 +12,7 @@ tree that the binder reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlglot import TokenType
@@ -47,7 +47,7 @@ _SYNTAX_TYPES = {
     ).split()
 }
 _CALLABLE = (_PARSER.FUNC_TOKENS | {TokenType.IDENTIFIER}) - _SYNTAX_TYPES
-_CALLABLE_WORDS = ("DIV", "XOR", "SESSION")
+_CALLABLE_WORDS = ("DIV", "XOR", "SESSION", "FILTER", "APPLY")
 _WITHOUT_PARENTHESES = set(_PARSER.NO_PAREN_FUNCTIONS)
 
 Rule = Callable[["TokenPass", Token], bool]
@@ -274,3 +274,76 @@ def too_deep(position: Position | None) -> ProgrammingError:
         hint="use WITH for subqueries, or IN for long chains of conditions",
         position=position,
     )
+
+
+_ENDS_OF_LIST = frozenset(
+    "FROM WHERE GROUP HAVING QUALIFY WINDOW ORDER LIMIT OFFSET FETCH UNION INTERSECT EXCEPT MINUS "
+    "USING EMIT ALLOWED LATE OPTIONS INTO RETURNING ON".split()
+)
+"""The first words of what follows a select list. Words other than FROM may be names of columns."""
+
+_SIGNS = frozenset(
+    ". + - * / % ^ || < > <= >= = <> != == :: & | ~ -> ->> => , ( [ AND OR NOT IS".split()
+)
+"""The words after which an operand is expected."""
+
+
+def item_texts(to: TokenPass, select: int) -> Iterator[str]:
+    """The text of each item in the list of the SELECT that is the token of this index."""
+    return _texts(to.tokens, to.words, to.sql, _first(to.words, select + 1))
+
+
+def _first(words: Sequence[str], index: int) -> int:
+    """The index of the first token of the list: after ALL, DISTINCT and DISTINCT ON (…)."""
+    word = words[index] if index < len(words) else ""
+    if word not in ("ALL", "DISTINCT"):
+        return index
+    if index + 2 >= len(words) or words[index + 1 : index + 3] != ["ON", "("]:
+        return index + 1
+    depth = 0
+    for at in range(index + 2, len(words)):
+        depth += (words[at] == "(") - (words[at] == ")")
+        if depth == 0:
+            return at + 1
+    return len(words)
+
+
+def _texts(tokens: Sequence[Token], words: Sequence[str], sql: str, start: int) -> Iterator[str]:
+    """The text of each item of the list that begins at `start`."""
+    depth = 0
+    first = start
+    for at in range(start, len(tokens)):
+        kind = tokens[at].token_type
+        if kind in _CLOSING:
+            depth -= 1
+        elif kind in _OPENING:
+            depth += 1
+        if depth < 0 or (depth == 0 and _is_end_of_list(words, first, at)):
+            yield _text(tokens[first:at], sql)
+            return
+        if depth == 0 and kind is TokenType.COMMA:
+            yield _text(tokens[first:at], sql)
+            first = at + 1
+    yield _text(tokens[first:], sql)
+
+
+def _is_end_of_list(words: Sequence[str], first: int, at: int) -> bool:
+    """Whether the token at `at` follows the list whose last item begins at `first`."""
+    if at == first:
+        return False
+    word, before = words[at].partition(" ")[0], words[at - 1]
+    if word == "FROM":
+        return before != "DISTINCT"  # IS DISTINCT FROM
+    return word in _ENDS_OF_LIST and before not in _SIGNS
+
+
+def _text(tokens: Sequence[Token], sql: str) -> str:
+    """The text of tokens: comments are left out, and a space stands for any number of them."""
+    found: list[str] = []
+    end = -1
+    for token in tokens:
+        if found and token.start > end:
+            found.append(" ")
+        found.append(sql[token.start : token.end + 1])
+        end = token.end + 1
+    return "".join(found)

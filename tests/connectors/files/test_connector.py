@@ -23,7 +23,8 @@ from runnel.connector import (
 from runnel.connectors.files import output as file_output
 from runnel.connectors.files import sink as file_sink
 from runnel.connectors.files import storage as file_system
-from runnel.connectors.files.connector import FileConnector, file_table
+from runnel.connectors.files.connector import FileConnector
+from runnel.connectors.files.functions.table_functions import file_table
 from runnel.connectors.files.paths import file_path
 from runnel.connectors.files.table import FileTable
 from runnel.errors import (
@@ -200,7 +201,8 @@ def test_table_functions(tmp_path: Path) -> None:
     csv = written(tmp_path / "f.csv", "a;b\n1;2\n")
     assert visible_rows(file_table("CSV_FILE", [str(csv)], {"DELIMITER": ";"})) == [(1, 2)]
     assert schema(file_table("csv_file", [], {"path": str(csv), "header": False})) == {
-        "column0": "VARCHAR"
+        "column0": "VARCHAR",
+        "column1": "VARCHAR",
     }
     json = written(tmp_path / "data" / "f.json", '[{"a": 1}]')
     assert visible_rows(file_table("json_file", [str(json.parent), "*.json"], {})) == [(1,)]
@@ -211,19 +213,19 @@ def test_table_functions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "positional", "named", "message"),
     [
-        ("csv_file", [], {}, "CSV_FILE needs the path of a file or folder"),
+        ("csv_file", [], {}, "csv_file needs the path of a file or folder"),
         (
             "csv_file",
             ["a", "b", "c"],
             {},
-            "CSV_FILE accepts at most 2 arguments by position (path, glob), not 3",
+            "csv_file accepts at most 2 arguments by position (path, glob), not 3",
         ),
-        ("csv_file", ["a"], {"Path": "b"}, 'argument "Path" of CSV_FILE is given twice'),
-        ("csv_file", ["a"], {"format": "json"}, 'CSV_FILE has no argument "format"'),
-        ("csv_file", [1.5], {}, "the path of CSV_FILE must be VARCHAR"),
-        ("csv_file", [5], {}, "the path of CSV_FILE must be VARCHAR"),
-        ("csv_file", ["x", 5], {}, "the glob of CSV_FILE must be VARCHAR"),
-        ("csv_file", ["a"], {"headr": True}, 'unknown option "headr" of connector File'),
+        ("csv_file", ["a"], {"Path": "b"}, 'argument "Path" of csv_file is given twice'),
+        ("csv_file", ["a"], {"format": "json"}, 'csv_file has no option "format"'),
+        ("csv_file", [1.5], {}, "the path of csv_file must be VARCHAR, or a list of VARCHAR"),
+        ("csv_file", [5], {}, "the path of csv_file must be VARCHAR, or a list of VARCHAR"),
+        ("csv_file", ["x", 5], {}, "the glob of csv_file must be VARCHAR"),
+        ("csv_file", ["a"], {"headr": True}, 'csv_file has no option "headr"'),
         ("xml_file", ["a"], {}, 'table function "xml_file" not found'),
     ],
 )
@@ -328,7 +330,7 @@ WRITE_BEYOND_A_LIMIT = """
 import resource, sys
 import pyarrow as pa
 from runnel.connector import ColumnDefinition, MappingDefinition, SinkRequest, WriteMode
-from runnel.connectors.files.connector import FileConnector, file_table
+from runnel.connectors.files.connector import FileConnector
 from runnel.connectors.files.paths import file_path
 from runnel.errors import OperationalError
 from runnel.sqltypes import BIGINT

@@ -141,5 +141,8 @@ def test_options_of_the_file_system(con: Connection, tmp_path: Path) -> None:
 
 def test_damaged_files_behind_urls(con: Connection, memory: Any) -> None:
     memory.pipe("/d/f.parquet", b"no Parquet at all")
+    with pytest.raises(runnel.DataError, match="is text, not Parquet"):
+        rows(con, "SELECT * FROM TABLE(PARQUET_FILE('memory://d/f.parquet'))")
+    memory.pipe("/d/f.parquet", b"PAR1 no Parquet at all\x00\x01\xff")
     with pytest.raises(runnel.OperationalError, match="can't be read"):
         rows(con, "SELECT * FROM TABLE(PARQUET_FILE('memory://d/f.parquet'))")

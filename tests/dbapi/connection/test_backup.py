@@ -222,7 +222,7 @@ def test_an_empty_folder_and_a_relative_path_are_targets(
 def test_a_directory_without_content(tmp_path: Path) -> None:
     with runnel.connect(tmp_path / "db") as connection:
         connection.execute(f"BACKUP TO '{tmp_path}/copy'")
-        assert set(files(tmp_path / "copy")) == {"directory.json"}
+        assert set(files(tmp_path / "copy")) == {"directory.json", "catalog.json"}
         connection.execute("CREATE MAPPING d (a BIGINT) TYPE DuckDB")
         connection.execute(f"BACKUP TO '{tmp_path}/tables'")
     with runnel.connect(tmp_path / "tables") as connection:

@@ -171,7 +171,7 @@ def test_a_job_writes_with_its_snapshots(con: Connection, clock: ManualClock) ->
     con.settle()
     assert con.execute("SELECT COUNT(*) FROM m").fetchone() == (2,)
     assert job.uptime == 2
-    shown = con.execute("SHOW JOBS")
+    shown = con.execute("SHOW JOBS FULL")
     names = [item.name for item in shown.description or ()]
     row = dict(zip(names, shown.fetchall()[0], strict=True))
     assert (row["started"], row["uptime"]) == (START, 2 * SECOND)

@@ -12,6 +12,7 @@ import pytest
 import runnel
 from runnel.session import directory_version
 from runnel.session.directory_version import (
+    CATALOG_FORMAT,
     FILE,
     VERSION,
     DirectoryRecord,
@@ -144,12 +145,12 @@ def test_code_without_the_version_file_refuses_a_newer_catalog(tmp_path: Path) -
     `catalog.json`."""
     filled(tmp_path / "db")
     file = tmp_path / "db" / "catalog.json"
-    content = unsealed(file.read_bytes(), 2)
-    content["format"] = 3
+    content = unsealed(file.read_bytes(), CATALOG_FORMAT)
+    content["format"] = CATALOG_FORMAT + 1
     replace_file(file, sealed(content))
     with pytest.raises(runnel.OperationalError, match="catalog of directory") as caught:
         runnel.connect(tmp_path / "db")
-    assert caught.value.detail is not None and "3" in caught.value.detail
+    assert caught.value.detail is not None and (str(CATALOG_FORMAT + 1) in caught.value.detail)
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")

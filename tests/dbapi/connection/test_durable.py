@@ -124,7 +124,7 @@ def test_an_unreadable_catalog_is_named(tmp_path: Path) -> None:
         "",
         "{",
         "[]",
-        text.replace('"format": 2', '"format": 99'),
+        text.replace('"format": ', '"format": 99'),
         text.replace("BIGINT", "BIGGER"),
     ):
         catalog.write_text(broken)
@@ -285,7 +285,9 @@ def test_a_record_nested_deeply_leaves_the_other_jobs_alone(tmp_path: Path) -> N
     record = tmp_path / "jobs" / str(number) / "job.json"
     record.write_text('{"name": "a", "format": 1, "arguments": ' + "[" * 100_000)
     with runnel.connect(tmp_path) as connection:
-        found = {row[1]: (row[2], row[-1]) for row in connection.execute("SHOW JOBS").fetchall()}
+        found = {
+            row[1]: (row[2], row[-1]) for row in connection.execute("SHOW JOBS FULL").fetchall()
+        }
         assert found["b"] == ("RUNNING", None)
         assert found["a"][0] == "UNREADABLE"
         assert "nested too deeply" in found["a"][1]

@@ -86,7 +86,7 @@ def content(path: Path) -> Content:
         ]
         found.append(connection.execute("SELECT n FROM few").fetchall())
         found.append(
-            [(row[1], row[2], row[4]) for row in connection.execute("SHOW JOBS").fetchall()]
+            [(row[1], row[2], row[4]) for row in connection.execute("SHOW JOBS FULL").fetchall()]
         )
         job = connection.job("j")
         record = job.record

@@ -279,10 +279,10 @@ def test_a_process_ends_quietly_with_work_under_way(last: str) -> None:
 
 def test_show_jobs_and_the_handles(connection: Connection) -> None:
     cursor = connection.cursor()
-    assert cursor.execute("SHOW JOBS").fetchall() == []
+    assert cursor.execute("SHOW JOBS FULL").fetchall() == []
     running = connection.execute(ENDLESS)
     running.fetchone()
-    (row,) = cursor.execute("SHOW JOBS").fetchall()
+    (row,) = cursor.execute("SHOW JOBS FULL").fetchall()
     assert cursor.description is not None
     shown = dict(zip([column.name for column in cursor.description], row, strict=True))
     (job,) = connection.jobs()

@@ -25,6 +25,7 @@ OTHER_VALUES: dict[str, Any] = {
     "memory_limit": 50_000_000,
     "plan_cache_size": 9,
     "pushdown": False,
+    "python_scan": False,
     "query_parallelism": 2,
     "spark_job_rows": 10,
     "temp_directory": "/tmp",

@@ -21,6 +21,46 @@ def test_an_error_shows_the_place_in_the_statement(cursor: Cursor) -> None:
     assert "\nLINE 2:   nmae FROM TABLE(GENERATE_SERIES(1, 3))\n          ^^^^" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("sql", "lines"),
+    [
+        (
+            "CREATE JOB j\n\tOPTIONS ()\nAS INSERT INTO t\n\tSELECT 'é', x FROM t".replace(
+                "()", "('guarantee' = 'none')"
+            ),
+            ["LINE 4:  SELECT 'é', x FROM t", "                     ^"],
+        ),
+        (
+            'CREATE JOB "jöb" AS INSERT INTO t SELECT a FROM tt',
+            [
+                'LINE 1: CREATE JOB "jöb" AS INSERT INTO t SELECT a FROM tt',
+                "                                                        ^^",
+            ],
+        ),
+        (
+            "EXPLAIN CREATE JOB j AS\r\nINSERT INTO t SELECT b FROM t",
+            ["LINE 2: INSERT INTO t SELECT b FROM t", "                             ^"],
+        ),
+        (
+            "CREATE JOB j AS INSERT INTO t (b) SELECT 1",
+            ["LINE 1: CREATE JOB j AS INSERT INTO t (b) SELECT 1", " " * 39 + "^"],
+        ),
+        (
+            "CREATE VIEW v AS\n  SELECT a FROM tt",
+            ["LINE 2:   SELECT a FROM tt", " " * 24 + "^^"],
+        ),
+        ("SELECT '日本', x FROM t", ["LINE 1: SELECT '日本', x FROM t", " " * 23 + "^"]),
+        ("SELECT 日本 FROM t", ["LINE 1: SELECT 日本 FROM t", " " * 15 + "^^^^"]),
+        ("SELECT 'e\u0301', x FROM t", ["LINE 1: SELECT 'e\u0301', x FROM t", " " * 20 + "^"]),
+    ],
+)
+def test_the_marks_are_below_the_word(cursor: Cursor, sql: str, lines: list[str]) -> None:
+    cursor.execute("CREATE MAPPING t (a INTEGER) TYPE DuckDB")
+    with pytest.raises(runnel.Error) as caught:
+        cursor.execute(sql)
+    assert str(caught.value).splitlines()[1:3] == lines
+
+
 def test_errors_are_raised_by_fetches_too(cursor: Cursor) -> None:
     sql = "SELECT 1 / (v - 150000) FROM TABLE(GENERATE_SERIES(1, 200000))"
     with pytest.raises(runnel.DataError, match="division by zero") as caught:

@@ -21,12 +21,12 @@ from runnel.catalog import Mapping
 from runnel.connector import WritableTable
 from runnel.connectors.kafka.sink import KafkaSink
 from runnel.connectors.spark.session import start as spark_start
-from runnel.cursor import StartedStatement
 from runnel.deadline import Deadline, DeadlineLock, current
 from runnel.named_jobs.named_snapshots import NamedSnapshots
 from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.named_jobs.record.record import JobRecord
 from runnel.snapshots.file_store import FileSnapshotStore
+from runnel.statements.call import StartedStatement
 from runnel.statements.numbered_writes import NumberedWrite, write_once
 from tests.waiting import eventually
 

@@ -25,7 +25,7 @@ def minute(number: float) -> datetime:
 
 def shown(connection: runnel.Connection) -> dict[str, Any]:
     """The one job that runs."""
-    cursor = connection.cursor().execute("SHOW JOBS")
+    cursor = connection.cursor().execute("SHOW JOBS FULL")
     (row,) = cursor.fetchall()
     return dict(zip([column[0] for column in cursor.description or ()], row, strict=True))
 

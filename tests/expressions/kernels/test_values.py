@@ -174,7 +174,7 @@ def test_arguments_without_a_type() -> None:
         (5, TINYINT, 5),
         (5, DOUBLE, 5.0),
         (5, decimal(5, 2), Decimal("5.00")),
-        (1.5, INTEGER, 1),
+        (1.5, INTEGER, 2),
         (Decimal("2.675"), decimal(5, 2), Decimal("2.68")),
         ("2020-01-01", DATE, date(2020, 1, 1)),
         ("12", INTEGER, 12),

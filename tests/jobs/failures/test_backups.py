@@ -37,13 +37,13 @@ for folder in request["folders"]:
             or rows("SELECT COUNT(*) FROM counts") < [[request["windows"]]]
             or rows("SELECT COUNT(*) FROM totals") < [[request["windows"]]]
         ):
-            assert time.monotonic() < end, (folder, connection.execute("SHOW JOBS").fetchall())
+            assert time.monotonic() < end, (folder, connection.execute("SHOW JOBS FULL").fetchall())
             time.sleep(0.002)  # another process has no event
         found.append({
             "copies": rows("SELECT k, ts FROM copies"),
             "counts": rows("SELECT * FROM counts ORDER BY 1"),
             "totals": rows("SELECT * FROM totals ORDER BY 1"),
-            "status": sorted(row[2] for row in connection.execute("SHOW JOBS").fetchall()),
+            "status": sorted(row[2] for row in connection.execute("SHOW JOBS FULL").fetchall()),
         })
 print(json.dumps(found))
 """

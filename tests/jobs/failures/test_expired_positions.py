@@ -52,7 +52,7 @@ def keys(connection: Connection, name: str = "copy") -> list[int]:
 
 
 def last_error(connection: Connection) -> str:
-    cursor = connection.execute("SHOW JOBS")
+    cursor = connection.execute("SHOW JOBS FULL")
     names = [column[0] for column in cursor.description or ()]
     (row,) = [row for row in cursor.fetchall() if row[names.index("name")] == "j"]
     return str(row[names.index("last_error")])

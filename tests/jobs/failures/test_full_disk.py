@@ -22,7 +22,7 @@ folder, size = sys.argv[1], int(sys.argv[2])
 def until(condition):
     end = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < end, connection.execute("SHOW JOBS").fetchall()
+        assert time.monotonic() < end, connection.execute("SHOW JOBS FULL").fetchall()
         time.sleep(0.002)  # nobody tells when a disk is full
 
 

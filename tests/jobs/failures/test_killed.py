@@ -96,4 +96,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
             cursor.execute("SELECT * FROM counts ORDER BY 1").fetchall(),
             wanted,
         )
-        assert [row[2] for row in cursor.execute("SHOW JOBS").fetchall()] == ["RUNNING", "RUNNING"]
+        assert [row[2] for row in cursor.execute("SHOW JOBS FULL").fetchall()] == [
+            "RUNNING",
+            "RUNNING",
+        ]

@@ -52,7 +52,7 @@ class Shop:
         assert eventually(lambda: self.job.rows_out == done + (last - 1) // 10)
 
     def shown(self) -> dict[str, Any]:
-        cursor = self.connection.execute("SHOW JOBS")
+        cursor = self.connection.execute("SHOW JOBS FULL")
         names = [column[0] for column in cursor.description or ()]
         (row,) = [
             row

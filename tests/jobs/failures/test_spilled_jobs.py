@@ -30,7 +30,7 @@ cursor.execute('''CREATE JOB counting OPTIONS ('snapshotIntervalMillis'='200') A
     GROUP BY k, window_end''')
 print("ready", flush=True)
 for line in sys.stdin:
-    rows = cursor.execute("SHOW JOBS").fetchall()
+    rows = cursor.execute("SHOW JOBS FULL").fetchall()
     names = [item[0] for item in cursor.description]
     shown = dict(zip(names, rows[0]))
     print(shown["state_rows"], shown["spilled_bytes"], shown["last_snapshot"] or 0, flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from enum import Flag
-from typing import Any
+from typing import Any, NamedTuple
 
 from runnel.processor import Processor
 
@@ -58,3 +58,10 @@ def nothing() -> None:
 
 def ends() -> Processor:
     sys.exit(3)
+
+
+class Point(NamedTuple):
+    """A subclass of tuple."""
+
+    x: int
+    y: int

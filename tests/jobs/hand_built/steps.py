@@ -98,6 +98,12 @@ def opaque(accumulator: Any, rows: pa.RecordBatch) -> Any:
 
 
 SUMS = AggregateOperation(create=dict, accumulate=seen, combine=merged, export=total)
+COUNTED = AggregateOperation(
+    create=lambda: [0],
+    accumulate=lambda known, rows: [known[0] + rows.num_rows],
+    combine=lambda one, other: [one[0] + other[0]],
+    export=lambda known: known[0],
+)
 OPAQUE = AggregateOperation(create=dict, accumulate=opaque, combine=merged, export=total)
 
 

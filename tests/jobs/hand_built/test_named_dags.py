@@ -97,7 +97,7 @@ def test_a_directory_runs_its_dags_again(tmp_path: Path, world: World) -> None:
         job = connection.job("j")
         assert job.status is JobStatus.RUNNING
         reaches(world, job, 8)
-        (found,) = connection.execute("SHOW JOBS").fetchall()
+        (found,) = connection.execute("SHOW JOBS FULL").fetchall()
         assert found[4] == "DAG: numbers, add, keep"
     assert world.starts[-1] >= 5
 
@@ -114,6 +114,24 @@ def test_a_dag_starts_from_a_named_snapshot(connection: runnel.Connection, world
         return world.committed.get(str(second.id), [])[-3:] == running_sums(8)[-3:]
 
     assert eventually(is_there), world.committed
+
+
+def test_a_query_refuses_the_snapshot_of_a_dag(connection: runnel.Connection, world: World) -> None:
+    job = submitted(connection, steps.sums("w"))
+    reaches(world, job, 5)
+    connection.execute("DROP JOB j WITH SNAPSHOT before", timeout=PATIENCE)
+    connection.execute("CREATE TABLE t (a BIGINT)")
+    connection.register_stream("s", {"a": "BIGINT"})
+    create = (
+        "CREATE JOB k OPTIONS ('initialSnapshotName'='before') AS INSERT INTO t SELECT a FROM s"
+    )
+    with pytest.raises(runnel.ProgrammingError, match="has the state of a DAG") as caught:
+        connection.execute(create)
+    assert caught.value.detail == 'job "j" had the vertices of DAG: numbers, add, keep'
+    assert caught.value.position is not None and create[caught.value.position.offset :].startswith(
+        "'initialSnapshotName'"
+    )
+    assert connection.execute("SHOW JOBS").fetchall() == []
 
 
 def test_an_update_keeps_state_by_vertex_name(connection: runnel.Connection, world: World) -> None:
@@ -211,7 +229,7 @@ def test_what_has_no_stored_form(
         submitted(connection, dag)
     assert caught.value.hint
     assert reason is None or caught.value.detail == reason
-    assert connection.execute("SHOW JOBS").fetchall() == []
+    assert connection.execute("SHOW JOBS FULL").fetchall() == []
 
 
 def test_functions_without_a_name_to_import_them_by(
@@ -318,7 +336,7 @@ def test_bad_arguments(
     with pytest.raises(runnel.Error) as caught:
         connection.submit(steps.sums("w"), **given)
     assert message in str(caught.value.message)
-    assert connection.execute("SHOW JOBS").fetchall() == []
+    assert connection.execute("SHOW JOBS FULL").fetchall() == []
 
 
 def test_a_name_that_is_in_use(connection: runnel.Connection, world: World) -> None:

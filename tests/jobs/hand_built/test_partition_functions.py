@@ -12,7 +12,7 @@ import pytest
 
 import runnel
 from runnel.columns.key_hash import Partitioning
-from runnel.dag import DAG, Partitioner, between
+from runnel.dag import DAG, Partitioner, Vertex, between
 from runnel.named_jobs.hand_built.dag_record import dag_from_json, dag_to_json
 from runnel.processors.library import (
     aggregate_by_key,
@@ -102,7 +102,7 @@ def test_bad_edges() -> None:
         dag.edge(between(one, two).partitioned_by(by_remainder)).validate()
     lambdas = DAG(dict(dag.vertices), [between(one, two).partitioned_by(lambda k, n: k, "k")])
     with pytest.raises(runnel.ProgrammingError, match='function of the edge "one" → "two"'):
-        dag_to_json(DAG({"one": one, "two": one}, lambdas.edges))
+        dag_to_json(DAG({"one": one, "two": Vertex("two", one.supplier)}, lambdas.edges))
 
 
 def test_the_stored_form_of_an_edge(world: World) -> None:

@@ -4,6 +4,7 @@ snapshots contain: the result is the one of a run without kills."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from random import Random
 
 import pyarrow as pa
@@ -71,11 +72,16 @@ def run(seed: int) -> tuple[Disk, int]:
     """The disk in the end, and the number of runs that began with a snapshot."""
     random = Random(seed)
     has_stages, is_own = random.random() < 0.5, random.random() < 0.5
+    return run_killed(seed, random, lambda: job(random, has_stages, is_own))
+
+
+def run_killed(seed: int, random: Random, make: Callable[[], DAG]) -> tuple[Disk, int]:
+    """The same for any DAG that writes to the disk; `make` is called for each run."""
     DISKS["d"] = disk = Disk()
     store, restored = MoodyStore(random), 0
     kills = random.randrange(5)
     for number in range(kills + 1):
-        stored = json.dumps(dag_to_json(job(random, has_stages, is_own)))
+        stored = json.dumps(dag_to_json(make()))
         coordinator = SnapshotCoordinator(store, restore_from=store.completed)
         restored += store.completed is not None
         options = SimulationOptions(snapshot=random.choice((0.02, 0.2)))

@@ -64,6 +64,8 @@ def test_ids_that_are_no_light_jobs(connection: runnel.Connection) -> None:
         ("CANCEL JOB j", 'a number as its id, not "j"'),
         ("CANCEL JOB 1.5", 'a number as its id, not "1.5"'),
         ("CANCEL JOB -1", 'a number as its id, not "-"'),
+        ("CANCEL JOB 12345678901234567890", "job 12345678901234567890 not found"),
+        ("CANCEL JOB 1" + "0" * 5000, "job 1000000000000000000000000000000000000000… not found"),
         ("CANCEL JOB 1 2", "syntax error"),
         ("CANCEL QUERY 1", "syntax error"),
     ],

@@ -32,7 +32,7 @@ def connection() -> Iterator[Connection]:
         yield made
 
 
-def shown(connection: Connection, statement: str = "SHOW JOBS") -> list[dict[str, Any]]:
+def shown(connection: Connection, statement: str = "SHOW JOBS FULL") -> list[dict[str, Any]]:
     cursor = connection.execute(statement)
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -324,7 +324,7 @@ def test_what_keeps_a_job_from_resuming_is_shown_in_its_query(connection: Connec
     connection.register_stream("s", SCHEMA)
     connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v FROM s")
     connection.execute("ALTER JOB j SUSPEND")
-    connection.execute("DROP MAPPING m")
+    connection.execute("DROP MAPPING m CASCADE")
     with pytest.raises(runnel.ProgrammingError, match='object "m" not found') as caught:
         connection.execute("ALTER JOB j RESUME")
     assert "LINE 1: SINK INTO m SELECT" in str(caught.value)

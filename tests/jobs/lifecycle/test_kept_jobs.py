@@ -25,7 +25,7 @@ PATIENCE = 20
 
 
 def shown(connection: runnel.Connection) -> list[dict[str, Any]]:
-    cursor = connection.execute("SHOW JOBS")
+    cursor = connection.execute("SHOW JOBS FULL")
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 

@@ -72,7 +72,7 @@ def test_a_job_over_a_stream_has_no_time_of_its_own(
     assert "the time of CREATE JOB" in (caught.value.detail or "") and "event time" in (
         caught.value.hint or ""
     )
-    assert connection.execute("SHOW JOBS").fetchall() == []
+    assert connection.execute("SHOW JOBS FULL").fetchall() == []
     connection.execute("CREATE JOB j AS INSERT INTO o SELECT ts, v FROM seen")
     with pytest.raises(runnel.NotSupportedError, match=name):
         connection.execute(f"ALTER JOB j AS INSERT INTO o {query}", timeout=PATIENCE)

@@ -149,7 +149,7 @@ def test_a_job_whose_snapshot_is_being_copied(
 
 def passed(connection: Connection) -> int:
     """The watermark of the job."""
-    cursor = connection.execute("SHOW JOBS")
+    cursor = connection.execute("SHOW JOBS FULL")
     (watermark,) = (
         row[[name for name, *_ in cursor.description or ()].index("watermark")]
         for row in cursor.fetchall()

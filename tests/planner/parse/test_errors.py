@@ -57,7 +57,7 @@ def test_pinned_error(sql: str, expected: str) -> None:
 @pytest.mark.parametrize("sql", ["", "   ", ";", " ;; ", "-- nothing", "/* nothing */"])
 def test_empty_text(sql: str) -> None:
     assert story(sql).startswith(
-        "! ProgrammingError the SQL text is empty\n! HINT statements are SELECT"
+        "! ProgrammingError the SQL text is empty\n! HINT the most common statements are SELECT"
     )
 
 
@@ -66,5 +66,6 @@ def test_rendering_points_at_the_place() -> None:
         parse("select a\nfrom t whre b = 1")
     caught.value.sql = "select a\nfrom t whre b = 1"
     assert (
-        str(caught.value) == 'syntax error at "b"\nLINE 2: from t whre b = 1\n                    ^'
+        str(caught.value) == 'syntax error at "whre"\nLINE 2: from t whre b = 1\n'
+        "               ^^^^\nHINT: did you mean WHERE?"
     )

@@ -147,7 +147,7 @@ def test_explain(sql: str, stage: str, form: str) -> None:
     assert isinstance(statement.statement, syntax.Query | syntax.Insert | syntax.Delete)
 
 
-@pytest.mark.parametrize("what", ["mappings", "views", "jobs", "plans", "indexes", "settings"])
+@pytest.mark.parametrize("what", ["mappings", "views", "plans", "indexes", "settings"])
 def test_show(what: str) -> None:
     statement = parse(f"SHOW {what.upper()};")
     assert isinstance(statement, syntax.Show)
@@ -201,5 +201,5 @@ def test_positions_of_names() -> None:
 
 
 def test_semicolons_and_comments_at_the_end() -> None:
-    for sql in ("show jobs;", "show jobs ; ;", "show jobs -- now", "/* first */ show jobs"):
+    for sql in ("show views;", "show views ; ;", "show views -- now", "/* first */ show views"):
         assert isinstance(parse(sql), syntax.Show)

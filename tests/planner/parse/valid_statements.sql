@@ -12,6 +12,7 @@ select * from a left outer join b using (x, y) cross join c, d full join e on a.
 select * from (a join b on true) inner join (select 1) c on 1 = 1
 select * from unnest(array[1, 2]) with ordinality as t(w, o), (values (1, 2), (3, 4)) v(a, b)
 select w from lines, unnest(regexp_split_to_array(lower(line), '[^a-z]+')) as t(w)
+select * from read_csv('x.csv', header = true, columns = {'a': 'INTEGER'}, names := ['a', 'b'])
 select v from table(generate_series(1, 10, step => 2)) as t(v) join table(csv_file(path => 'x.csv')) c on true
 values (1, 'a'), (?, null)
 table t
@@ -93,3 +94,14 @@ select o.id from orders o left join rates for system_time as of o.ts as r on o.c
 select a.id from t a asof left join u b on a.k = b.k and a.ts >= b.ts
 select a.id from t a asof join u b using (k, ts)
 select a.id from t a join u b on a.k = b.k options ('allowUnboundedState' = 'true')
+from t a join u b using (k) select a.x where a.x > 1
+select columns(lambda c: c like 'a%') + 1, f(*columns('x')), * rename (a as b), * like 'a%' from t
+select a from t union all by name select b from u
+select * from a semi join b using (k) anti join c on a.x = c.x positional join d
+select {'a': 1, b: {"c": 2}}.b.c, map {'a': 1}['a'], map {}, struct_pack(a := 1), s['a'], t.s.a from t
+select * from t pivot (sum(a) as s, max(b) for c in (1 as x, 2) d in ('y') group by e) as p
+pivot t on (a, b), c in (1, 2) using sum(d) group by e order by e limit 50%
+unpivot t on a, columns('b') into name n value v
+select * from t unpivot include nulls ((v, w) for n in ((a, b) as x, (c, d))) as u (p, q)
+select a from t tablesample bernoulli (10 percent) repeatable (3), u tablesample 5 where a > 1
+select a from t using sample 10% (reservoir, 3) limit 10 percent offset 2

@@ -105,8 +105,60 @@ def test_a_join_alone() -> None:
     )
 
 
-def test_the_probe_side_must_wait() -> None:
-    step = hash_join(TABLE.schema, SMALL.schema, {"n": "key"})
+COLOURS = pa.table({"word": ["one", "two", "two"], "colour": ["red", "blue", "green"]})
+SIZES = pa.table({"key": [1, 2, 5], "size": ["s", "m", "l"]})
+
+
+@pytest.mark.parametrize("outer", [False, True])
+@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_several_build_sides(outer: bool, partitioned: bool, parallelism: int) -> None:
+    """The keys of a build side are columns of the probe side, or of an earlier build side."""
+    how = "LEFT JOIN" if outer else "JOIN"
+    sql = (
+        f"SELECT t.*, a.word, size FROM t {how} small a ON t.n = a.key {how} sizes b ON t.n = b.key"
+    )
+    builds, on = [SMALL, SIZES], [{"n": "key"}, {"n": "key"}]
+    if not partitioned:
+        sql = sql.replace("size FROM", "size, colour FROM") + f" {how} c ON a.word = c.word"
+        builds, on = [*builds, COLOURS], [*on, {"word": "word"}]
+    schemas = [item.schema for item in builds]
+    step = hash_join(TABLE.schema, schemas, on, outer=outer, partitioned=partitioned)
+    result: list[pa.RecordBatch] = []
+    dag = DAG()
+    join = dag.vertex("join", step, parallelism)
+    for number, table in enumerate(builds):
+        build = dag.vertex(f"build {number}", source_of(table), 1)
+        edge = between(build, join).to_input(number)
+        dag.edge(edge.partitioned("key") if partitioned else edge.broadcast())
+    probe = dag.vertex("probe", source_of(TABLE.to_batches(max_chunksize=9)), 2)
+    left = between(probe, join).to_input(len(builds)).with_priority(1)
+    dag.edge(left.partitioned("n") if partitioned else left)
+    dag.edge(between(join, dag.vertex("sink", sink_to_list(result), 1)))
+    with runnel.connect() as connection:
+        connection.submit(dag).join(PATIENCE)
+    expected = by_sql(sql, t=TABLE, small=SMALL, sizes=SIZES, c=COLOURS)
+    assert sorted(rows_of(result), key=repr) == sorted(expected, key=repr)
+    assert expected
+
+
+def test_several_build_sides_alone() -> None:
+    """With snapshots and restores at each point."""
+    sql = "SELECT t.*, word, size FROM t JOIN small a ON t.n = a.key JOIN s b ON t.n = b.key"
+    verify_processor(
+        hash_join(TABLE.schema, [SMALL.schema, SIZES.schema], [{"n": "key"}, {"n": "key"}]),
+        [SMALL.to_batches(), SIZES.to_batches(), TABLE.to_batches(max_chunksize=20)],
+        by_sql(sql, t=TABLE, small=SMALL, s=SIZES),
+        ordered=False,
+        priorities=[0, 0, 1],
+        row_by_row=False,
+    )
+
+
+@pytest.mark.parametrize("build", [SMALL.schema, [SMALL.schema]], ids=["one", "list"])
+def test_the_probe_side_must_wait(build: Any) -> None:
+    on: Any = [{"n": "key"}] if isinstance(build, list) else {"n": "key"}
+    step = hash_join(TABLE.schema, build, on)
     dag = DAG()
     probe, build = dag.vertex("probe", source_of(TABLE), 1), dag.vertex("build", Never, 1)
     join = dag.vertex("join", step, 1)
@@ -141,6 +193,20 @@ class Never(Processor):
         (lambda: hash_join(TABLE.schema, SMALL.schema, {"m": "key"}), 'column "m" not found'),
         (lambda: hash_join(TABLE.schema, SMALL.schema, {"s": "key"}), "have types VARCHAR and"),
         (lambda: hash_join(TABLE.schema, TABLE.schema, {"n": "n"}), "two columns"),
+        (lambda: hash_join(TABLE.schema, "small", {"n": "key"}), "needs a pyarrow.Schema"),  # type: ignore[arg-type]
+        (lambda: hash_join(TABLE.schema, [SMALL.schema], {"n": "key"}), "key columns of each"),
+        (lambda: hash_join(TABLE.schema, [], []), "key columns of each"),
+        (lambda: hash_join(TABLE.schema, [SMALL], [{"n": "key"}]), "needs a pyarrow.Schema"),  # type: ignore[list-item]
+        (lambda: hash_join(TABLE.schema, [SMALL.schema] * 2, [{"n": "key"}] * 2), "two columns"),
+        (
+            lambda: hash_join(
+                TABLE.schema,
+                [SMALL.schema, SIZES.schema],
+                [{"n": "key"}, {"i": "key"}],
+                partitioned=True,
+            ),
+            "partitioned by different columns",
+        ),
     ],
 )
 def test_bad_arguments(make: Any, message: str) -> None:

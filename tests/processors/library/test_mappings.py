@@ -15,6 +15,7 @@ from runnel.dag import DAG, Supplier, between
 from runnel.processors.library import (
     accumulate_by_key,
     aggregate_by_key,
+    aggregate_by_window,
     combine_by_key,
     counting,
     map_using_lookup,
@@ -24,6 +25,7 @@ from runnel.processors.library import (
     sink_to_list,
     source_of,
     summing,
+    tumbling,
     write_mapping,
 )
 from runnel.testing import assert_rows
@@ -83,6 +85,34 @@ def test_a_mapping_is_read_as_by_sql(
     expected = connection.execute(f"SELECT {chosen} FROM goods{where}").fetchall()
     found = run(connection, read_mapping("goods", columns, predicate))
     assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
+def test_the_watermarks_of_a_mapping_close_windows(
+    connection: runnel.Connection, tmp_path: Path
+) -> None:
+    """A followed folder never ends: the windows are complete by its watermarks alone."""
+    folder = tmp_path / "events"
+    folder.mkdir()
+    (folder / "1.csv").write_text("at,v\n" + "".join(f"{at},{at % 3}\n" for at in range(40)))
+    connection.execute(
+        "CREATE MAPPING events (at BIGINT, v BIGINT, WATERMARK FOR at AS at - 5) TYPE File "
+        f"OPTIONS ('path'='{folder}', 'format'='csv', 'follow'='true')"
+    )
+    sql = connection.execute(
+        "SELECT window_start, window_end, COUNT(*) "
+        "FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(at), 10)) GROUP BY window_start, window_end"
+    )
+    expected = [sql.fetchone() for _ in range(3)]
+    sql.close()
+    assert expected == [(start, start + 10, 10) for start in (0, 10, 20)]
+    result: list[pa.RecordBatch] = []
+    windows = aggregate_by_window(time="at", window=tumbling(10), n=counting())
+    dag = chain(read_mapping("events"))
+    dag.edge(between(dag.vertices["v0"], dag.vertex("windows", windows, 1)))
+    dag.edge(between(dag.vertices["windows"], dag.vertex("sink", sink_to_list(result), 1)))
+    job = connection.submit(dag)
+    assert eventually(lambda: rows_of(result) == expected), rows_of(result)
+    job.cancel()
 
 
 def test_other_connectors_and_registrations(connection: runnel.Connection, tmp_path: Path) -> None:
@@ -297,7 +327,7 @@ def test_a_dropped_mapping_suspends_the_job(connection: runnel.Connection) -> No
         guarantee="exactlyOnce",
     )
     job.suspend(PATIENCE)
-    connection.execute("DROP MAPPING goods")
+    connection.execute("DROP MAPPING goods CASCADE")
     with pytest.raises(runnel.ProgrammingError, match='object "goods" not found') as caught:
         job.resume()
     assert 'vertex "v0" names mapping "goods"' in str(caught.value.detail)

@@ -70,6 +70,8 @@ WAYS = [
     ),
     "CREATE VIEW stolen AS SELECT * FROM TABLE(LINES_FILE('{}'))",
     "EXPLAIN SELECT * FROM TABLE(LINES_FILE('{}'))",
+    "FROM '{}'",
+    "CREATE VIEW stolen AS FROM '{}'",
 ]
 NAMED = [
     "{place.outside}/secret.txt",

@@ -117,12 +117,30 @@ def test_statements_of_the_owner_that_run_are_not_shown_to_users(opened: Doors) 
         client.execute(sql.format(text))
         for client, text in ((opened.owner, "secret"), (opened.user, "open"))
     ]
-    assert "secret" in str(opened.owner.execute("SHOW JOBS").fetchall())
-    shown = str(opened.user.execute("SHOW JOBS").fetchall())
+    assert "secret" in str(opened.owner.execute("SHOW JOBS FULL").fetchall())
+    shown = str(opened.user.execute("SHOW JOBS FULL").fetchall())
     assert "open" in shown
     assert "secret" not in shown
     for cursor in running:
         cursor.close()
+
+
+def test_users_cancel_only_the_light_jobs_of_users(opened: Doors) -> None:
+    sql = "SELECT v, '{}' FROM TABLE(GENERATE_STREAM(5))"
+    owners = opened.owner.execute(sql.format("owner"))
+    users = opened.user.execute(sql.format("user"))
+    find = "SELECT id FROM information_schema.jobs WHERE query LIKE ?"
+    ((of_owner,),) = opened.owner.execute(find, ("%owner%TABLE(G%",)).fetchall()
+    ((of_user,),) = opened.owner.execute(find, ("%user%TABLE(G%",)).fetchall()
+    refused(opened.user, f"CANCEL JOB {of_owner}")
+    assert owners.fetchone() == (0, "owner")
+    opened.user.execute(f"CANCEL JOB {of_user}")
+    with pytest.raises(runnel.OperationalError) as caught:
+        while users.fetchone() is not None:
+            pass
+    assert caught.value.code is runnel.ErrorCode.CANCELLED
+    opened.owner.execute(f"CANCEL JOB {of_owner}")
+    owners.close()
 
 
 @pytest.mark.parametrize(
@@ -221,7 +239,9 @@ def test_a_users_job_keeps_its_bounds_after_a_restart(place: Place, tmp_path: Pa
         assert eventually(lambda: job.status is runnel.JobStatus.SUSPENDED), (
             "it is retried, though the bounds stay"
         )
-        assert "outside of what may be reached" in str(opened.user.execute("SHOW JOBS").fetchall())
+        assert "outside of what may be reached" in str(
+            opened.user.execute("SHOW JOBS FULL").fetchall()
+        )
         with pytest.raises(runnel.OperationalError) as caught:
             opened.user.execute("ALTER JOB k RESUME")
         assert caught.value.code is runnel.ErrorCode.NOT_ALLOWED

@@ -189,7 +189,7 @@ class World:
         )
         connection.execute(source.format("events", mark, follow))
         connection.execute(source.format("fixed", "", files.format(self._tables)))
-        known = {row[1] for row in connection.execute("SHOW JOBS").fetchall()}
+        known = {row[1] for row in connection.execute("SHOW JOBS FULL").fetchall()}
         for job, name in self._jobs.items():
             connection.execute(self._mapping(job, name))
             if job not in known:

@@ -48,7 +48,7 @@ def expected(connection: runnel.Connection) -> list[Any]:
 
 
 def shown(connection: runnel.Connection, name: str, *columns: str) -> tuple[Any, ...]:
-    rows = connection.execute("SHOW JOBS")
+    rows = connection.execute("SHOW JOBS FULL")
     places = [[item[0] for item in rows.description].index(column) for column in columns]
     return next(tuple(row[i] for i in places) for row in rows.fetchall() if row[1] == name)
 
@@ -65,7 +65,7 @@ def test_a_bounded_job_writes_what_its_query_gives(
     assert shown(connection, "j", *columns) == ("COMPLETED", "spark", "exactlyOnce", 1000, 6, None)
     assert not [item for item in (home / "out").iterdir() if item.name.startswith("_runnel")]
     connection.execute("DROP JOB j")
-    assert "j" not in [row[1] for row in connection.execute("SHOW JOBS").fetchall()]
+    assert "j" not in [row[1] for row in connection.execute("SHOW JOBS FULL").fetchall()]
 
 
 def test_rows_go_to_a_map_and_arguments_come_along(
@@ -127,7 +127,7 @@ def test_what_cant_be_rendered_is_refused_by_name(
     )
     with pytest.raises(runnel.NotSupportedError, match="none of its tables belongs to it"):
         connection.execute(f"CREATE JOB j {ON_SPARK} AS SINK INTO m SELECT k, k FROM rows")
-    assert connection.execute("SHOW JOBS").fetchall() == []
+    assert connection.execute("SHOW JOBS FULL").fetchall() == []
 
 
 def test_a_job_that_is_dropped_in_the_middle_leaves_nothing(
@@ -281,6 +281,6 @@ def test_a_folder_that_is_gone_is_told_when_the_job_is_made(
     )
     with pytest.raises(runnel.ProgrammingError, match="path does not exist"):
         connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (n) SELECT id FROM gone")
-    assert connection.execute("SHOW JOBS").fetchall() == []
+    assert connection.execute("SHOW JOBS FULL").fetchall() == []
     connection.execute(f"CREATE JOB j {ON_SPARK} AS {QUERY}")
     connection.job("j").join(60)

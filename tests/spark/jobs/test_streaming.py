@@ -96,7 +96,7 @@ def seconds_of(rows: list[Any]) -> set[float]:
 
 def shown_of(connection: runnel.Connection) -> dict[str, Any]:
     """The one job's row of SHOW JOBS."""
-    rows = connection.execute("SHOW JOBS")
+    rows = connection.execute("SHOW JOBS FULL")
     return dict(zip([item[0] for item in rows.description], rows.fetchone(), strict=True))
 
 

@@ -43,7 +43,7 @@ class Bench:
 
     def last_batch(self) -> tuple[Any, bool]:
         """What SHOW JOBS says of the last batch: its number, and whether an age is known."""
-        cursor = self.connection.execute("SHOW JOBS")
+        cursor = self.connection.execute("SHOW JOBS FULL")
         names = [column[0] for column in cursor.description or ()]
         row = dict(zip(names, cursor.fetchall()[0], strict=True))
         return row["last_snapshot"], row["snapshot_age"] is not None

@@ -257,7 +257,7 @@ def test_writes_and_jobs(connection: runnel.Connection, server: Server, tmp_path
         "SELECT COUNT(*), SUM(id), SUM(b) FROM kept_there"
     ).toArrow().to_pylist() == [{"count(1)": 12, "sum(id)": 948, "sum(b)": 18.0}]
     assert connection.execute("SELECT COUNT(*) FROM files").fetchall() == [(10,)]
-    rows = connection.execute("SHOW JOBS")
+    rows = connection.execute("SHOW JOBS FULL")
     names = [item[0] for item in rows.description]
     shown = {row[1]: dict(zip(names, row, strict=True)) for row in rows.fetchall()}
     assert (shown["a"]["guarantee"], shown["a"]["rows_out"], shown["a"]["status"]) == (

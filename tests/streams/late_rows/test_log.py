@@ -14,9 +14,24 @@ import pytest
 
 import runnel
 from runnel.catalog import EventTime
+from runnel.dag import DAG, between
+from runnel.expressions.context import EvaluationContext
+from runnel.processor import JobContext
+from runnel.processors.library import (
+    accumulate_by_pane,
+    aggregate_by_window,
+    combine_by_window,
+    counting,
+    insert_watermarks,
+    sink_to_list,
+    source_of,
+    tumbling,
+)
 from runnel.processors.stateful import late_event
+from runnel.processors.stateful.late_candidates import LateCandidates, copied_row
 from runnel.processors.stateful.late_rows import LOG_INTERVAL, LateRows
 from runnel.testing import ManualClock
+from tests.jobs.hand_built import steps
 from tests.streams.scripted_table import ScriptedTable
 
 BASE = datetime(2026, 1, 1, 14, 23, 10)
@@ -126,16 +141,72 @@ WINDOWS = {
 def test_windows(
     con: runnel.Connection, caplog: pytest.LogCaptureFixture, name: str, parallelism: int
 ) -> None:
-    """Rows of windows, and groups that several processors have accumulated, have the time at which
-    the window was complete."""
+    """Each logs the event with its own time, also if several processors have accumulated groups,
+    and lateness is the watermark minus the event time."""
     con.execute(f"SET query_parallelism = {parallelism}")
-    stream(con, SCHEMA, rows(SCHEMA, (after(90), 1, "a")), rows(SCHEMA, (after(0), 8, "d")))
+    late = rows(SCHEMA, (after(2.5), 8, "d"), (after(1.5), 8, "d"))
+    stream(con, SCHEMA, rows(SCHEMA, (after(90), 1, "a")), late)
     con.execute(
         f"SELECT window_end, k, COUNT(*) FROM TABLE({WINDOWS[name]}) GROUP BY window_end, k"
     ).fetchall()
     message = messages(caplog)[0]
-    assert "watermark=2026-01-01 14:24:40, due=2026-01-01 14:23:1" in message
+    assert "late by 88500ms: watermark=2026-01-01 14:24:40, " in message
+    assert "eventTime=2026-01-01 14:23:11.500000, event=(" in message
     assert "k=8" in message
+
+
+def test_stored_rows_of_windows() -> None:
+    """The last ones are stored, for a bounded number of windows."""
+    candidates = LateCandidates(JobContext(0, EvaluationContext((), 0, "UTC"), lambda: 0), "w")
+    batch = rows(NUMBERED, (15, 1, "a"), (12, 2, "b"), (27, 3, "c"))
+    panes, times = np.array([20, 20, 30]), np.array([15, 12, 27])
+
+    def keys(*ends: int) -> list[Any]:
+        found = [candidates.get(end) for end in ends]
+        return [None if event is None else event.row["k"][0].as_py() for event in found]
+
+    candidates.add(panes, times, lambda number: copied_row(batch, number))
+    assert keys(20, 30, 40) == [2, 3, None]
+    candidates.add(panes[:1], times[:1], lambda number: copied_row(batch, number))
+    assert keys(20, 30) == [1, 3]
+    for first in range(100, 300, 10):
+        more = np.arange(first, first + 10)
+        candidates.add(more, more - 5, lambda number: copied_row(batch, 0))
+    assert keys(20, 100, 299) == [None, None, 1]
+
+
+@pytest.mark.parametrize("kind", ["sql", "own"])
+@pytest.mark.parametrize("stages", [1, 2])
+def test_windows_of_hand_built_dags(
+    con: runnel.Connection, caplog: pytest.LogCaptureFixture, kind: str, stages: int
+) -> None:
+    batches = [rows(NUMBERED, (90, 1, "a")), rows(NUMBERED, (7, 8, "d"), (3, 8, "d"))]
+    operation = counting() if kind == "sql" else steps.COUNTED
+    arguments: Any = {"time": "ts", "window": tumbling(10), "n": operation}
+    dag = DAG()
+    last = dag.vertex("rows", source_of(batches), 1)
+    made = (
+        [aggregate_by_window("k", **arguments)]
+        if stages == 1
+        else [accumulate_by_pane("k", **arguments), combine_by_window("k", **arguments)]
+    )
+    found: list[pa.RecordBatch] = []
+    for name, step in zip(
+        ("order", "first", "second")[: 1 + stages], [insert_watermarks("ts"), *made], strict=True
+    ):
+        vertex = dag.vertex(name, step, 1)
+        dag.edge(between(last, vertex))
+        last = vertex
+    dag.edge(between(last, dag.vertex("sink", sink_to_list(found), 1)))
+    con.submit(dag).join(60)
+    name = "first" if stages == 1 else "second"
+    assert messages(caplog) == [
+        f'late event dropped in vertex "{name}", late by 87: watermark=90, eventTime=3, '
+        "event=(ts=3, k=8, page='d'); 2 in all"
+    ] or messages(caplog) == [
+        f'late event dropped in vertex "{name}", late by 87: watermark=90, eventTime=3, '
+        "event=(ts=3, k=8, page='d'); 1 more since the last message, late by up to 87; 2 in all"
+    ]
 
 
 def test_late_data_into(con: runnel.Connection, caplog: pytest.LogCaptureFixture) -> None:

@@ -67,7 +67,7 @@ def test_what_is_in_files_is_told() -> None:
 
         def told() -> tuple[int, int, int]:
             with connection.cursor() as asking:
-                rows = asking.execute("SHOW JOBS").fetchall()
+                rows = asking.execute("SHOW JOBS FULL").fetchall()
                 names = [item[0] for item in asking.description or ()]
             found = [dict(zip(names, row, strict=True)) for row in rows]
             (job,) = [item for item in found if item["query"].startswith("SELECT window_end")]

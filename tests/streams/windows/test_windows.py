@@ -398,8 +398,11 @@ def test_describe_tells_the_watermark(con: Connection, tmp_path: Path) -> None:
         "'idleTimeoutMillis'='250')"
     )
     assert con.execute("DESCRIBE clicks").fetchall() == [
-        ("n", "INTEGER", "NO", None),
-        ("ts", "TIMESTAMP", "NO", "ts - INTERVAL '1.5' SECOND, idle after 250 ms"),
+        ("n", "INTEGER", "YES", None, None, None),
+        (
+            *("ts", "TIMESTAMP", "YES", None, None),
+            "watermark ts - INTERVAL '1.5' SECOND, idle after 250 ms",
+        ),
     ]
     con.register_stream("s", {"t": "BIGINT", "odd name": "DATE"}, time_column="t", max_disorder=7)
     assert con.execute("SHOW COLUMNS FROM s").fetchall()[0][3] == "t - 7, idle after 1000 ms"
@@ -407,10 +410,10 @@ def test_describe_tells_the_watermark(con: Connection, tmp_path: Path) -> None:
         "o", {"odd name": "DATE"}, time_column="odd name", idle_timeout=timedelta(0)
     )
     assert con.execute("DESCRIBE o").fetchall() == [
-        ("odd name", "DATE", "NO", "odd name, never idle")
+        ("odd name", "DATE", "YES", None, None, "watermark odd name, never idle")
     ]
     con.execute("CREATE VIEW v AS SELECT ts FROM clicks")
-    assert con.execute("DESCRIBE v").fetchall() == [("ts", "TIMESTAMP", "NO", None)]
+    assert con.execute("DESCRIBE v").fetchall() == [("ts", "TIMESTAMP", "YES", None, None, None)]
     assert (
         "idleTimeoutMillis"
         in con.execute(

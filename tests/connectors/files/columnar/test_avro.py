@@ -110,7 +110,7 @@ def test_types(con: Connection, tmp_path: Path, name: str) -> None:
     schema, sql_type, value, expected = TYPES[name]
     path = of_type(tmp_path / "f.avro", schema, value, value)
     con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{path}')")
-    assert con.execute("DESCRIBE m").fetchall() == [("v", sql_type, "NO", None)]
+    assert con.execute("DESCRIBE m").fetchall() == [("v", sql_type, "YES", None, None, None)]
     assert con.execute("SELECT * FROM m").fetchall() == [(expected,), (expected,)]
 
 
@@ -257,7 +257,7 @@ def test_damaged_files(con: Connection, tmp_path: Path, damage: str) -> None:
     )
     data = path.read_bytes()
     changed = {
-        "garbage": b"this is no Avro file" * 10,
+        "garbage": b"this is no Avro file\0" * 10,
         "empty": b"",
         "cut": data[: len(data) // 2],
         "header": data[:10],

@@ -251,6 +251,8 @@ def test_bz2_is_no_compression_of_parquet(tmp_path: Path) -> None:
 
 def test_what_isnt_parquet(tmp_path: Path) -> None:
     path = written(tmp_path / "f.parquet", "a,b\n1,2\n")
+    assert failure(DataError, lambda: mapping(path))[0] == f'file "{path}" is text, not Parquet'
+    path.write_bytes(b"a,b\0" * 10)
     assert (
         failure(OperationalError, lambda: mapping(path))[0]
         == f'file "{path}" can\'t be read as Parquet'

@@ -60,7 +60,8 @@ INFERRED = [
     ),
     (["2024-01-01T10:00:00Z", "2024-01-01"], "VARCHAR", ["2024-01-01T10:00:00Z", "2024-01-01"]),
     (["10:30", "23:59:59.5"], "TIME", [time(10, 30), time(23, 59, 59, 500_000)]),
-    (["2024/01/01"], "VARCHAR", ["2024/01/01"]),
+    (["2024/01/01"], "DATE", [date(2024, 1, 1)]),
+    (["01/02/2024"], "VARCHAR", ["01/02/2024"]),
     (["", "3"], "BIGINT", [None, 3]),
     ([" 1 ", "2"], "BIGINT", [1, 2]),
     (["", ""], "VARCHAR", [None, None]),
@@ -188,7 +189,10 @@ def test_a_value_that_doesnt_fit_is_named(tmp_path: Path) -> None:
     )
     assert message == "value 'four' doesn't fit column \"a\" of type BIGINT"
     assert detail == f'file "{path}", line 7'
-    assert hint == "correct the file, or declare the column as VARCHAR"
+    assert hint == (
+        "correct the file, or declare the column as VARCHAR; or leave such records out with "
+        "'onError' = 'skip', or 'divert:<mapping>'"
+    )
 
 
 def test_a_value_beyond_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +206,7 @@ def test_a_value_beyond_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert detail == f'file "{path}", line 5002'
     assert hint == (
         "BIGINT was inferred from a sample of the data; declare the column as VARCHAR in "
-        "CREATE MAPPING"
+        "CREATE MAPPING; or leave such records out with 'onError' = 'skip', or 'divert:<mapping>'"
     )
     assert len(read_rows(table, [1])) == 5001
 
@@ -251,7 +255,11 @@ def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", b"a,b\n1,x\n2,\xff\n")
     message, _, hint = failure(DataError, lambda: mapping(path))
     assert message == f'file "{path}", line 3, is not valid UTF-8'
-    assert hint == "convert the file, or read it with OPTIONS ('encodingErrors' = 'replace')"
+    assert hint is not None
+    assert "'encoding'" in hint
+    assert "'latin-1' or 'windows-1252'" in hint
+    assert "'encodingErrors' = 'replace'" in hint
+    assert "'onError' = 'skip'" in hint
     assert visible_rows(mapping(path, encodingErrors="replace")) == [(1, "x"), (2, "\ufffd")]
 
 

@@ -376,6 +376,39 @@ def test_what_a_job_has_seen_and_not_read_may_not_go(tmp_path: Path, is_gone: bo
     assert follower.look(part) == ([] if is_gone else [5])
 
 
+@pytest.mark.parametrize(
+    ("first", "rows", "detail"),
+    [
+        ("id,name\n1,a\n2,b", [1], "of 15 bytes 12 were read"),
+        ("id,name\n1", [], "of 9 bytes 8 were read"),
+        ("id", [], "of 2 bytes 0 were read"),
+    ],
+)
+def test_a_job_whose_partly_read_file_is_replaced_by_a_longer_one(
+    tmp_path: Path, first: str, rows: list[int], detail: str
+) -> None:
+    follower = Follower(tmp_path, format="csv")
+    part = follower.partition("1")
+    file = written(tmp_path / "a.csv", first)
+    assert follower.look(part) == rows
+    written(tmp_path / ".new", "name,id\na,5\nb,6\n").replace(file)
+    follower.clock.advance(100 * MILLISECOND)
+    with pytest.raises(OperationalError, match="replaced before it was read") as caught:
+        part.read()
+    assert caught.value.code is ErrorCode.POSITION_EXPIRED and caught.value.detail == detail
+    part.skip_to(ExpiredPosition.EARLIEST)
+    assert follower.look(part) == [5, 6]
+
+
+def test_a_job_reads_on_in_a_longer_copy_of_a_partly_read_file(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", "id,name\n1,a\n2,b")
+    follower = Follower(tmp_path, format="csv")
+    part = follower.partition("1")
+    assert follower.look(part) == [1]
+    written(tmp_path / ".new", "id,name\n1,a\n2,b\n3,c\n").replace(file)
+    assert follower.look(part) == [2, 3]
+
+
 def test_a_file_that_was_read_to_its_end_may_go(tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", "id,name\n1,a\n")
     follower = Follower(tmp_path, format="csv")

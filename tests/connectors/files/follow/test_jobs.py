@@ -109,11 +109,11 @@ def test_interleaved_writers_have_no_late_rows(tmp_path: Path) -> None:
         assert sum(item.late_rows for item in job.metrics().values()) == 0
         slowest = min(range(4), key=lambda number: max(files[number]))
         holder = f"scan s, partition {tmp_path}/in/{slowest}.json"
-        cursor = connection.execute("SHOW JOBS")
+        cursor = connection.execute("SHOW JOBS FULL")
         held_by = [item[0] for item in cursor.description or ()].index("held_by")
 
         def shown() -> str:
-            return str(connection.execute("SHOW JOBS").fetchall()[0][held_by])
+            return str(connection.execute("SHOW JOBS FULL").fetchall()[0][held_by])
 
         assert eventually(lambda: shown().endswith(holder), PATIENCE), shown()
 

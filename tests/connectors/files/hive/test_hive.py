@@ -44,9 +44,9 @@ def sales(tmp_path: Path) -> Path:
 def test_keys_are_columns_with_types(con: Connection, sales: Path) -> None:
     con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}')")
     assert rows(con, "DESCRIBE m") == [
-        ("amount", "BIGINT", "NO", None),
-        ("year", "BIGINT", "NO", None),
-        ("country", "VARCHAR", "NO", None),
+        ("amount", "BIGINT", "YES", None, None, None),
+        ("year", "BIGINT", "YES", None, None, None),
+        ("country", "VARCHAR", "YES", None, None, None),
     ]
     assert rows(
         con, "SELECT year, country, sum(amount) FROM m GROUP BY year, country ORDER BY 1, 2"
@@ -144,7 +144,7 @@ def test_detection_can_be_told(con: Connection, sales: Path) -> None:
         f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}', 'hivePartitioning' = 'false', "
         "'glob' = '**/*.csv')"
     )
-    assert rows(con, "DESCRIBE m") == [("amount", "BIGINT", "NO", None)]
+    assert rows(con, "DESCRIBE m") == [("amount", "BIGINT", "YES", None, None, None)]
     con.execute(
         f"CREATE MAPPING g TYPE File OPTIONS ('path' = '{sales}/*/*/*.csv', "
         "'hivePartitioning' = 'true')"

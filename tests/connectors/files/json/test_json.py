@@ -170,7 +170,10 @@ def test_records_that_are_wrong(tmp_path: Path, text: str, message: str, line: s
         told, detail, hint = failure(DataError, work)
         assert told == message
         assert (detail or "").startswith(f'file "{path}", {line}')
-        assert hint == "a JSON file holds one object a line, or one array of objects"
+        assert hint == (
+            "a JSON file holds one object a line, or one array of objects; or leave such "
+            "records out with 'onError' = 'skip', or 'divert:<mapping>'"
+        )
 
 
 WRONG = ('{"a": }', "[1]", '{"a": "x", "b": 1}', '{"a": 1, "b": "y"}')

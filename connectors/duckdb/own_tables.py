@@ -1,0 +1,246 @@
+"""The tables of CREATE TABLE: their DuckDB tables, in the connection's own database.
+
+The catalog has the name, the columns and the constraints of each table. Its rows are in a DuckDB
+table in the schema SCHEMA, whose name the catalog stores. A statement creates a DuckDB table
+before the catalog names it, and drops one after the catalog no longer names it. A crash in
+between leaves a DuckDB table without a name, which the next `clean` drops. A statement that changes
+the columns of a table makes another DuckDB table, which the catalog then names instead.
+
+DuckDB enforces NOT NULL, keys and CHECK. Runnel computes DEFAULT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from runnel.base.frozen import frozen
+from runnel.catalog import TableColumn, TableDefinition
+from runnel.connector import ColumnDefinition, MappingDefinition
+from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, TableLocation
+from runnel.connectors.duckdb.sink import STAGED_PREFIX
+from runnel.connectors.duckdb.table import DuckDBTable
+from runnel.connectors.duckdb.types import quoted, type_text
+from runnel.deadline import DeadlineLock
+from runnel.errors import ErrorCode, NotSupportedError, OperationalError, ProgrammingError
+from runnel.expressions.nodes import Expression
+from runnel.foreign.fragment import Unrenderable
+from runnel.rendering.duckdb.dialect import DUCKDB
+from runnel.rendering.render import Rendering, RenderingContext
+from runnel.sqltypes import SqlType
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from runnel.duckdb.kernel import DuckDBKernel
+
+SCHEMA = "runnel_tables"
+"""The schema of the DuckDB tables."""
+
+
+@frozen
+class TableCheck:
+    """A condition that every row satisfies.
+
+    text: as the user wrote it.
+    condition: over the columns of the table.
+    """
+
+    text: str
+    condition: Expression
+
+
+class OwnTables:
+    """Creates, opens and drops the DuckDB tables of one connection. Thread-safe, except that the
+    caller serialises changes of the catalog."""
+
+    def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
+        self._kernel = kernel
+        self._is_clean = False
+
+    def create(
+        self,
+        name: str,
+        columns: Sequence[ColumnDefinition],
+        definition: TableDefinition,
+        checks: Sequence[TableCheck] = (),
+    ) -> MappingDefinition:
+        """Creates an empty DuckDB table for a table that the catalog does not name yet."""
+        for column in columns:
+            _check_column(column)
+        kernel = self._kernel()
+        database = self._database(definition.is_temporary)
+        with kernel.cursor() as cursor:
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{SCHEMA}")
+            physical = _free_name(name, _names(cursor, database))
+            location = self._location(name, physical, definition)
+            items = [*_columns(columns, definition), *_keys(definition)]
+            items += [f"CHECK ({_check(check, columns)})" for check in checks]
+            try:
+                cursor.execute(f"CREATE TABLE {location.qualified} ({', '.join(items)})")
+            except Exception as error:
+                raise location.failure(error) from error
+        return MappingDefinition(name, tuple(columns), {}, f"{SCHEMA}.{physical}", table=definition)
+
+    def open(self, definition: MappingDefinition) -> DuckDBTable:
+        """The table; OperationalError if its DuckDB table does not exist."""
+        constraints = definition.table
+        assert constraints is not None and definition.external_name is not None
+        physical = definition.external_name.partition(".")[2]
+        location = self._location(definition.name, physical, constraints)
+        types = self._types(location)
+        missing = [c.name for c in definition.columns if c.name.lower() not in types]
+        if missing:
+            raise OperationalError(
+                f"{location.title} can't be opened",
+                code=ErrorCode.OBJECT_NOT_FOUND,
+                detail=f'its rows in DuckDB have no column "{missing[0]}"'
+                if types
+                else "its rows in DuckDB do not exist",
+                hint="was tables.duckdb changed or replaced? Restore it, or drop the table",
+            )
+        columns = [
+            DuckDBColumn(TableColumn(c.name, c.type), *types[c.name.lower()])
+            for c in definition.columns
+        ]
+        table = DuckDBTable(
+            definition.name, location, columns, has_key=bool(constraints.keys), is_read_only=False
+        )
+        table.definition = constraints
+        return table
+
+    def drop(self, table: DuckDBTable) -> None:
+        """Drops the rows of a table that the catalog no longer names."""
+        location = table.location
+        with location.cursor() as cursor:
+            try:
+                cursor.execute(f"DROP TABLE IF EXISTS {location.qualified}")
+            except Exception as error:
+                raise location.failure(error) from error
+
+    def clean(self, known: Collection[str]) -> None:
+        """Drops, once for a connection, the DuckDB tables that no table of the catalog has: a crash
+        has left them. `known`: the external names of the tables."""
+        if self._is_clean:
+            return
+        database = self._database(False)
+        used = {name.partition(".")[2].lower() for name in known}
+        with self._kernel().cursor() as cursor:
+            for name in _names(cursor, database):
+                if name not in used and not name.startswith(STAGED_PREFIX):
+                    cursor.execute(f"DROP TABLE {database}.{SCHEMA}.{quoted(name)}")
+        self._is_clean = True
+
+    def _database(self, is_temporary: bool) -> str:
+        kernel = self._kernel()
+        return kernel.attach_temporary() if is_temporary else kernel.attach(None)
+
+    def _location(self, name: str, physical: str, definition: TableDefinition) -> TableLocation:
+        title = f'table "{name}"'
+        database = self._database(definition.is_temporary)
+        return TableLocation(
+            self._kernel(),
+            database,
+            SCHEMA,
+            physical,
+            title,
+            DeadlineLock(title),
+            definition.checks,
+        )
+
+    @staticmethod
+    def _types(location: TableLocation) -> dict[str, tuple[str, object]]:
+        """Name and type of each column in DuckDB, by name in lower case; empty if there is no such
+        table."""
+        with location.cursor() as cursor:
+            try:
+                relation = cursor.sql(f"SELECT * FROM {location.qualified} LIMIT 0")
+            except Exception as error:
+                if "does not exist" in str(error):
+                    return {}
+                raise location.failure(error) from error
+            return {
+                name.lower(): (name, kind)
+                for name, kind in zip(relation.columns, relation.types, strict=True)
+            }
+
+
+def _check_column(column: ColumnDefinition) -> None:
+    """An error for a column that DuckDB can't have: one called rowid, and one of a type whose
+    values it can't return as they were."""
+    if column.name.lower() == ROW_ID:
+        raise ProgrammingError(
+            f'a column of a table can\'t be called "{column.name}"',
+            hint="DuckDB calls the number of a row so: take another name",
+        )
+    if _has_interval(column.type) and not column.type.is_interval:
+        raise NotSupportedError(
+            f'column "{column.name}" can\'t be of type {column.type}',
+            detail="DuckDB has no INTERVAL of fixed length within another type",
+            hint="use a number of seconds, or a column of type INTERVAL",
+        )
+
+
+def _has_interval(sql_type: SqlType) -> bool:
+    inner = [item for item in (sql_type.element, sql_type.key) if item is not None]
+    inner += [item for _, item in sql_type.fields]
+    return sql_type.is_interval or any(map(_has_interval, inner))
+
+
+def _names(cursor: DuckDBPyConnection, database: str) -> set[str]:
+    """The names of the tables in the schema, in lower case."""
+    rows = cursor.execute(
+        "SELECT lower(table_name) FROM duckdb_tables() "
+        "WHERE '\"' || database_name || '\"' = ? AND schema_name = ?",
+        [database, SCHEMA],
+    ).fetchall()
+    return {name for (name,) in rows}
+
+
+def _free_name(name: str, used: Collection[str]) -> str:
+    """A name for the DuckDB table: the table's name, and a number if it is in use."""
+    base = re.sub(r"\W", "_", name.lower(), flags=re.ASCII) or "t"
+    number, found = 1, base
+    while found in used or found.startswith(STAGED_PREFIX):
+        number += 1
+        found = f"t_{base}_{number}" if base.startswith("__") else f"{base}_{number}"
+    return found
+
+
+def _columns(columns: Sequence[ColumnDefinition], definition: TableDefinition) -> list[str]:
+    found = []
+    for column in columns:
+        suffix = " NOT NULL" if column.name.lower() in definition.not_null else ""
+        found.append(f"{quoted(column.name)} {type_text(column.type)}{suffix}")
+    return found
+
+
+def _keys(definition: TableDefinition) -> list[str]:
+    return [
+        f"{'PRIMARY KEY' if key.is_primary else 'UNIQUE'} ({', '.join(map(quoted, key.columns))})"
+        for key in definition.keys
+    ]
+
+
+def _check(check: TableCheck, columns: Sequence[ColumnDefinition]) -> str:
+    """DuckDB's SQL for a condition; NotSupportedError if DuckDB can't evaluate it as Runnel
+    does."""
+    plain = [quoted(column.name) for column in columns]
+    contexts = (RenderingContext(), RenderingContext(zone="Asia/Tokyo", now=10**15))
+    try:
+        found = {
+            Rendering(DUCKDB, context).expression(check.condition, plain) for context in contexts
+        }
+    except Unrenderable as error:
+        raise NotSupportedError(
+            f"CHECK ({check.text}) is not supported",
+            detail=str(error),
+            hint="compare columns by operators and by the functions that DuckDB evaluates",
+        ) from None
+    if len(found) > 1:
+        raise ProgrammingError(
+            f"CHECK ({check.text}) depends on the time or the time zone of the statement",
+            hint="compare columns of a row with each other, and with constants",
+        )
+    return found.pop()

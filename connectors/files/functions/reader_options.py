@@ -1,0 +1,257 @@
+"""The named options of the table functions, as DuckDB names them, and as options of a File
+mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from runnel.connectors.files.options import OPTIONS, STORAGE
+from runnel.errors import Error, NotSupportedError, ProgrammingError, suggest
+from runnel.sqltypes import SqlType
+
+_COMMON = {
+    "compression": "compression",
+    "hive_partitioning": "hivePartitioning",
+    "ignore_errors": "onError",
+    "encoding": "encoding",
+}
+_CSV = {
+    **_COMMON,
+    "delim": "delimiter",
+    "sep": "delimiter",
+    "header": "header",
+    "quote": "quote",
+    "escape": "escape",
+    "nullstr": "nullValue",
+    "null": "nullValue",
+    "skip": "skip",
+    "dateformat": "dateFormat",
+    "date_format": "dateFormat",
+    "timestampformat": "timestampFormat",
+    "timestamp_format": "timestampFormat",
+    "decimal_separator": "decimalSeparator",
+}
+_COLUMN_OPTIONS = {
+    "columns": "columns",
+    "names": "names",
+    "column_names": "names",
+    "types": "types",
+    "dtypes": "types",
+    "column_types": "types",
+}
+_BY_FORMAT: Mapping[str, Mapping[str, str]] = {
+    "csv": _CSV,
+    "json": _COMMON,
+    "lines": {"compression": "compression", "encoding": "encoding"},
+}
+_WITHOUT_TEXT = {"hive_partitioning": "hivePartitioning"}
+_OWN = {
+    "csv": ("columns", "names", "column_names", "types", "dtypes", "column_types", "all_varchar"),
+    "json": ("columns", "format", "records"),
+}
+_EVERYWHERE = ("filename", "union_by_name", "auto_detect")
+_JSON_LAYOUTS = ("auto", "newline_delimited", "nd", "array", "unstructured")
+_COMPRESSIONS = {"gzip": "gz", "zstd": "zst", "bzip2": "bz2"}
+_INSTEAD = {
+    "sample_size": "a sample of all files determines the types; name types with types = {…}",
+    "store_rejects": "write onError => 'divert:mapping'",
+    "rejects_table": "write onError => 'divert:mapping'",
+    "null_padding": "write ignore_errors = true to skip such rows",
+    "normalize_names": "rename the columns: FROM read_csv('…') AS t(a, b)",
+    "hive_types": "CAST the columns",
+    "hive_types_autocast": "CAST the columns",
+    "file_row_number": None,
+    "parallel": "leave it out: files are read in parallel",
+    "buffer_size": "leave it out",
+    "max_line_size": "leave it out: the length of a row has no bound that matters",
+    "maximum_object_size": "leave it out: the size of an object has no bound that matters",
+    "auto_type_candidates": "name types with types = {…}",
+    "strict_mode": None,
+    "comment": None,
+    "thousands": None,
+    "new_line": "leave it out: all line ends are recognised",
+    "maximum_depth": None,
+    "binary_as_string": "CAST the columns",
+    "schema": "CAST the columns",
+    "encryption_config": None,
+}
+"""Options of DuckDB without a counterpart, and what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderOptions:
+    """The options of a call.
+
+    texts: options of a File mapping, by their names there.
+    names: new names of the first columns; () for none.
+    types: types of the first columns, or by column name; None: the inferred ones.
+    columns: names and types of all columns; None: they are inferred.
+    all_varchar: whether every column is VARCHAR.
+    filename: the name of the column with the path of a row's file; "" for none but the hidden one.
+    nulls: the texts that stand for NULL, if there are several.
+    """
+
+    texts: Mapping[str, str]
+    names: tuple[str, ...] = ()
+    types: Mapping[str, SqlType] | tuple[SqlType, ...] | None = None
+    columns: Mapping[str, SqlType] | None = None
+    all_varchar: bool = False
+    filename: str = ""
+    nulls: tuple[str, ...] = ()
+
+
+def read_reader_options(
+    function: str, format_name: str | None, named: Mapping[str, Any]
+) -> ReaderOptions:
+    """Checks the named arguments of a function that reads a format; None: any format.
+
+    ProgrammingError for an unknown one, with the nearest name.
+    """
+    kind = "json" if format_name == "json-flat" else format_name or ""
+    mapped = _BY_FORMAT.get(kind, _WITHOUT_TEXT)
+    own = (*_OWN.get(kind, ()), *_EVERYWHERE)
+    options = {option.name.lower(): option.name for option in OPTIONS.options}
+    texts: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    nulls: tuple[str, ...] = ()
+    for name, value in named.items():
+        lower = name.lower()
+        if lower == "path" or value is None:
+            continue
+        if lower in own and not (lower == "format" and kind != "json"):
+            key = _COLUMN_OPTIONS.get(lower, lower)
+            if key in values:
+                raise ProgrammingError(f'argument "{name}" of {function} is given twice')
+            values[key] = value
+            continue
+        target = mapped.get(lower) or options.get(lower)
+        if target is None and lower.startswith(STORAGE):
+            target = name
+        if target is None or lower == "format":
+            hidden = {*mapped.values(), "path", "format"}
+            known = {*mapped, *own, *(item for item in options.values() if item not in hidden)}
+            raise _unknown(function, name, known)
+        if target in texts:
+            raise ProgrammingError(f'argument "{name}" of {function} is given twice')
+        if isinstance(value, list) and target == "nullValue":
+            if not value or not all(isinstance(item, str) for item in value):
+                raise _wrong(function, name, value, "a text or a list of texts: ['-', 'n/a']")
+            nulls = tuple(value)
+        text = nulls[0] if isinstance(value, list) and nulls else _text(function, name, value)
+        if text is not None:
+            texts[target] = text
+    return replace(_checked(function, values, texts), nulls=nulls)
+
+
+def _unknown(function: str, name: str, known: Iterable[str]) -> Error:
+    message = f'{function} has no option "{name}"'
+    if name.lower() in _INSTEAD:
+        return NotSupportedError(
+            f'option "{name}" of {function} is not supported', hint=_INSTEAD[name.lower()]
+        )
+    if name.lower() == "format":
+        return ProgrammingError(
+            message, hint="the function determines the format: read_csv, read_json, read_parquet, …"
+        )
+    listed = ", ".join(sorted(known, key=str.lower))
+    return ProgrammingError(message, hint=suggest(name, known, f"its options are {listed}"))
+
+
+def _text(function: str, name: str, value: Any) -> str | None:
+    """The value as the text of an option; None if the default is meant."""
+    lower = name.lower()
+    if lower == "ignore_errors":
+        if not isinstance(value, bool):
+            raise _wrong(function, name, value, "TRUE or FALSE")
+        return "skip" if value else None
+    if lower == "compression" and isinstance(value, str):
+        value = _COMPRESSIONS.get(value.lower(), value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int):
+        return str(value)
+    raise _wrong(function, name, value, "a text")
+
+
+def _wrong(function: str, name: str, value: Any, allowed: str) -> ProgrammingError:
+    return ProgrammingError(
+        f'wrong value {_shown(value)} for option "{name}" of {function}',
+        hint=f"it accepts {allowed}",
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).upper()
+    return repr(value) if isinstance(value, str | int | float) else f"of {type(value).__name__}"
+
+
+def _checked(function: str, values: Mapping[str, Any], texts: dict[str, str]) -> ReaderOptions:
+    _check_layout(function, values)
+    filename = values.get("filename", False)
+    if not isinstance(filename, bool | str):
+        raise _wrong(function, "filename", filename, "TRUE, FALSE or the name of a column")
+    all_varchar = values.get("all_varchar", False)
+    if not isinstance(all_varchar, bool):
+        raise _wrong(function, "all_varchar", all_varchar, "TRUE or FALSE")
+    names = values.get("names", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise _wrong(function, "names", names, "a list of texts: ['a', 'b']")
+    columns = values.get("columns")
+    if columns is not None and (not isinstance(columns, dict) or not columns):
+        raise _wrong(function, "columns", columns, "{'name': 'type', …}")
+    types = values.get("types")
+    if types is not None and not isinstance(types, dict | list):
+        raise _wrong(function, "types", types, "{'name': 'type', …} or ['type', …]")
+    if columns is not None and (names or types is not None):
+        raise ProgrammingError(
+            f"{function} accepts columns, or names and types, not both",
+            hint="leave one of them out",
+        )
+    _check_distinct(function, names)
+    if values.get("auto_detect") is False:
+        texts.setdefault("delimiter", ",")
+        texts.setdefault("header", "false")
+    if texts.get("escape") == texts.get("quote", '"'):
+        del texts["escape"]  # a quote in a quoted value is written twice in any case
+    return ReaderOptions(
+        texts,
+        tuple(names),
+        tuple(types) if isinstance(types, list) else types,
+        columns,
+        all_varchar,
+        "filename" if filename is True else filename or "",
+    )
+
+
+def _check_layout(function: str, values: Mapping[str, Any]) -> None:
+    """Refuses values of options whose only supported value is the default."""
+    if values.get("union_by_name", True) is not True:
+        raise NotSupportedError(
+            f"union_by_name = {_shown(values['union_by_name'])} is not supported by {function}",
+            hint="leave it out: the columns of several files are merged by name",
+        )
+    if values.get("auto_detect", True) is not True and (
+        values["auto_detect"] is not False or values.get("columns") is None
+    ):
+        raise ProgrammingError(
+            f"auto_detect = {_shown(values['auto_detect'])} of {function} needs columns",
+            hint="add columns = {'name': 'type', …}",
+        )
+    if str(values.get("format", "auto")).lower() not in _JSON_LAYOUTS:
+        raise _wrong(function, "format", values["format"], ", ".join(_JSON_LAYOUTS))
+    if values.get("records", True) not in (True, "auto", "true"):
+        raise NotSupportedError(
+            f"records = {_shown(values['records'])} is not supported by {function}",
+            hint="leave it out: each field of an object is a column",
+        )
+
+
+def _check_distinct(function: str, names: Iterable[str]) -> None:
+    used: set[str] = set()
+    for name in names:
+        if name.lower() in used:
+            raise ProgrammingError(f'names of {function} lists "{name}" twice')
+        used.add(name.lower())

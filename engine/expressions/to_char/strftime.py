@@ -1,0 +1,193 @@
+"""STRFTIME and STRPTIME: dates and timestamps in the forms of C, with the specifiers of DuckDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from runnel.errors import DataError, Position, ProgrammingError
+from runnel.expressions.coercion import cast
+from runnel.expressions.function import Bound, Function, always_may_fail
+from runnel.expressions.kernels.per_value import per_value
+from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.signature import signature
+from runnel.expressions.to_char.patterns import DAYS, MONTHS
+from runnel.sqltypes import TIMESTAMP, TIMESTAMP_TZ, VARCHAR, Kind
+
+_SPECIFIER = re.compile(r"%(-?)(.?)", re.DOTALL)
+_KNOWN = "%a %A %b %B %c %d %f %g %G %H %I %j %m %M %n %p %S %u %U %V %w %W %x %X %y %Y %z %Z %%"
+
+
+def _weekday(value: datetime) -> str:
+    return DAYS[value.isoweekday() % 7].capitalize()
+
+
+def _month(value: datetime) -> str:
+    return MONTHS[value.month - 1].capitalize()
+
+
+def _day_of_year(value: datetime) -> int:
+    return value.timetuple().tm_yday
+
+
+def _week(value: datetime, first: int) -> int:
+    """The week of the year; weeks begin on the weekday `first`, Monday being 0."""
+    return (_day_of_year(value) + 6 - (value.weekday() - first) % 7) // 7
+
+
+_FIELDS: dict[str, tuple[int, Callable[[datetime], Any]]] = {
+    "a": (0, lambda value: _weekday(value)[:3]),
+    "A": (0, _weekday),
+    "b": (0, lambda value: _month(value)[:3]),
+    "h": (0, lambda value: _month(value)[:3]),
+    "B": (0, _month),
+    "c": (0, lambda value: _strftime(value, "%Y-%m-%d %H:%M:%S")),
+    "x": (0, lambda value: _strftime(value, "%Y-%m-%d")),
+    "X": (0, lambda value: _strftime(value, "%H:%M:%S")),
+    "d": (2, lambda value: value.day),
+    "f": (6, lambda value: value.microsecond),
+    "g": (3, lambda value: value.microsecond // 1000),
+    "n": (9, lambda value: value.microsecond * 1000),
+    "G": (4, lambda value: value.isocalendar()[0]),
+    "H": (2, lambda value: value.hour),
+    "I": (2, lambda value: value.hour % 12 or 12),
+    "j": (3, _day_of_year),
+    "m": (2, lambda value: value.month),
+    "M": (2, lambda value: value.minute),
+    "p": (0, lambda value: "AM" if value.hour < 12 else "PM"),
+    "S": (2, lambda value: value.second),
+    "u": (1, lambda value: value.isoweekday()),
+    "w": (1, lambda value: value.isoweekday() % 7),
+    "U": (2, lambda value: _week(value, 6)),
+    "W": (2, lambda value: _week(value, 0)),
+    "V": (2, lambda value: value.isocalendar()[1]),
+    "y": (2, lambda value: value.year % 100),
+    "Y": (4, lambda value: value.year),
+    "z": (0, lambda value: "+00"),
+    "Z": (0, lambda value: "UTC" if value.tzinfo is not None else ""),
+    "%": (0, lambda value: "%"),
+}
+"""The number of digits of each field, 0 for a text, and its value."""
+
+
+def _strftime(value: datetime, pattern: str) -> str:
+    def field(match: re.Match[str]) -> str:
+        found = _FIELDS.get(match[2])
+        if found is None:
+            raise DataError(f"STRFTIME doesn't know '{match[0]}'", hint=f"it knows {_KNOWN}")
+        digits, read = found
+        return str(read(value)).zfill(0 if match[1] else digits)
+
+    return _SPECIFIER.sub(field, pattern)
+
+
+def _bind_format(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """The pattern may also be the first argument, as in DuckDB."""
+    if len(arguments) == 2 and arguments[0].type.kind is Kind.VARCHAR:
+        second = arguments[1].type.kind
+        if second in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+            arguments = arguments[::-1]
+    if len(arguments) == 2 and arguments[0].type.kind is Kind.TIMESTAMP_TZ:
+        _check_without_zone(arguments[1], position)
+        arguments = (cast(arguments[0], TIMESTAMP, position), arguments[1])
+    return signature(TIMESTAMP, VARCHAR, result=VARCHAR)(name, arguments, position)
+
+
+def _check_without_zone(pattern: Expression, position: Position | None) -> None:
+    """ProgrammingError for a pattern that may show the offset of an instant, which is formatted as
+    a local time without it."""
+    if isinstance(pattern, Literal) and not re.search(r"%-?[zZ]", str(pattern.value)):
+        return
+    raise ProgrammingError(
+        "STRFTIME of a TIMESTAMP WITH TIME ZONE needs a literal pattern without %z and %Z",
+        hint="TO_CHAR(t, 'YYYY-MM-DD HH24:MI:SSOF') shows the offset",
+        position=pattern.position or position,
+    )
+
+
+_READABLE = frozenset("aAbBdfHIjmMpSyYzZ%GuVwUW")
+
+
+def _strptime(text: str, *patterns: str) -> datetime:
+    for pattern in patterns:
+        found = _parsed(text, pattern)
+        if found is not None:
+            return found.astimezone(UTC) if found.tzinfo is not None else found
+    raise DataError(
+        f"the text '{text[:60]}' doesn't match the pattern '{patterns[0][:60]}'",
+        hint="TRY_STRPTIME returns NULL for such a text",
+    )
+
+
+def _try_strptime(text: str, *patterns: str) -> datetime | None:
+    try:
+        return _strptime(text, *patterns)
+    except DataError:
+        for pattern in patterns:
+            _standard(pattern)  # an error of the pattern is an error of the statement
+        return None
+
+
+def _standard(pattern: str) -> str:
+    """The pattern with the specifiers that Python reads."""
+
+    def field(match: re.Match[str]) -> str:
+        written = {"c": "%Y-%m-%d %H:%M:%S", "x": "%Y-%m-%d", "X": "%H:%M:%S", "h": "%b"}.get(
+            match[2]
+        )
+        if written is not None:
+            return written
+        if match[2] == "g":
+            return "%f"
+        if match[2] not in _READABLE:
+            raise DataError(f"STRPTIME doesn't know '{match[0]}'", hint=f"it knows {_KNOWN}")
+        return f"%{match[2]}"
+
+    return _SPECIFIER.sub(field, pattern)
+
+
+def _parsed(text: str, pattern: str) -> datetime | None:
+    try:
+        return datetime.strptime(text.strip(), _standard(pattern).strip())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _bind_parse(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """The pattern is one text, or an array of them that are tried in order."""
+    if len(arguments) == 2 and arguments[1].type.kind is Kind.ARRAY:
+        raise ProgrammingError(
+            f"the pattern of {name.upper()} must be VARCHAR, not {arguments[1].type}",
+            hint="write COALESCE(TRY_STRPTIME(s, p1), TRY_STRPTIME(s, p2))",
+            position=arguments[1].position or position,
+        )
+    pattern = arguments[1] if len(arguments) == 2 else None
+    is_zoned = isinstance(pattern, Literal) and "%z" in str(pattern.value)
+    result = TIMESTAMP_TZ if is_zoned else TIMESTAMP
+    return signature(VARCHAR, VARCHAR, result=result)(name, arguments, position)
+
+
+def _function(name: str, arguments: str, result: str, bind: Any, run: Any) -> Function:
+    return Function(
+        name=name,
+        arguments=arguments,
+        result=result,
+        bind=bind,
+        compile=per_value(run),
+        sql_names=(name.upper(),),
+        can_fail=always_may_fail,
+        family="date-time",
+    )
+
+
+_PATTERN = "s VARCHAR, pattern VARCHAR"
+_PARSED = "TIMESTAMP; WITH TIME ZONE if the pattern has %z"
+FUNCTIONS = (
+    _function(
+        "strftime", "x DATE or TIMESTAMP, pattern VARCHAR", "VARCHAR", _bind_format, _strftime
+    ),
+    _function("strptime", _PATTERN, _PARSED, _bind_parse, _strptime),
+    _function("try_strptime", _PATTERN, _PARSED, _bind_parse, _try_strptime),
+)

@@ -1,0 +1,174 @@
+"""The commands of the shell: lines that begin with "." or "\\"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import runnel.shell.commands.catalog as catalog
+import runnel.shell.commands.files as files
+from runnel import InterfaceError
+from runnel.base.frozen import frozen
+from runnel.errors import suggest
+from runnel.shell.commands.call import CommandCall, LeaveShell
+from runnel.shell.commands.watching import watch
+from runnel.shell.printing import MODE_NAMES
+from runnel.shell.shell import Shell
+
+_COMMAND = re.compile(r"\s*(\.|\\)([A-Za-z]+\+?|\?)\s*(.*?)\s*;?\s*\Z", re.DOTALL)
+_LONGEST_ARGUMENT = 40
+
+
+@frozen
+class ShellCommand:
+    """A command.
+
+    run: runs it.
+    arguments: its arguments, for the help.
+    summary: its sentence in the help.
+    """
+
+    run: Callable[[Shell, CommandCall], None]
+    arguments: str
+    summary: str
+
+
+def command_of(text: str) -> tuple[str, str]:
+    """The name of a command in COMMANDS, and its arguments. InterfaceError for an unknown name."""
+    found = _COMMAND.match(text)
+    written = f"{found[1]}{found[2]}" if found else text.split()[0]
+    name = ALIASES.get(written.lower(), written.lower())
+    if found is None or name not in COMMANDS:
+        raise InterfaceError(
+            f'there is no command "{written[:_LONGEST_ARGUMENT]}"',
+            hint=suggest(written, (*COMMANDS, *ALIASES), "\\? lists the commands"),
+        )
+    return name, found[3]
+
+
+def run_command(shell: Shell, text: str) -> None:
+    """Runs the line of a command."""
+    name, rest = command_of(text)
+    COMMANDS[name].run(shell, CommandCall(name, rest))
+
+
+def _switch(call: CommandCall, current: bool) -> bool:
+    """The value of a command that is on or off; without an argument it changes."""
+    values = {"": not current, "on": True, "off": False}
+    if call.rest.lower() not in values:
+        raise call.wrong("on or off")
+    return values[call.rest.lower()]
+
+
+def _mode(shell: Shell, call: CommandCall) -> None:
+    mode = call.rest.lower()
+    if mode and mode not in MODE_NAMES:
+        raise InterfaceError(
+            f'there is no mode "{call.rest}"', hint="the modes are " + ", ".join(MODE_NAMES)
+        )
+    shell.display.mode = mode or shell.display.mode
+    if not mode:
+        shell.note(f"mode: {shell.display.mode}")
+
+
+def _lines(shell: Shell, call: CommandCall) -> None:
+    is_on = _switch(call, shell.display.mode == "line")
+    shell.display.mode = "line" if is_on else "table"
+    shell.note(f"mode: {shell.display.mode}")
+
+
+def _timer(shell: Shell, call: CommandCall) -> None:
+    shell.display.has_timer = _switch(call, shell.display.has_timer)
+    shell.note(f"timer: {'on' if shell.display.has_timer else 'off'}")
+
+
+def _pager(shell: Shell, call: CommandCall) -> None:
+    shell.display.is_paged = _switch(call, shell.display.is_paged)
+    shell.note(f"pager: {'on' if shell.display.is_paged else 'off'}")
+
+
+def _headers(shell: Shell, call: CommandCall) -> None:
+    shell.display.header = _switch(call, shell.display.header)
+    shell.note(f"headers: {'on' if shell.display.header else 'off'}")
+
+
+def _bail(shell: Shell, call: CommandCall) -> None:
+    shell.stops_at_error = _switch(call, shell.stops_at_error)
+
+
+def _null_text(shell: Shell, call: CommandCall) -> None:
+    words = call.words()
+    if len(words) > 1:
+        raise call.wrong("one text, in quotes if it has spaces")
+    shell.display.null = words[0] if words else None
+
+
+def _most_rows(shell: Shell, call: CommandCall) -> None:
+    if not call.rest:
+        shell.note(f"maxrows: {shell.display.most}")
+    elif call.rest.isascii() and call.rest.isdigit() and len(call.rest) < 10:
+        shell.display.most = int(call.rest)
+    else:
+        raise call.wrong("a number of rows; 0: all")
+
+
+def _quit(shell: Shell, call: CommandCall) -> None:
+    raise LeaveShell
+
+
+def _help(shell: Shell, call: CommandCall) -> None:
+    heads = {name: f"{name} {command.arguments}".strip() for name, command in COMMANDS.items()}
+    width = max(map(len, heads.values()))
+    lines = [f"  {heads[name]:{width}}  {item.summary}" for name, item in COMMANDS.items()]
+    also = ", ".join(f"{alias} = {name}" for alias, name in ALIASES.items())
+    text = "\n".join(
+        ["A statement ends with a semicolon. The other commands are:", *lines, f"Also: {also}."]
+    )
+    if shell.is_interactive and shell.out.is_terminal and shell.display.is_paged:
+        shell.out.page(text)
+    else:
+        shell.out.line(text)
+
+
+COMMANDS: Mapping[str, ShellCommand] = {
+    "\\d": ShellCommand(catalog.describe, "[NAME]", "list tables and views, or the columns of one"),
+    "\\dt": ShellCommand(catalog.list_tables, "[PATTERN]", "list tables"),
+    "\\dv": ShellCommand(catalog.list_views, "[PATTERN]", "list views"),
+    "\\df": ShellCommand(catalog.list_functions, "[PATTERN]", "list functions"),
+    "\\dj": ShellCommand(catalog.list_jobs, "[PATTERN]", "list jobs"),
+    "\\watch": ShellCommand(
+        watch, "[SECONDS] [SQL]", "repeat a statement, or the last one, until Ctrl-C"
+    ),
+    "\\e": ShellCommand(files.edit, "", "edit the last statement in $EDITOR, and run it"),
+    ".tables": ShellCommand(catalog.table_names, "[PATTERN]", "print the names of tables"),
+    ".schema": ShellCommand(
+        catalog.definitions, "[PATTERN]", "print columns and options as CREATE statements"
+    ),
+    ".mode": ShellCommand(_mode, "[MODE]", "print results as " + ", ".join(MODE_NAMES)),
+    "\\x": ShellCommand(_lines, "[on|off]", "print each value on a line of its own"),
+    ".timer": ShellCommand(_timer, "[on|off]", "print the duration of statements"),
+    ".headers": ShellCommand(_headers, "[on|off]", "print the names of columns"),
+    ".nullvalue": ShellCommand(_null_text, "[TEXT]", "print NULL as a text"),
+    ".maxrows": ShellCommand(_most_rows, "[NUMBER]", "limit the rows of a table; 0: all"),
+    ".pager": ShellCommand(_pager, "[on|off]", "show long tables in $PAGER, or less"),
+    ".bail": ShellCommand(_bail, "[on|off]", "end a script at its first error (default: on)"),
+    ".import": ShellCommand(files.import_file, "FILE TABLE", "load a file into a table"),
+    ".export": ShellCommand(
+        files.export, "FILE TABLE|SQL", "write rows as CSV, TSV, JSON, Markdown or Parquet"
+    ),
+    ".read": ShellCommand(files.read_script, "FILE", "run the statements of a file"),
+    ".open": ShellCommand(files.open_other, "[DIR]", "close the connection, and open another"),
+    ".quit": ShellCommand(_quit, "", "end the session"),
+    ".help": ShellCommand(_help, "", "print this list"),
+}
+"""The commands by name, in the order of the help."""
+
+ALIASES = {
+    "\\?": ".help",
+    "\\h": ".help",
+    "\\q": ".quit",
+    ".exit": ".quit",
+    "\\timing": ".timer",
+    "\\i": ".read",
+}
+"""Other names of commands."""

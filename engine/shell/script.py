@@ -1,0 +1,127 @@
+"""A script, line by line, as statements and commands.
+
+A statement ends with a semicolon; semicolons in strings, quoted identifiers and comments end none.
+A command is a line that begins with "." or "\\" where a statement could begin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from runnel.base.frozen import frozen
+from runnel.planner.parse.tokens import has_tokens, statement_ends
+
+_AT_END = re.compile(r"\\(watch\b[^\\']*|g)\s*\Z")
+"""A command at the end of a statement, instead of its semicolon."""
+
+
+@frozen
+class ScriptItem:
+    """One statement or command.
+
+    text: the statement without its semicolon, or the line of the command.
+    line: number of its first line in the script, from 1.
+    is_command: it is a command of the shell.
+    """
+
+    text: str
+    line: int
+    is_command: bool = False
+
+
+class ScriptReader:
+    """Accepts lines and returns the statements and commands that are complete."""
+
+    def __init__(self) -> None:
+        self._buffer = ""
+        self._line = 1
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no statement has begun."""
+        return not has_tokens(self._buffer)
+
+    def feed(self, line: str) -> list[ScriptItem]:
+        """The items that this line completes. The line ends with its line feed, if it has one."""
+        if is_command(line) and self.is_empty:
+            self._drop_buffer()
+            item = ScriptItem(line.strip(), self._line, is_command=True)
+            self._line += line.count("\n")
+            return [item]
+        self._buffer += line
+        if "\\" in line and (found := ended_by_command(self._buffer)) is not None:
+            sql, command = found
+            item = self._item(self._buffer)
+            self._drop_buffer()
+            is_watch = command != "g"
+            return [
+                replace(item, text=f"\\{command} {sql}" if is_watch else sql, is_command=is_watch)
+            ]
+        if ";" not in line:
+            return []
+        ends = statement_ends(self._buffer)
+        return [] if ends is None else [*self._cut(ends)]
+
+    def finish(self) -> list[ScriptItem]:
+        """The statement after the last semicolon, if any."""
+        left, self._buffer = self._buffer, ""
+        return [self._item(left)] if has_tokens(left) else []
+
+    def _drop_buffer(self) -> None:
+        self._line += self._buffer.count("\n")
+        self._buffer = ""
+
+    def _cut(self, ends: list[int]) -> Iterator[ScriptItem]:
+        begin, text = 0, self._buffer
+        for end in ends:
+            statement = text[begin:end]
+            if has_tokens(statement):
+                yield self._item(statement)
+            self._line += statement.count("\n")
+            begin = end + 1
+        self._buffer = text[begin:]
+
+    def _item(self, text: str) -> ScriptItem:
+        stripped = text.lstrip()
+        before = text[: len(text) - len(stripped)].count("\n")
+        return ScriptItem(stripped.rstrip(), self._line + before)
+
+
+def ended_by_command(text: str) -> tuple[str, str] | None:
+    """The statement and the command at its end: `SELECT 1 \\watch 2`; None if there is none."""
+    found = _AT_END.search(text)
+    if found is None:
+        return None
+    sql = text[: found.start()]
+    ends = statement_ends(sql)
+    # One statement alone: its semicolon may precede the command.
+    if not has_tokens(sql) or ends is None or any(has_tokens(sql[end + 1 :]) for end in ends):
+        return None
+    return sql.strip().removesuffix(";"), found[1].strip()
+
+
+def items_of(lines: Iterable[str]) -> Iterator[ScriptItem]:
+    """The statements and commands of a script, each as soon as its last line was read."""
+    reader = ScriptReader()
+    for line in lines:
+        yield from reader.feed(line)
+    yield from reader.finish()
+
+
+def is_command(line: str) -> bool:
+    """Whether a line has the form of a command: ".mode csv", "\\dt"."""
+    text = line.lstrip()
+    return text[:1] in (".", "\\") and (text[1:2].isalpha() or text[1:2] == "?")
+
+
+def is_complete(text: str) -> bool:
+    """Whether the text of a prompt can run: a command, or statements of which the last one has its
+    semicolon."""
+    if is_command(text) or not has_tokens(text):
+        return True
+    if ended_by_command(text) is not None:
+        return True
+    ends = statement_ends(text)
+    return ends is not None and ends != [] and not has_tokens(text[ends[-1] + 1 :])

@@ -1,0 +1,125 @@
+"""A session of the shell: runs statements and commands on a connection, and prints the outcome."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from time import monotonic
+
+from runnel import Connection, Cursor, Error
+from runnel.shell.commands.call import ScriptFailed
+from runnel.shell.parquet import write_parquet
+from runnel.shell.printing import Display, print_result
+from runnel.shell.progress_bar import ProgressBar
+from runnel.shell.script import ScriptItem
+from runnel.shell.terminal import BOLD, PLAIN, RED, Output
+
+
+class Shell:
+    """A session.
+
+    connection: the connection; `.open` replaces it.
+    run_command: runs the line of a command.
+    display: how results are printed.
+    out, err: where results, and errors and notes, are written.
+    is_interactive: a person types the statements.
+    parquet: path of a Parquet file for the rows of the one query; None: they are printed.
+    stops_at_error: a script ends at its first error.
+    has_failed: a statement failed.
+    last_sql: the last statement.
+    changes: number of statements and connections so far; completion reads the catalog again after
+        a change.
+    depth: number of scripts that run inside each other.
+    """
+
+    def __init__(
+        self, connection: Connection, run_command: Callable[[Shell, str], None], display: Display
+    ) -> None:
+        self.connection = connection
+        self.run_command = run_command
+        self.display = display
+        self.out = Output(sys.stdout, self._remove_bar)
+        self.err = Output(sys.stderr, self._remove_bar)
+        self.is_interactive = False
+        self.parquet: str | None = None
+        self.stops_at_error = True
+        self.has_failed = False
+        self.last_sql: str | None = None
+        self.changes = 0
+        self.depth = 0
+        self._queries = 0
+        self._bar: ProgressBar | None = None
+
+    def run_all(self, items: Iterable[ScriptItem], name: str | None = None) -> None:
+        """Runs the items in order. After an error it raises ScriptFailed, unless `.bail off`.
+
+        name: name of the script, for errors.
+        """
+        for item in items:
+            try:
+                self.run(item)
+            except Error as error:
+                self.report(error, f"{name}:{item.line}: " if name else "")
+                self.has_failed = True
+                if self.stops_at_error:
+                    raise ScriptFailed from None
+
+    def run(self, item: ScriptItem) -> None:
+        """Runs one statement or command. Raises errors of PEP 249, and LeaveShell for `.quit`."""
+        if item.is_command:
+            self.run_command(self, item.text)
+        else:
+            self.last_sql = item.text
+            self.run_sql(item.text)
+
+    def run_sql(self, sql: str) -> None:
+        """Runs a statement and prints its outcome. Ctrl-C ends the statement and is passed on."""
+        began = monotonic()
+        cursor = self.connection.cursor()
+        try:
+            if self.is_interactive and self.err.has_colour:
+                self._bar = ProgressBar(cursor, self.err.stream)
+            cursor.execute(sql)
+            self._print(cursor)
+        finally:
+            self._remove_bar()
+            self.changes += 1
+            with suppress(Error):
+                cursor.close()
+        if self.display.has_timer:
+            self.note(f"Time: {monotonic() - began:.3f} s")
+
+    def _print(self, cursor: Cursor) -> None:
+        if self.parquet is not None and cursor.description is not None:
+            self._queries += 1
+            write_parquet(cursor, self.parquet, is_first=self._queries == 1)
+            return
+        if self.is_interactive and cursor.is_unbounded and self.display.is_for_people:
+            self.note("a stream: rows are printed as they arrive; Ctrl-C ends it")
+        print_result(cursor, self.display, self.out)
+
+    def note(self, text: str) -> None:
+        """Prints a line that is no result: to the standard error, so that it damages no pipe."""
+        (self.out if self.out.is_terminal and self.display.is_for_people else self.err).line(text)
+
+    def report(self, error: Error, origin: str = "") -> None:
+        """Prints an error with its excerpt of the statement."""
+        text = str(error)
+        head, newline, rest = text.partition("\n")
+        label = f"{origin}{type(error).__name__}:"
+        if self.err.has_colour:
+            label, head = f"{RED}{BOLD}{label}{PLAIN}", f"{BOLD}{head}{PLAIN}"
+        self.err.line(f"{label} {head}{newline}{rest}")
+
+    def replace_connection(self, connection: Connection) -> None:
+        """Closes the connection and continues with another one."""
+        earlier, self.connection = self.connection, connection
+        self.changes += 1
+        with suppress(Error):
+            earlier.close()
+
+    def _remove_bar(self) -> None:
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.stop()

@@ -1,0 +1,68 @@
+"""The tables of information_schema whose rows are not in the catalog: jobs, job_metrics, plans and
+settings, as the caller of a statement may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from runnel.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from runnel.results.rows import Row
+    from runnel.session.session import Session
+
+
+def session_rows(session: Session, name: str) -> list[Row]:
+    """The rows of the table of that name, now."""
+    return _ROWS[name](session)
+
+
+def plan_rows(session: Session) -> list[Row]:
+    """The cached plans, the last used first. The texts of the owner's statements are for the owner:
+    literals in them may be secrets."""
+    return [
+        (
+            entry.key.sql,
+            ", ".join(map(str, entry.key.types)),
+            entry.uses,
+            entry.key.settings.zone,
+            entry.key.is_confined,
+        )
+        for entry in session.plans.entries()
+        if session.caller.is_owner or entry.key.is_confined
+    ]
+
+
+def setting_rows(session: Session) -> list[Row]:
+    """The settings with their values for this session."""
+    return [
+        (
+            setting.name,
+            str(session.settings.get(setting.name)),
+            str(setting.default),
+            setting.description,
+            setting.scope.value,
+        )
+        for setting in SETTINGS
+    ]
+
+
+def _job_rows(session: Session) -> list[Row]:
+    from runnel.statements.jobs.show import job_rows
+
+    return job_rows(session)
+
+
+def _metric_rows(session: Session) -> list[Row]:
+    from runnel.statements.jobs.job_metrics import metric_rows
+
+    return metric_rows(session)
+
+
+_ROWS: dict[str, Callable[[Session], list[Row]]] = {
+    "jobs": _job_rows,
+    "job_metrics": _metric_rows,
+    "plans": plan_rows,
+    "settings": setting_rows,
+}

@@ -1,0 +1,53 @@
+"""COPY … TO: writes the rows of a query to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.planner.plans import CopyToPlan, KeyGetPlan
+from runnel.statements.call import StatementCall
+from runnel.statements.queries import run_key_get, with_room
+
+if TYPE_CHECKING:
+    from runnel.dag import DAG
+    from runnel.runtime.light_job import Job
+    from runnel.session.session import Session
+
+
+def copy_to(session: Session, plan: CopyToPlan, call: StatementCall) -> int:
+    """Writes the file, and returns the number of rows."""
+    # Loaded on first use: few statements write files.
+    from runnel.connectors.files.functions.copied_file import CopiedFile
+
+    columns = [TableColumn(field.name, field.type) for field in plan.query.fields]
+    file = CopiedFile(plan.path, plan.options, columns, session.caller.access)
+    if isinstance(plan.query, KeyGetPlan):
+        return file.write(_found(session, plan.query, call))
+    query = plan.query
+
+    def run(dag: DAG) -> int:
+        job = call.start(session, query, dag)
+        try:
+            return file.write(_batches(job))
+        finally:
+            if not job.is_done:
+                job.cancel()
+                job.wait()
+
+    return with_room(session, query, run)
+
+
+def _batches(job: Job) -> Iterator[pa.RecordBatch]:
+    while (batch := job.results.next_batch()) is not None:
+        yield batch
+
+
+def _found(session: Session, plan: KeyGetPlan, call: StatementCall) -> Iterator[pa.RecordBatch]:
+    from runnel.results.rows import rows_as_batch
+
+    result = run_key_get(session, plan, call)
+    yield rows_as_batch(result.some(1), plan.fields)

@@ -1,0 +1,209 @@
+"""CREATE TABLE, ALTER TABLE and DROP TABLE.
+
+The DuckDB table of a new table exists and is filled before the catalog names it, and the DuckDB
+table of a dropped table is dropped after the catalog no longer names it. A crash in between
+changes nothing that a user sees (`connectors/duckdb/own_tables.py`).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runnel.catalog import CatalogObject, Mapping, next_version
+from runnel.connector import ColumnDefinition, MappingDefinition
+from runnel.connectors.duckdb.own_tables import TableCheck
+from runnel.connectors.duckdb.table import DuckDBTable
+from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.planner.parse.tables import DropTable
+from runnel.planner.plans import AlterTablePlan, CreateTablePlan, NothingPlan
+from runnel.statements.call import StatementCall
+from runnel.statements.definitions import NO_COUNT, check_own, how_to_drop, is_free, kind_of
+from runnel.statements.tables.job_users import check_unused, suspend_users
+from runnel.statements.writes import run_write
+
+if TYPE_CHECKING:
+    from runnel.planner.parse.syntax import Name
+    from runnel.session.session import Session
+
+
+def create_table(session: Session, plan: CreateTablePlan, call: StatementCall) -> int:
+    """Creates a table, and fills it with the rows of its query; returns their number."""
+    own = session.own_tables
+    session.check_directory()
+    with session.definitions:
+        if not is_free(session, plan, "table"):
+            return NO_COUNT
+        check_unused(session, plan.name, "table", is_dropped=False, is_replaced=True)
+        own.clean(session.table_locations())
+        definition = own.create(plan.name, plan.columns, plan.definition, _checks(plan))
+        table = own.open(definition)
+    try:
+        count = _fill(session, plan, table, call)
+        with session.definitions:
+            if not is_free(session, plan, "table"):
+                own.drop(table)
+                return NO_COUNT
+            replaced = session.catalog.find(plan.name)
+            session.change_catalog(
+                put=Mapping(
+                    plan.name,
+                    table.connector,
+                    table,
+                    {},
+                    definition.external_name,
+                    is_confined=session.caller.is_confined,
+                    definition=plan.definition,
+                )
+            )
+    except BaseException:
+        with suppress(Error):
+            own.drop(table)
+        raise
+    _drop_rows(session, replaced)
+    return count
+
+
+def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> int:
+    """Changes a table: its entry in the catalog or, if its rows change, the table as a whole."""
+    session.check_directory()
+    if plan.is_cascading:
+        suspend_users(session, plan.name)
+    found = _unchanged(session, plan)
+    with found.table.exclusive():  # type: ignore[attr-defined]
+        _check_alterable(session, plan, found)
+        own, table = session.own_tables, None
+        definition = MappingDefinition(
+            plan.new_name,
+            tuple(ColumnDefinition(c.name, c.type) for c in found.table.columns if not c.hidden),
+            {},
+            found.external_name,
+            table=plan.definition,
+        )
+        if plan.created is not None:
+            created = plan.created
+            with session.definitions:
+                definition = own.create(
+                    created.name, created.columns, created.definition, _checks(created)
+                )
+                table = own.open(definition)
+        try:
+            if plan.created is not None and table is not None:
+                _fill(session, plan.created, table, call)
+            with session.definitions:
+                _check_alterable(session, plan, found)
+                altered = replace(
+                    found,
+                    name=plan.new_name,
+                    table=table or own.open(definition),
+                    external_name=definition.external_name,
+                    definition=plan.definition,
+                    version=next_version(),
+                )
+                is_renamed = plan.new_name.lower() != plan.name.lower()
+                session.change_catalog(put=altered, drop=found if is_renamed else None)
+        except BaseException:
+            if table is not None:
+                with suppress(Error):
+                    own.drop(table)
+            raise
+        if table is not None:
+            _drop_rows(session, found)
+    return NO_COUNT
+
+
+def _unchanged(session: Session, plan: AlterTablePlan) -> Mapping:
+    """The table; OperationalError if it was replaced since the statement was planned."""
+    found = session.catalog.find(plan.name)
+    versions = {item.version for item in plan.dependencies if item.kind == "object"}
+    if not isinstance(found, Mapping) or found.version not in versions:
+        raise OperationalError(
+            f'table "{plan.name}" was changed by another statement', hint="try again"
+        )
+    return found
+
+
+def _check_alterable(session: Session, plan: AlterTablePlan, found: Mapping) -> None:
+    with session.definitions:
+        _unchanged(session, plan)
+        check_own(session, found)
+        is_renamed = plan.new_name.lower() != plan.name.lower()
+        is_dropped = is_renamed and not plan.is_cascading
+        check_unused(session, found.name, "table", is_dropped=is_dropped)
+        if plan.new_name.lower() != plan.name.lower():
+            other = session.catalog.find(plan.new_name)
+            if other is not None:
+                raise ProgrammingError(
+                    f'{kind_of(other)} "{other.name}" exists already',
+                    hint="take another name",
+                )
+
+
+def do_nothing(session: Session, plan: NothingPlan, call: StatementCall) -> int:
+    """Carries out a statement without an effect."""
+    return NO_COUNT
+
+
+def _checks(plan: CreateTablePlan) -> list[TableCheck]:
+    return [
+        TableCheck(text, condition)
+        for text, condition in zip(plan.definition.checks, plan.checks, strict=True)
+    ]
+
+
+def _fill(session: Session, plan: CreateTablePlan, table: DuckDBTable, call: StatementCall) -> int:
+    if plan.write is None:
+        return NO_COUNT
+    return run_write(session, replace(plan.write(table), parameters=plan.parameters), call)
+
+
+def drop_table(session: Session, statement: DropTable, call: StatementCall) -> int:
+    """Removes tables with their rows: all of them or, after an error, none."""
+    dropped = []
+    if statement.is_cascading:
+        for name in statement.names:
+            suspend_users(session, name.text)
+    with session.definitions:
+        found = [_table(session, name, statement.if_exists) for name in statement.names]
+        for item in found:
+            if item is not None and not statement.is_cascading:
+                check_unused(session, item.name, "table", is_dropped=True)
+        for item in found:
+            if item is not None:
+                session.change_catalog(drop=item)
+                dropped.append(item)
+    for item in dropped:
+        _drop_rows(session, item)
+    return NO_COUNT
+
+
+def _table(session: Session, name: Name, if_exists: bool) -> Mapping | None:
+    """The table of that name; None if it may be missing."""
+    found = session.catalog.find(name.text)
+    if found is None:
+        if if_exists:
+            return None
+        names = [item.name for item in session.catalog if kind_of(item) == "table"]
+        raise ProgrammingError(
+            f'table "{name.text}" not found',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint=suggest(name.text, names),
+            position=name.position,
+        )
+    if not isinstance(found, Mapping) or found.definition is None:
+        raise ProgrammingError(
+            f'"{found.name}" is a {kind_of(found)}, not a table',
+            hint=how_to_drop(found)
+            + (", which leaves its data as it is" if kind_of(found) == "mapping" else ""),
+            position=name.position,
+        )
+    check_own(session, found)
+    return found
+
+
+def _drop_rows(session: Session, item: CatalogObject | None) -> None:
+    """Drops the rows of a table that the catalog no longer names."""
+    if isinstance(item, Mapping) and isinstance(item.table, DuckDBTable):
+        with suppress(Error):  # the next opening of the directory drops them
+            session.own_tables.drop(item.table)

@@ -1,0 +1,102 @@
+"""The named jobs that use a table or a mapping: it is not dropped or changed under them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from runnel.errors import Error, ProgrammingError
+from runnel.named_jobs.record.states import SUSPENDED
+
+if TYPE_CHECKING:
+    from runnel.dag import DAG
+    from runnel.named_jobs.named_job import NamedJob
+    from runnel.named_jobs.record.record import JobRecord
+    from runnel.session.session import Session
+    from runnel.sqltypes import SqlType
+
+
+def suspend_users(session: Session, name: str) -> None:
+    """Suspends the jobs that use an object of the catalog, as CASCADE says. Not called under the
+    lock of the catalog, which a job may need to stop."""
+    for job in _users(session, name):
+        session.caller.require_own(f'job "{job.name}"', is_confined=job.record.is_confined)
+        if job.status is not SUSPENDED:
+            job.suspend()
+
+
+def check_unused(
+    session: Session, name: str, kind: str, *, is_dropped: bool, is_replaced: bool = False
+) -> None:
+    """ProgrammingError if jobs use an object of the catalog. A suspended job only counts if the
+    object is dropped.
+
+    kind: the kind of the object in words.
+    is_replaced: whether the statement is CREATE OR REPLACE.
+    """
+    jobs = [job for job in _users(session, name) if is_dropped or job.status is not SUSPENDED]
+    if not jobs:
+        return
+    names = ", ".join(f'"{job.name}"' for job in jobs[:10]) + (" …" if len(jobs) > 10 else "")
+    word = "job" if len(jobs) == 1 else "jobs"
+    remedy = "add CASCADE, which suspends them"
+    if is_replaced:
+        remedy = "suspend them: ALTER JOB … SUSPEND"
+    raise ProgrammingError(
+        f'{kind} "{name}" is used by the {word} {names}',
+        hint=f"{remedy}; or end them: DROP JOB {jobs[0].name}",
+    )
+
+
+def _users(session: Session, name: str) -> list[NamedJob]:
+    if not session.has_named_jobs:
+        return []
+    return [
+        job
+        for job in session.named_jobs.all()
+        if not job.is_done and name.lower() in _used(session, job.record)
+    ]
+
+
+def _used(session: Session, record: JobRecord) -> set[str]:
+    """The names of the catalog's objects that a job reads and writes, in lower case."""
+    from runnel.statements.jobs.jobs import planned_job
+
+    if record.dag is not None:
+        return _used_by_dag(session, record)
+    try:
+        plan, _ = planned_job(session, record)
+    except Error:
+        # A job that cannot be planned now uses what its text names.
+        from runnel.planner.parse.tokens import tokenize
+
+        return {token.text.lower() for token in tokenize(record.query)}
+    return {item.name.lower() for item in plan.dependencies if item.kind == "object"}
+
+
+def _used_by_dag(session: Session, record: JobRecord) -> set[str]:
+    from runnel.named_jobs.hand_built.preparation import prepared_dag
+    from runnel.processors.library.mappings import MappingStep
+    from runnel.session.job_code.isolated import JobCode
+    from runnel.statements.mapping_steps import resolve_mappings
+    from runnel.storage.value_codec import imported
+
+    names: set[str] = set()
+
+    def resolve(dag: DAG) -> tuple[DAG, SqlType | None]:
+        names.update(
+            vertex.supplier.mapping_name.lower()
+            for vertex in dag.vertices.values()
+            if isinstance(vertex.supplier, MappingStep)
+        )
+        return resolve_mappings(session, dag, record.zone, in_job=True)
+
+    with suppress(Error):
+        prepared_dag(
+            record,
+            importer=JobCode(record.modules).import_name if record.modules else imported,
+            resolve=resolve,
+            linger=0,
+            accumulation_limit=0,
+        )
+    return names

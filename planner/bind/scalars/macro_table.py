@@ -1,0 +1,240 @@
+"""The functions that stand for others: names of DuckDB and of PostgreSQL for functions that exist
+here under another name, and short compositions of such functions.
+
+A line is `NAME = OTHER`, another name of the same function with the same arguments, or
+`NAME(x, y) = expression`; a line that begins with two blanks continues the line before it. A name
+may have several lines with different numbers of parameters. Where the two products differ in the
+meaning of a name, the line has DuckDB's.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+OVERLOADED = {"MAX": 2, "MIN": 2, "ARG_MAX": 3, "ARG_MIN": 3, "MAX_BY": 3, "MIN_BY": 3}
+"""Names of functions that are macros only if called with this number of arguments."""
+
+TEXT = """
+# string
+INSTR = STRPOS
+STRLEN = OCTET_LENGTH
+LCASE = LOWER
+UCASE = UPPER
+LEN = LENGTH
+PREFIX = STARTS_WITH
+SUFFIX = ENDS_WITH
+BIN = TO_BIN
+TO_BINARY = TO_BIN
+STR_SPLIT = STRING_SPLIT
+SPLIT = STRING_SPLIT
+STRING_SPLIT_REGEX = REGEXP_SPLIT_TO_ARRAY
+STR_SPLIT_REGEX = REGEXP_SPLIT_TO_ARRAY
+MISMATCHES = HAMMING
+FORMATREADABLESIZE = FORMAT_BYTES
+NFC_NORMALIZE(s) = NORMALIZE(s, 'NFC')
+STRING_TO_TABLE(s, separator) = UNNEST(STRING_TO_ARRAY(s, separator))
+STRING_TO_TABLE(s, separator, null_text) = UNNEST(STRING_TO_ARRAY(s, separator, null_text))
+REGEXP_SPLIT_TO_TABLE(s, pattern) = UNNEST(REGEXP_SPLIT_TO_ARRAY(s, pattern))
+REGEXP_SPLIT_TO_TABLE(s, pattern, flags) = UNNEST(REGEXP_SPLIT_TO_ARRAY(s, pattern, flags))
+
+# math
+MULTIPLY(x, y) = x * y
+ADD(x, y) = x + y
+SUBTRACT(x, y) = x - y
+DIVIDE(x, y) = DIV(x, y)
+FDIV(x, y) = FLOOR(CAST(x AS DOUBLE) / y)
+FMOD(x, y) = x - y * FLOOR(CAST(x AS DOUBLE) / y)
+EVEN(x) = SIGN(x) * CEIL(ABS(CAST(x AS DOUBLE)) / 2) * 2
+ROUNDBANKERS = ROUND_EVEN
+
+# date-time
+DATEPART = DATE_PART
+DATETRUNC = DATE_TRUNC
+DATESUB = DATE_SUB
+EPOCH(x) = CAST(EXTRACT('epoch', x) AS DOUBLE)
+EPOCH_NS(x) = EPOCH_US(x) * 1000
+DATE_ADD(x, amount) = x + amount
+DATE_SUBTRACT(x, amount) = x - amount
+DATE_SUB(x, amount) = x - amount
+DATE_SUB(unit, start, stop) = COMPLETE_UNITS(unit, start, stop)
+DAYS_IN_MONTH(x) = EXTRACT('day', LAST_DAY(x))
+YEARWEEK(x) = ISOYEAR(x) * 100 + WEEK(x)
+JULIAN(x) = EXTRACT('julian', x)
+MICROSECOND(x) = EXTRACT('microseconds', x)
+MILLISECOND(x) = CAST(FLOOR(EXTRACT('milliseconds', x)) AS BIGINT)
+NANOSECOND(x) = EXTRACT('microseconds', x) * 1000
+TO_CENTURIES(count) = TO_YEARS(count * 100)
+TO_MILLENNIA(count) = TO_YEARS(count * 1000)
+GET_CURRENT_TIMESTAMP = NOW
+GET_CURRENT_TIME = CURRENT_TIME
+CURRENT_LOCALTIMESTAMP = LOCALTIMESTAMP
+CURRENT_LOCALTIME = LOCALTIME
+AGO(amount) = NOW() - amount
+
+# array
+LIST_VALUE = [
+LIST_PACK = [
+ARRAY_VALUE = [
+LIST_EXTRACT(x, index) = x[index]
+LIST_ELEMENT(x, index) = x[index]
+ARRAY_EXTRACT(x, index) = x[index]
+LIST_FIRST(x) = x[1]
+LIST_LAST(x) = x[-1]
+LIST_UNIQUE(x) = LENGTH(ARRAY_REMOVE(ARRAY_DISTINCT(x), NULL))
+ARRAY_UNIQUE = LIST_UNIQUE
+LIST_COUNT(x) = LENGTH(ARRAY_REMOVE(x, NULL))
+ARRAY_PUSH_BACK = ARRAY_APPEND
+ARRAY_PUSH_FRONT(x, item) = ARRAY_PREPEND(item, x)
+ARRAY_POP_BACK(x) = ARRAY_SLICE(x, 1, LENGTH(x) - 1)
+ARRAY_POP_FRONT(x) = ARRAY_SLICE(x, 2, LENGTH(x))
+TRIM_ARRAY(x, count) = ARRAY_SLICE(x, 1, LENGTH(x) - count)
+ARRAY_UPPER(x, dimension) = ARRAY_LENGTH(x, dimension)
+GENERATE_SUBSCRIPTS(x, dimension) = UNNEST(ARRAY_SERIES(1, ARRAY_LENGTH(x, dimension)))
+LIST_ANY_VALUE(x) = (SELECT ANY_VALUE(u.v) FROM UNNEST(x) AS u(v))
+LIST_MEDIAN(x) = (SELECT MEDIAN(u.v) FROM UNNEST(x) AS u(v))
+LIST_MODE(x) = (SELECT MODE(u.v) FROM UNNEST(x) AS u(v))
+LIST_PRODUCT(x) = (SELECT PRODUCT(u.v) FROM UNNEST(x) AS u(v))
+LIST_BOOL_AND(x) = (SELECT BOOL_AND(u.v) FROM UNNEST(x) AS u(v))
+LIST_BOOL_OR(x) = (SELECT BOOL_OR(u.v) FROM UNNEST(x) AS u(v))
+LIST_BIT_AND(x) = (SELECT BIT_AND(u.v) FROM UNNEST(x) AS u(v))
+LIST_BIT_OR(x) = (SELECT BIT_OR(u.v) FROM UNNEST(x) AS u(v))
+LIST_BIT_XOR(x) = (SELECT BIT_XOR(u.v) FROM UNNEST(x) AS u(v))
+LIST_STDDEV_POP(x) = (SELECT STDDEV_POP(u.v) FROM UNNEST(x) AS u(v))
+LIST_STDDEV_SAMP(x) = (SELECT STDDEV_SAMP(u.v) FROM UNNEST(x) AS u(v))
+LIST_VAR_POP(x) = (SELECT VAR_POP(u.v) FROM UNNEST(x) AS u(v))
+LIST_VAR_SAMP(x) = (SELECT VAR_SAMP(u.v) FROM UNNEST(x) AS u(v))
+LIST_SKEWNESS(x) = (SELECT SKEWNESS(u.v) FROM UNNEST(x) AS u(v))
+LIST_KURTOSIS(x) = (SELECT KURTOSIS(u.v) FROM UNNEST(x) AS u(v))
+LIST_KURTOSIS_POP(x) = (SELECT KURTOSIS_POP(u.v) FROM UNNEST(x) AS u(v))
+LIST_SEM(x) = (SELECT SEM(u.v) FROM UNNEST(x) AS u(v))
+LIST_APPROX_COUNT_DISTINCT(x) = (SELECT APPROX_COUNT_DISTINCT(u.v) FROM UNNEST(x) AS u(v))
+LIST_STRING_AGG(x) = (SELECT STRING_AGG(u.v, ',') FROM UNNEST(x) AS u(v))
+LIST_AGGREGATE(x, name) = (SELECT AGGREGATE(u.v) FROM UNNEST(x) AS u(v))
+LIST_AGGREGATE(x, name, y) = (SELECT AGGREGATE(u.v, y) FROM UNNEST(x) AS u(v))
+LIST_AGGR = LIST_AGGREGATE
+ARRAY_AGGREGATE = LIST_AGGREGATE
+ARRAY_AGGR = LIST_AGGREGATE
+AGGREGATE = LIST_AGGREGATE
+GRADE_UP = LIST_GRADE_UP
+ARRAY_GRADE_UP = LIST_GRADE_UP
+ARRAY_WHERE = LIST_WHERE
+ARRAY_SELECT = LIST_SELECT
+ARRAY_RESIZE = LIST_RESIZE
+LIST_DOT_PRODUCT = LIST_INNER_PRODUCT
+ARRAY_DOT_PRODUCT = LIST_INNER_PRODUCT
+ARRAY_INNER_PRODUCT = LIST_INNER_PRODUCT
+ARRAY_DISTANCE = LIST_DISTANCE
+ARRAY_COSINE_SIMILARITY = LIST_COSINE_SIMILARITY
+LIST_COSINE_DISTANCE(x, y) = 1 - LIST_COSINE_SIMILARITY(x, y)
+ARRAY_COSINE_DISTANCE = LIST_COSINE_DISTANCE
+LIST_NEGATIVE_INNER_PRODUCT(x, y) = -LIST_INNER_PRODUCT(x, y)
+LIST_NEGATIVE_DOT_PRODUCT = LIST_NEGATIVE_INNER_PRODUCT
+
+# map
+MAP_EXTRACT(x, key) = CASE WHEN MAP_CONTAINS(x, key) THEN [x[key]] ELSE [] END
+MAP_EXTRACT_VALUE(x, key) = x[key]
+MAP_CONTAINS_VALUE(x, value) = ARRAY_CONTAINS(MAP_VALUES(x), value)
+MAP_CONTAINS_ENTRY(x, key, value) = MAP_CONTAINS(x, key) AND x[key] IS NOT DISTINCT FROM value
+
+# json
+JSONB_ARRAY_LENGTH = JSON_ARRAY_LENGTH
+JSONB_EXTRACT_PATH = JSON_EXTRACT_PATH
+JSONB_EXTRACT_PATH_TEXT = JSON_EXTRACT_PATH_TEXT
+JSONB_STRIP_NULLS = JSON_STRIP_NULLS
+JSONB_TYPEOF = JSON_TYPEOF
+JSONB_CONTAINS = JSON_CONTAINS
+ARRAY_TO_JSON = TO_JSON
+JSON_QUOTE = TO_JSON
+JSON(x) = CAST(x AS JSON)
+JSON_OBJECT_KEYS(x) = UNNEST(JSON_KEYS(x))
+JSONB_OBJECT_KEYS = JSON_OBJECT_KEYS
+JSON_BUILD_OBJECT = JSON_OBJECT NULL
+JSONB_BUILD_OBJECT = JSON_OBJECT NULL
+JSON_BUILD_ARRAY = JSON_ARRAY NULL
+JSONB_BUILD_ARRAY = JSON_ARRAY NULL
+
+# aggregates
+LIST = ARRAY_AGG
+MEAN = AVG
+ARBITRARY = FIRST
+COUNT_STAR() = COUNT(*)
+FAVG(x) = AVG(CAST(x AS DOUBLE))
+FSUM(x) = SUM(CAST(x AS DOUBLE))
+KAHAN_SUM = FSUM
+SUMKAHAN = FSUM
+GEOMEAN(x) = EXP(AVG(LN(x)))
+GEOMETRIC_MEAN = GEOMEAN
+SEM(x) = STDDEV_POP(x) / SQRT(NULLIF(COUNT(x), 0))
+WAVG(x, weight) = SUM(CAST(x AS DOUBLE) * weight) / SUM(weight)
+WEIGHTED_AVG = WAVG
+HISTOGRAM(x) = LIST_HISTOGRAM(ARRAY_AGG(x) FILTER (WHERE x IS NOT NULL))
+ENTROPY(x) = LIST_ENTROPY(COALESCE(ARRAY_AGG(x) FILTER (WHERE x IS NOT NULL), []))
+MAD(x) = LIST_MAD(ARRAY_AGG(CAST(x AS DOUBLE)) FILTER (WHERE x IS NOT NULL))
+MAX(x, n) = ARRAY_FIRSTS(ARRAY_AGG(x ORDER BY x DESC) FILTER (WHERE x IS NOT NULL), n)
+MIN(x, n) = ARRAY_FIRSTS(ARRAY_AGG(x ORDER BY x) FILTER (WHERE x IS NOT NULL), n)
+ARG_MAX(x, y, n) =
+  ARRAY_FIRSTS(ARRAY_AGG(x ORDER BY y DESC)
+  FILTER (WHERE x IS NOT NULL AND y IS NOT NULL), n)
+ARG_MIN(x, y, n) =
+  ARRAY_FIRSTS(ARRAY_AGG(x ORDER BY y)
+  FILTER (WHERE x IS NOT NULL AND y IS NOT NULL), n)
+MAX_BY = ARG_MAX
+MIN_BY = ARG_MIN
+JSON_AGG = JSON_ARRAYAGG NULL
+JSONB_AGG = JSON_ARRAYAGG NULL
+JSON_GROUP_ARRAY = JSON_ARRAYAGG NULL
+JSON_OBJECT_AGG = JSON_OBJECTAGG NULL
+JSONB_OBJECT_AGG = JSON_OBJECTAGG NULL
+JSON_GROUP_OBJECT = JSON_OBJECTAGG NULL
+
+# windows
+RANK_DENSE = DENSE_RANK
+
+# conditional
+NVL(x, y) = COALESCE(x, y)
+IFF = IF
+CONSTANT_OR_NULL(x, y) = CASE WHEN y IS NULL THEN NULL ELSE x END
+
+# utility
+VERSION() = $VERSION
+CURRENT_DATABASE() = $DATABASE
+CURRENT_CATALOG() = $DATABASE
+CURRENT_SCHEMA() = $SCHEMA
+CURRENT_USER() = $USER
+SESSION_USER() = $USER
+USER() = $USER
+CURRENT_ROLE() = $USER
+"""
+
+
+class Macro(NamedTuple):
+    """A function that stands for another function, or for an expression.
+
+    family: the group under which it is listed.
+    parameters: the names of the parameters; None: all arguments are passed to `body`.
+    body: the name of a function if `parameters` is None, else an expression.
+    """
+
+    family: str
+    parameters: tuple[str, ...] | None
+    body: str
+
+
+@cache
+def macros() -> dict[str, tuple[Macro, ...]]:
+    """All macros, by name; a name has one macro for each number of arguments."""
+    found: dict[str, tuple[Macro, ...]] = {}
+    family = ""
+    for line in TEXT.replace("\n  ", " ").splitlines():
+        if line.startswith("#"):
+            family = line[2:]
+            continue
+        head, _, body = line.partition(" = ")
+        if not body:
+            continue
+        name, bracket, parameters = head.partition("(")
+        names = tuple(item.strip() for item in parameters.rstrip(")").split(",") if item.strip())
+        macro = Macro(family, names if bracket else None, body)
+        found[name] = (*found.get(name, ()), macro)
+    return found

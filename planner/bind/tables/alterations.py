@@ -1,0 +1,261 @@
+"""Binding of ALTER TABLE: the columns and constraints after the changes, and the values of the new
+columns in the rows that exist."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import TokenType
+
+from runnel.catalog import Mapping, TableDefinition, TableKey
+from runnel.connector import ColumnDefinition, ReadableTable
+from runnel.errors import ErrorCode, NotSupportedError, Position, ProgrammingError, suggest
+from runnel.expressions import build
+from runnel.expressions.nodes import Column, Expression
+from runnel.planner.bind.scalars.expression import ExpressionBinder
+from runnel.planner.bind.scope import Scope, ScopeColumn
+from runnel.planner.bind.tables.definitions import (
+    BoundTable,
+    bound_default,
+    check_of_text,
+    default_of,
+    length_check,
+    table_key,
+)
+from runnel.planner.parse.alter_table import (
+    AddColumn,
+    AddConstraint,
+    Alteration,
+    ChangeDefault,
+    ChangeNullable,
+    ChangeType,
+    DropColumn,
+    RenameColumn,
+    RenameTable,
+)
+from runnel.planner.parse.tokens import is_word, tokenize
+from runnel.relation.nodes import Project, Relation, Scan
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import StatementBinder
+    from runnel.planner.parse.syntax import Name
+
+
+class AlteredTable:
+    """A table while the changes of a statement are applied to it, in order.
+
+    name: its name after them.
+    is_copied: whether the rows must be written again.
+    """
+
+    def __init__(self, binder: StatementBinder, mapping: Mapping) -> None:
+        assert mapping.definition is not None
+        self._binder = binder
+        self._table = mapping.table
+        self.name = mapping.name
+        self.is_copied = False
+        visible = [(i, c) for i, c in enumerate(mapping.table.columns) if not c.hidden]
+        self._columns = [ColumnDefinition(c.name, c.type) for _, c in visible]
+        self._values: list[Expression | None] = [
+            Column(index=i, name=c.name, type=c.type) for i, c in visible
+        ]
+        self._definition = mapping.definition
+        self._scope = Scope(tuple(ScopeColumn(c.name, c.type, i, mapping.name) for i, c in visible))
+
+    def apply(self, change: Alteration) -> None:
+        """Applies one change."""
+        match change:
+            case RenameTable():
+                self.name = change.new_name.text
+                return
+            case ChangeDefault():
+                self._change_default(change)
+                return
+            case AddColumn():
+                self._add(change)
+            case AddConstraint():
+                self._constrain(change)
+            case DropColumn():
+                self._drop(change)
+            case RenameColumn():
+                self._rename(change)
+            case ChangeType():
+                self._change_type(change)
+            case ChangeNullable():
+                index = self._index(change.column)
+                name = self._columns[index].name.lower()
+                not_null = self._definition.not_null - {name}
+                if change.is_not_null:
+                    not_null |= {name}
+                self._definition = replace(self._definition, not_null=not_null)
+        self.is_copied = True
+
+    def bound(self) -> BoundTable:
+        """The table after the changes."""
+        columns = tuple(self._columns)
+        checks = tuple(
+            check_of_text(self._binder, columns, text) for text in self._definition.checks
+        )
+        return BoundTable(columns, self._definition, checks)
+
+    def rows(self) -> Relation:
+        """The rows of the table after the changes."""
+        table = self._table
+        assert isinstance(table, ReadableTable)
+        scan = Scan(table=table, columns=tuple(range(len(table.columns))))
+        values = [
+            default_of(self._binder, self._definition, column.name, column.type)
+            if value is None
+            else value
+            for column, value in zip(self._columns, self._values, strict=True)
+        ]
+        names = tuple(column.name for column in self._columns)
+        return Project(input=scan, expressions=tuple(values), names=names)
+
+    def _index(self, name: Name) -> int:
+        for i, column in enumerate(self._columns):
+            if column.name.lower() == name.text.lower():
+                return i
+        names = [column.name for column in self._columns]
+        raise ProgrammingError(
+            f'column "{name.text}" of table "{self.name}" does not exist',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint=suggest(name.text, names, f"its columns are {', '.join(names[:20])}"),
+            position=name.position,
+        )
+
+    def _check_free(self, name: Name) -> None:
+        if any(column.name.lower() == name.text.lower() for column in self._columns):
+            raise ProgrammingError(
+                f'table "{self.name}" has a column "{name.text}" already',
+                hint="take another name",
+                position=name.position,
+            )
+
+    def _add(self, change: AddColumn) -> None:
+        clause, definition = change.column, self._definition
+        name = clause.name.text
+        if change.if_not_exists and any(
+            column.name.lower() == name.lower() for column in self._columns
+        ):
+            return
+        self._check_free(clause.name)
+        assert clause.type is not None
+        if clause.default is not None:
+            bound_default(self._binder, clause.default.tree, name, clause.type)
+            defaults = {**definition.defaults, name.lower(): clause.default.text}
+            definition = replace(definition, defaults=defaults)
+        if clause.is_not_null:
+            definition = replace(definition, not_null=definition.not_null | {name.lower()})
+        if clause.length is not None:
+            text = length_check(name, clause.length)
+            definition = replace(definition, checks=(*definition.checks, text))
+        self._definition = definition
+        self._columns.append(ColumnDefinition(name, clause.type))
+        self._values.append(None)
+        self._constrain(AddConstraint(change.keys, change.checks))
+
+    def _constrain(self, change: AddConstraint) -> None:
+        definition = self._definition
+        keys = tuple(table_key(key, self._columns) for key in change.keys)
+        if any(key.is_primary for key in keys) and any(k.is_primary for k in definition.keys):
+            raise ProgrammingError(
+                f'table "{self.name}" has a PRIMARY KEY already',
+                hint="use UNIQUE",
+                position=change.keys[0].columns[0].position,
+            )
+        checks = tuple(check.text for check in change.checks)
+        self._definition = replace(
+            definition, keys=(*definition.keys, *keys), checks=(*definition.checks, *checks)
+        )
+
+    def _drop(self, change: DropColumn) -> None:
+        known = [column.name.lower() for column in self._columns]
+        if change.if_exists and change.column.text.lower() not in known:
+            return
+        index = self._index(change.column)
+        name, definition = self._columns[index].name, self._definition
+        self._check_unconstrained(name, change.column.position)
+        if len(self._columns) == 1:
+            raise ProgrammingError(
+                f'"{name}" is the only column of table "{self.name}"',
+                hint="a table has at least one column: use DROP TABLE",
+                position=change.column.position,
+            )
+        del self._columns[index], self._values[index]
+        defaults = {k: text for k, text in definition.defaults.items() if k != name.lower()}
+        self._definition = replace(
+            definition, defaults=defaults, not_null=definition.not_null - {name.lower()}
+        )
+
+    def _check_unconstrained(self, name: str, position: Position) -> None:
+        for key in self._definition.keys:
+            if name.lower() in [column.lower() for column in key.columns]:
+                kind = "PRIMARY KEY" if key.is_primary else "UNIQUE"
+                raise _constrained(self.name, name, f"{kind} ({', '.join(key.columns)})", position)
+        for text in self._definition.checks:
+            if renamed(text, name, name + "?") != text:
+                raise _constrained(self.name, name, f"CHECK ({text})", position)
+
+    def _rename(self, change: RenameColumn) -> None:
+        index = self._index(change.column)
+        old, new = self._columns[index].name, change.new_name.text
+        if new.lower() != old.lower():
+            self._check_free(change.new_name)
+        self._columns[index] = replace(self._columns[index], name=new)
+        definition = self._definition
+        self._definition = TableDefinition(
+            {new.lower() if k == old.lower() else k: v for k, v in definition.defaults.items()},
+            frozenset(new.lower() if k == old.lower() else k for k in definition.not_null),
+            tuple(
+                TableKey(
+                    tuple(new if c.lower() == old.lower() else c for c in key.columns),
+                    key.is_primary,
+                )
+                for key in definition.keys
+            ),
+            tuple(renamed(text, old, new) for text in definition.checks),
+            definition.is_temporary,
+        )
+
+    def _change_type(self, change: ChangeType) -> None:
+        index = self._index(change.column)
+        column = self._columns[index]
+        self._columns[index] = replace(column, type=change.type)
+        if change.using is not None:
+            value = ExpressionBinder(self._binder, self._scope, "USING").bind(change.using)
+            self._values[index] = build.assign(value, change.type, column.name)
+        else:
+            old = self._values[index]
+            if old is not None:
+                self._values[index] = build.cast(old, change.type, change.column.position)
+        default_of(self._binder, self._definition, column.name, change.type)
+
+    def _change_default(self, change: ChangeDefault) -> None:
+        column = self._columns[self._index(change.column)]
+        name = column.name.lower()
+        defaults = {k: text for k, text in self._definition.defaults.items() if k != name}
+        if change.default is not None:
+            bound_default(self._binder, change.default.tree, column.name, column.type)
+            defaults[name] = change.default.text
+        self._definition = replace(self._definition, defaults=defaults)
+
+
+def _constrained(table: str, column: str, constraint: str, position: Position) -> NotSupportedError:
+    return NotSupportedError(
+        f'column "{column}" of table "{table}" is part of {constraint}',
+        hint="create the table again: CREATE TABLE … AS SELECT * EXCLUDE (…)",
+        position=position,
+    )
+
+
+def renamed(text: str, old: str, new: str) -> str:
+    """The text of an expression with another name for a column."""
+    chunks, end = [], 0
+    for token in tokenize(text):
+        is_name = token.token_type is TokenType.IDENTIFIER or is_word(token)
+        if is_name and token.text.lower() == old.lower():
+            chunks += [text[end : token.start], '"' + new.replace('"', '""') + '"']
+            end = token.end + 1
+    return "".join([*chunks, text[end:]])

@@ -1,0 +1,198 @@
+"""Binding of CREATE TABLE: columns, DEFAULT, CHECK and keys; and of DEFAULT in a write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from runnel.base.frozen import frozen
+from runnel.catalog import TableDefinition, TableKey
+from runnel.connector import ColumnDefinition
+from runnel.errors import Error, Position, ProgrammingError, suggest
+from runnel.expressions import build
+from runnel.expressions.nodes import Cast, Column, Expression, Literal, walk
+from runnel.planner.bind.scalars.expression import ExpressionBinder
+from runnel.planner.bind.scope import Scope, ScopeColumn
+from runnel.planner.parse.query.query import parse_expression
+from runnel.planner.parse.tables import CreateTable, KeyClause
+from runnel.planner.parse.tokens import tokenize
+from runnel.relation.nodes import Filter, Limit, Project, Relation, Sort, Union, Values
+from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
+from runnel.sqltypes import INTEGER, Kind, SqlType
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import StatementBinder
+
+
+@frozen
+class BoundTable:
+    """A bound CREATE TABLE.
+
+    columns: the columns.
+    definition: the constraints.
+    checks: the conditions of CHECK, over the columns.
+    """
+
+    columns: tuple[ColumnDefinition, ...]
+    definition: TableDefinition
+    checks: tuple[Expression, ...]
+
+
+def bind_table(
+    binder: StatementBinder, statement: CreateTable, source: Relation | None
+) -> BoundTable:
+    """Binds the definition of a table; `source`: the query after AS, if there is one."""
+    if source is not None:
+        columns = _columns_of(statement, source)
+        return BoundTable(columns, TableDefinition(is_temporary=statement.is_temporary), ())
+    clauses = statement.columns
+    columns = tuple(ColumnDefinition(c.name.text, c.type) for c in clauses if c.type is not None)
+    keys = tuple(table_key(key, columns) for key in statement.keys)
+    texts = [check.text for check in statement.checks]
+    checks = [check_of(binder, columns, check.tree) for check in statement.checks]
+    for clause in clauses:
+        if clause.length is not None:
+            text = length_check(clause.name.text, clause.length)
+            texts.append(text)
+            checks.append(check_of_text(binder, columns, text))
+    for clause, column in zip(clauses, columns, strict=True):
+        if clause.default is not None:
+            bound_default(binder, clause.default.tree, column.name, column.type)
+    definition = TableDefinition(
+        defaults={c.name.text.lower(): c.default.text for c in clauses if c.default is not None},
+        not_null=frozenset(c.name.text.lower() for c in clauses if c.is_not_null),
+        keys=keys,
+        checks=tuple(texts),
+        is_temporary=statement.is_temporary,
+    )
+    return BoundTable(columns, definition, tuple(checks))
+
+
+def _columns_of(statement: CreateTable, source: Relation) -> tuple[ColumnDefinition, ...]:
+    """The columns of a query's rows. A name that occurs again gets a number, as in DuckDB."""
+    names = [item.name for item in source.fields]
+    listed = [clause.name for clause in statement.columns]
+    if len(listed) > len(names):
+        raise ProgrammingError(
+            f'table "{statement.name.text}" has {len(names)} columns, '
+            f"but {len(listed)} names are given",
+            position=listed[len(names)].position,
+        )
+    names[: len(listed)] = [name.text for name in listed]
+    used: set[str] = set()
+    columns: list[ColumnDefinition] = []
+    for name, item in zip(names, source.fields, strict=True):
+        unique, number = name, 0
+        while unique.lower() in used:
+            number += 1
+            unique = f"{name}_{number}"
+        used.add(unique.lower())
+        sql_type = item.type
+        if sql_type.kind is Kind.NULL or (
+            sql_type.kind in (Kind.TINYINT, Kind.SMALLINT) and _is_of_literals(source, len(columns))
+        ):
+            sql_type = INTEGER
+        columns.append(ColumnDefinition(unique, sql_type))
+    return tuple(columns)
+
+
+def _is_of_literals(relation: Relation, index: int) -> bool:
+    """Whether a column's values are computed from literals: then its type, the type of the
+    largest literal, says nothing about later rows. DuckDB's literals are INTEGER."""
+    match relation:
+        case Values():
+            return all(_is_literal(row[index]) for row in relation.rows)
+        case Project():
+            expression = relation.expressions[index]
+            if isinstance(expression, Column):
+                return _is_of_literals(relation.input, expression.index)
+            return _is_literal(expression)
+        case Union():
+            return all(_is_of_literals(item, index) for item in relation.inputs)
+        case Filter() | Sort() | Limit():
+            return _is_of_literals(relation.input, index)
+    return False
+
+
+def _is_literal(expression: Expression) -> bool:
+    if isinstance(expression, Cast) and expression.implicit:
+        return _is_literal(expression.operand)
+    return isinstance(expression, Literal)
+
+
+def table_key(key: KeyClause, columns: Sequence[ColumnDefinition]) -> TableKey:
+    """A key over the columns of a table."""
+    names = []
+    for name in key.columns:
+        found = next((c.name for c in columns if c.name.lower() == name.text.lower()), None)
+        if found is None:
+            known = [column.name for column in columns]
+            raise ProgrammingError(
+                f'column "{name.text}" of the key does not exist',
+                hint=suggest(name.text, known, f"the columns are {', '.join(known[:20])}"),
+                position=name.position,
+            )
+        names.append(found)
+    return TableKey(tuple(names), key.is_primary)
+
+
+def check_of(binder: StatementBinder, columns: Sequence[ColumnDefinition], tree: Any) -> Expression:
+    """A condition of CHECK over the columns of a table."""
+    scope = Scope(tuple(ScopeColumn(c.name, c.type, i) for i, c in enumerate(columns)))
+    bound = ExpressionBinder(binder, scope, "CHECK").condition(tree)
+    _refuse_subquery(bound, "CHECK")
+    return bound
+
+
+def check_of_text(
+    binder: StatementBinder, columns: Sequence[ColumnDefinition], text: str
+) -> Expression:
+    """A stored condition of CHECK over the columns of a table."""
+    return check_of(binder.of_text(text), columns, _parsed(text))
+
+
+def default_of(
+    binder: StatementBinder, table: TableDefinition | None, name: str, sql_type: SqlType
+) -> Expression:
+    """The value of a column in a row that doesn't set it: of its DEFAULT, else NULL."""
+    text = "NULL" if table is None else table.defaults.get(name.lower(), "NULL")
+    try:
+        return bound_default(binder.of_text(text), _parsed(text), name, sql_type)
+    except Error as error:
+        error.position = None
+        error.detail = f'in DEFAULT {text} of column "{name}"'
+        raise
+
+
+def bound_default(binder: StatementBinder, tree: Any, name: str, sql_type: SqlType) -> Expression:
+    """The expression of DEFAULT for a column."""
+    value = ExpressionBinder(binder, Scope(), "DEFAULT").bind(tree)
+    _refuse_subquery(value, "DEFAULT")
+    return build.assign(value, sql_type, name)
+
+
+def _refuse_subquery(expression: Expression, clause: str) -> None:
+    for node in walk(expression):
+        if isinstance(node, Exists | InSubquery | ScalarSubquery):
+            raise ProgrammingError(
+                f"a subquery is not allowed in {clause}",
+                hint="write an expression without SELECT",
+                position=_position(expression, node),
+            )
+
+
+def _position(*expressions: Expression) -> Position | None:
+    return next((item.position for item in reversed(expressions) if item.position), None)
+
+
+def _parsed(text: str) -> Any:
+    return parse_expression(tokenize(text), text, {}, Position.at(text, 0))
+
+
+def length_check(column: str, length: int) -> str:
+    """The text of the CHECK of VARCHAR(n)."""
+    return f"CHAR_LENGTH({_quoted(column)}) <= {length}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,53 @@
+"""Plans of COPY … TO and COPY … FROM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runnel.connector import ReadableTable, WriteMode
+from runnel.errors import NotSupportedError
+from runnel.planner.bind.tables.files import COPY_FROM, open_file
+from runnel.planner.bind.write import BoundWrite, defaults, rows_of, target_columns, writable
+from runnel.planner.parse.query.copies import CopyFrom, CopyTo
+from runnel.planner.parse.syntax import Statement
+from runnel.planner.plans import CopyToPlan, KeyGetPlan, Plan, QueryPlan
+from runnel.relation.nodes import Scan
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.query import Binder
+
+
+def plan_copy(statement: Statement, query: Plan) -> CopyToPlan:
+    """The plan of COPY TO, whose query was planned."""
+    assert isinstance(statement, CopyTo)
+    assert isinstance(query, QueryPlan | KeyGetPlan)
+    if isinstance(query, QueryPlan) and query.is_unbounded and not query.can_end:
+        raise NotSupportedError(
+            "COPY of a stream that never ends is not supported",
+            hint="write it by a job: CREATE JOB j AS INSERT INTO m SELECT …, with a mapping m of "
+            "TYPE File on a folder",
+            position=statement.position,
+        )
+    return CopyToPlan(
+        query=query,
+        path=statement.target.text,
+        options={name.text: value for name, value in statement.options},
+        parameters=query.parameters,
+    )
+
+
+def bind_copy(binder: Binder, statement: CopyFrom) -> BoundWrite:
+    """Binds COPY FROM: an INSERT of the rows of files that have the columns of the table."""
+    table = writable(binder, statement.table, WriteMode.INSERT)
+    columns = target_columns(table, statement.table, statement.columns)
+    named = {
+        "options": {name.text: value for name, value in statement.options},
+        "target": (statement.table.text, tuple(table.columns[i] for i in columns)),
+    }
+    source = statement.source
+    files = open_file(binder, COPY_FROM, ([source.text], named), source.position)
+    places = {column.name.lower(): i for i, column in enumerate(files.columns) if not column.hidden}
+    scanned = tuple(places[table.columns[i].name.lower()] for i in columns)
+    assert isinstance(files, ReadableTable)
+    rows = Scan(table=files, columns=scanned)
+    return rows_of(table, WriteMode.INSERT, columns, rows, defaults(binder, table, columns))

@@ -1,0 +1,230 @@
+"""ALTER TABLE and TRUNCATE."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runnel.base.frozen import frozen
+from runnel.planner.parse.reader import StatementReader
+from runnel.planner.parse.syntax import Delete, Name, Statement
+from runnel.planner.parse.tables import (
+    ConditionText,
+    KeyClause,
+    TableColumnClause,
+    TableReader,
+)
+from runnel.planner.parse.types import parse_type
+from runnel.sqltypes import SqlType
+
+
+@frozen
+class AddColumn:
+    """ADD COLUMN.
+
+    column: the column.
+    keys: PRIMARY KEY and UNIQUE of its clause.
+    checks: the conditions of CHECK of its clause.
+    if_not_exists: whether an existing column is left as it is.
+    """
+
+    column: TableColumnClause
+    keys: tuple[KeyClause, ...]
+    checks: tuple[ConditionText, ...]
+    if_not_exists: bool
+
+
+@frozen
+class AddConstraint:
+    """ADD PRIMARY KEY, UNIQUE or CHECK.
+
+    keys: the keys.
+    checks: the conditions of CHECK.
+    """
+
+    keys: tuple[KeyClause, ...]
+    checks: tuple[ConditionText, ...]
+
+
+@frozen
+class DropColumn:
+    """DROP COLUMN.
+
+    column: the column.
+    if_exists: whether a missing column is no error.
+    """
+
+    column: Name
+    if_exists: bool
+
+
+@frozen
+class RenameColumn:
+    """RENAME COLUMN a TO b.
+
+    column: the column.
+    new_name: its new name.
+    """
+
+    column: Name
+    new_name: Name
+
+
+@frozen
+class RenameTable:
+    """RENAME TO t.
+
+    new_name: the new name of the table.
+    """
+
+    new_name: Name
+
+
+@frozen
+class ChangeType:
+    """ALTER COLUMN c TYPE t [USING expression].
+
+    column: the column.
+    type: its new type.
+    using: the expression of its new values, as a sqlglot tree; None: a CAST.
+    """
+
+    column: Name
+    type: SqlType
+    using: Any | None
+
+
+@frozen
+class ChangeDefault:
+    """ALTER COLUMN c SET DEFAULT expression, or DROP DEFAULT.
+
+    column: the column.
+    default: the expression; None: NULL.
+    """
+
+    column: Name
+    default: ConditionText | None
+
+
+@frozen
+class ChangeNullable:
+    """ALTER COLUMN c SET NOT NULL or DROP NOT NULL.
+
+    column: the column.
+    is_not_null: whether it is SET NOT NULL.
+    """
+
+    column: Name
+    is_not_null: bool
+
+
+Alteration = (
+    AddColumn
+    | AddConstraint
+    | DropColumn
+    | RenameColumn
+    | RenameTable
+    | ChangeType
+    | ChangeDefault
+    | ChangeNullable
+)
+
+
+@frozen(kw_only=True)
+class AlterTable(Statement):
+    """ALTER TABLE.
+
+    name: the table.
+    if_exists: whether a missing table is no error.
+    alterations: the changes, in order.
+    is_cascading: whether jobs that use the table are suspended.
+    """
+
+    name: Name
+    if_exists: bool
+    alterations: tuple[Alteration, ...]
+    is_cascading: bool
+
+
+def parse_alter_table(reader: StatementReader) -> AlterTable:
+    """ALTER TABLE [IF EXISTS] t change, … [CASCADE]"""
+    position = reader.position
+    reader.expect("ALTER", "TABLE")
+    if_exists = reader.accept("IF", "EXISTS")
+    name = reader.object_name("the table")
+    alterations = [_alteration(reader)]
+    while reader.accept(","):
+        alterations.append(_alteration(reader))
+    is_cascading = reader.accept("CASCADE")
+    if not is_cascading:
+        reader.accept("RESTRICT")
+    return AlterTable(
+        sql=reader.sql,
+        position=position,
+        name=name,
+        if_exists=if_exists,
+        alterations=tuple(alterations),
+        is_cascading=is_cascading,
+    )
+
+
+def _alteration(reader: StatementReader) -> Alteration:
+    if reader.accept("ADD"):
+        return _added(reader)
+    if reader.accept("DROP"):
+        reader.accept("COLUMN")
+        if_exists = reader.accept("IF", "EXISTS")
+        return DropColumn(reader.name("a column"), if_exists)
+    if reader.accept("RENAME"):
+        if reader.accept("TO"):
+            return RenameTable(reader.name("the new name"))
+        reader.accept("COLUMN")
+        column = reader.name("a column")
+        reader.expect("TO")
+        return RenameColumn(column, reader.name("the new name"))
+    if reader.accept("ALTER"):
+        return _changed(reader)
+    raise reader.error("one of ADD, DROP, RENAME or ALTER")
+
+
+def _added(reader: StatementReader) -> Alteration:
+    body = TableReader(reader)
+    if reader.peek() != "COLUMN" and body.table_constraint():
+        return AddConstraint(tuple(body.keys), tuple(body.checks))
+    reader.accept("COLUMN")
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    body.column()
+    return AddColumn(body.columns[0], tuple(body.keys), tuple(body.checks), if_not_exists)
+
+
+def _changed(reader: StatementReader) -> Alteration:
+    reader.accept("COLUMN")
+    column = reader.name("a column")
+    words = (("SET", "DATA", "TYPE"), ("SET", "TYPE"), ("TYPE",))
+    if any(reader.accept(*item) for item in words):
+        sql_type = parse_type(reader)
+        using = reader.expression(",", "CASCADE", "RESTRICT") if reader.accept("USING") else None
+        return ChangeType(column, sql_type, using)
+    if reader.accept("SET", "DEFAULT"):
+        return ChangeDefault(column, TableReader(reader).default())
+    if reader.accept("DROP", "DEFAULT"):
+        return ChangeDefault(column, None)
+    if reader.accept("SET", "NOT", "NULL"):
+        return ChangeNullable(column, True)
+    if reader.accept("DROP", "NOT", "NULL"):
+        return ChangeNullable(column, False)
+    raise reader.error("one of TYPE, SET DEFAULT, DROP DEFAULT, SET NOT NULL or DROP NOT NULL")
+
+
+def parse_truncate(reader: StatementReader) -> Delete:
+    """TRUNCATE [TABLE] t: DELETE of all rows."""
+    position = reader.position
+    reader.expect("TRUNCATE")
+    reader.accept("TABLE")
+    return Delete(
+        sql=reader.sql,
+        position=position,
+        table=reader.object_name("the table"),
+        alias=None,
+        where=None,
+        parameters=reader.parameter_count,
+    )

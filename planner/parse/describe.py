@@ -1,0 +1,50 @@
+"""DESCRIBE and SUMMARIZE, of a table, a file or a query."""
+
+from __future__ import annotations
+
+from sqlglot import TokenType
+
+from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
+from runnel.planner.parse.syntax import Describe, Query, Summarize
+from runnel.planner.parse.tokens import like
+
+
+def parse_describe(reader: StatementReader) -> Describe:
+    """{DESCRIBE | DESC} [[TABLE] name | 'file' | query]"""
+    position = reader.position
+    reader.next()
+    if reader.peek() == "TABLE" and (reader.peek(1) or reader.index + 1 < len(reader.tokens)):
+        reader.next()
+    if reader.at_end:
+        return Describe(sql=reader.sql, position=position)
+    is_schema_table = reader.peek() == "INFORMATION_SCHEMA" and reader.peek(1) == "."
+    if reader.at_string or is_schema_table or _is_call(reader):
+        return Describe(sql=reader.sql, position=position, query=_rows_of(reader))
+    if reader.peek() in QUERY_WORDS:
+        return Describe(sql=reader.sql, position=position, query=reader.query())
+    return Describe(sql=reader.sql, position=position, name=reader.object_name("a table"))
+
+
+def parse_summarize(reader: StatementReader) -> Summarize:
+    """SUMMARIZE {[TABLE] name | 'file' | query}"""
+    position = reader.position
+    reader.expect("SUMMARIZE")
+    if reader.at_end:
+        raise reader.error("a table, a file or a query")
+    if reader.peek() == "TABLE" and reader.index + 1 < len(reader.tokens):
+        reader.next()
+    is_query = reader.peek() in QUERY_WORDS
+    query = reader.query() if is_query else _rows_of(reader)
+    return Summarize(sql=reader.sql, position=position, query=query)
+
+
+def _is_call(reader: StatementReader) -> bool:
+    return reader.peek(1) == "(" and reader.peek() not in QUERY_WORDS
+
+
+def _rows_of(reader: StatementReader) -> Query:
+    """The next tokens, an item of FROM, as the query `FROM item`."""
+    word = like(reader.tokens[reader.index], TokenType.FROM, "FROM")
+    inner = StatementReader([word, *reader.tokens[reader.index :]], reader.sql, reader.parameters)
+    reader.index = len(reader.tokens)
+    return inner.query()

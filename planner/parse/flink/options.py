@@ -1,0 +1,414 @@
+"""The options of Flink's connectors, as a connector of Runnel and its options.
+
+Each option is translated, accepted because it states what Runnel does anyway, or refused by its
+name with the remedy. No option is ignored silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from runnel.base.frozen import frozen
+from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.planner.parse.syntax import MappingColumn, Name, OptionClause
+from runnel.sqltypes import Kind
+
+_WITHOUT_EFFECT = ("scan.parallelism", "sink.parallelism")
+"""Options that have no influence on rows."""
+
+_INSTEAD = {
+    "upsert-kafka": "read the topic with 'connector' = 'kafka' and 'key.format', and write it to "
+    "CREATE MAPPING … TYPE IMap by a job with SINK INTO, which keeps the latest row of each key",
+    "jdbc": "use CREATE MAPPING … TYPE DuckDB, or TYPE Spark OPTIONS ('format' = 'jdbc', …)",
+    "iceberg": "use CREATE MAPPING … TYPE Iceberg",
+    "delta": "use CREATE MAPPING … TYPE Delta",
+    "hive": "use CREATE MAPPING … TYPE Spark OPTIONS ('table' = '…')",
+    "datagen": "use TABLE(GENERATE_STREAM(rows_per_second)), TABLE(GENERATE_SERIES(1, n)) or "
+    "CREATE MAPPING … TYPE Nexmark",
+}
+"""The remedy for each connector of Flink that is known and has no counterpart."""
+
+_FILE_FORMATS = ("csv", "json", "parquet", "avro")
+_TOPIC_FORMATS = {"json": "json-flat", "csv": "csv", "avro": "avro"}
+_RAW_FORMATS = {
+    Kind.VARCHAR: "varchar",
+    Kind.VARBINARY: "varbinary",
+    Kind.BOOLEAN: "boolean",
+    Kind.TINYINT: "tinyint",
+    Kind.SMALLINT: "smallint",
+    Kind.INTEGER: "integer",
+    Kind.BIGINT: "bigint",
+    Kind.REAL: "real",
+    Kind.DOUBLE: "double",
+}
+
+
+@frozen
+class FlinkTable:
+    """A table of Flink as it is written.
+
+    name: the table.
+    columns: its physical columns.
+    key: the columns of PRIMARY KEY.
+    partition: the columns of PARTITIONED BY.
+    """
+
+    name: Name
+    columns: tuple[MappingColumn, ...]
+    key: tuple[Name, ...]
+    partition: tuple[Name, ...]
+
+
+@frozen
+class Translation:
+    """The mapping that stands for a table of Flink.
+
+    connector: the connector of Runnel.
+    columns: the columns of the mapping.
+    options: its options.
+    external_name: its name at the connector; None: the name of the mapping.
+    """
+
+    connector: Name
+    columns: tuple[MappingColumn, ...]
+    options: tuple[OptionClause, ...]
+    external_name: Name | None = None
+
+
+class FlinkOptions:
+    """The items of WITH. Each is taken once; `finish` refuses the rest."""
+
+    def __init__(self, options: Sequence[OptionClause]) -> None:
+        self._options = {option.name.text.lower(): option for option in options}
+        self._known: list[str] = []
+        self.connector = self._options.get("connector")
+        self.result: list[OptionClause] = []
+        self._taken = {"connector", *_WITHOUT_EFFECT}
+
+    @property
+    def kind(self) -> str:
+        return "" if self.connector is None else self.connector.value.strip().lower()
+
+    def take(self, name: str) -> OptionClause | None:
+        """The option of that name, if the statement sets it."""
+        self._known.append(name)
+        self._taken.add(name)
+        return self._options.get(name)
+
+    def take_prefixed(self, prefix: str) -> list[tuple[str, OptionClause]]:
+        """The options whose names begin with `prefix`, with the rest of their names as written."""
+        found = []
+        for name, option in self._options.items():
+            if name.startswith(prefix) and name not in self._taken:
+                self._taken.add(name)
+                found.append((option.name.text[len(prefix) :], option))
+        return found
+
+    def require(self, name: str) -> OptionClause:
+        """The option of that name; ProgrammingError without it."""
+        found = self.take(name)
+        if found is None:
+            raise ProgrammingError(
+                f"option '{name}' of connector '{self.kind}' is missing",
+                hint=f"add '{name}' = '…'",
+                position=None if self.connector is None else self.connector.name.position,
+            )
+        return found
+
+    def put(self, name: str, value: str, position: Position) -> None:
+        """Adds an option of the mapping."""
+        self.result.append(OptionClause(Name(name, position), value))
+
+    def rename(self, name: str, to: str) -> None:
+        """Translates an option whose value means the same."""
+        found = self.take(name)
+        if found is not None:
+            self.put(to, found.value, found.name.position)
+
+    def only(self, name: str, values: Sequence[str], hint: str) -> None:
+        """Accepts an option whose value must be one of `values`, and then has no effect."""
+        found = self.take(name)
+        if found is not None and found.value.strip().lower() not in values:
+            raise self.refused(found, hint)
+
+    def refused(self, option: OptionClause, hint: str) -> NotSupportedError:
+        """The error for a value that has no counterpart."""
+        return NotSupportedError(
+            f"'{option.name.text}' = '{option.value}' of connector '{self.kind}' is not supported",
+            hint=hint,
+            position=option.name.position,
+        )
+
+    def finish(self) -> tuple[OptionClause, ...]:
+        """The options of the mapping; NotSupportedError for an option that was not taken."""
+        for name, option in self._options.items():
+            if name not in self._taken:
+                raise NotSupportedError(
+                    f"option '{option.name.text}' of connector '{self.kind}' is not supported",
+                    hint=suggest(name, self._known, _known_options(self._known)),
+                    position=option.name.position,
+                )
+        return tuple(self.result)
+
+
+def _known_options(names: Sequence[str]) -> str:
+    if not names:
+        return "leave it out"
+    return "leave it out; the options are " + ", ".join(f"'{name}'" for name in names)
+
+
+def translated(table: FlinkTable, options: FlinkOptions) -> Translation:
+    """The mapping for a table of Flink; NotSupportedError for a connector without counterpart."""
+    assert options.connector is not None
+    translate = _CONNECTORS.get(options.kind)
+    if translate is None:
+        known = sorted(_CONNECTORS)
+        listed = "connectors of CREATE TABLE are " + ", ".join(f"'{name}'" for name in known)
+        near = suggest(options.kind, [*known, *_INSTEAD], listed)
+        raise NotSupportedError(
+            f"connector '{options.connector.value}' of Flink is not supported",
+            hint=_INSTEAD.get(options.kind, near),
+            position=options.connector.name.position,
+        )
+    if table.partition and options.kind != "filesystem":
+        raise NotSupportedError(
+            f"PARTITIONED BY of connector '{options.kind}' is not supported",
+            hint="leave it out",
+            position=table.partition[0].position,
+        )
+    return translate(table, options)
+
+
+def _connector(options: FlinkOptions, name: str) -> Name:
+    assert options.connector is not None
+    return Name(name, options.connector.name.position)
+
+
+def _blackhole(table: FlinkTable, options: FlinkOptions) -> Translation:
+    return Translation(_connector(options, "Discard"), table.columns, options.finish())
+
+
+def _print(table: FlinkTable, options: FlinkOptions) -> Translation:
+    options.rename("print-identifier", "prefix")
+    options.rename("standard-error", "standardError")
+    return Translation(_connector(options, "Print"), table.columns, options.finish())
+
+
+def _filesystem(table: FlinkTable, options: FlinkOptions) -> Translation:
+    path = options.require("path")
+    text = path.value.removeprefix("file://") if path.value.startswith("file:///") else path.value
+    options.put("path", text, path.name.position)
+    found = options.require("format")
+    kind = found.value.strip().lower()
+    if kind not in _FILE_FORMATS:
+        raise options.refused(found, "formats are " + ", ".join(_FILE_FORMATS))
+    options.put("format", kind, found.name.position)
+    # A table of Flink may be written before it has files.
+    options.put("ignoreFileNotFound", "true", found.name.position)
+    if table.partition:
+        position = table.partition[0].position
+        options.put("partitionBy", ",".join(name.text for name in table.partition), position)
+        options.put("hivePartitioning", "true", position)
+    if kind == "csv":
+        _csv(options, found.name.position)
+    elif kind == "json":
+        _refuse_tolerance(options, "json")
+        options.only("json.encode.decimal-as-plain-number", ("true",), "use 'true'")
+    monitored = options.take("source.monitor-interval")
+    if monitored is not None:
+        options.put("follow", "true", monitored.name.position)
+        options.put("pollMillis", _millis(options, monitored), monitored.name.position)
+    return Translation(_connector(options, "File"), table.columns, options.finish())
+
+
+def _csv(options: FlinkOptions, position: Position) -> None:
+    """Flink's CSV files have no header, and nothing is found in them."""
+    options.put("header", "false", position)
+    for name, to, default in (
+        ("csv.field-delimiter", "delimiter", ","),
+        ("csv.quote-character", "quote", '"'),
+        ("csv.escape-character", "escape", ""),
+        ("csv.null-literal", "nullValue", ""),
+    ):
+        set_value = options.take(name)
+        value = default if set_value is None else set_value.value
+        at = position if set_value is None else set_value.name.position
+        if to == "quote":
+            unquoted = options.take("csv.disable-quote-character")
+            if unquoted is not None and unquoted.value.strip().lower() == "true":
+                value = ""
+        options.put(to, value, at)
+    options.only("csv.allow-comments", ("false",), "remove the comments from the files")
+    _refuse_tolerance(options, "csv")
+
+
+def _refuse_tolerance(options: FlinkOptions, prefix: str) -> None:
+    remedy = "use CREATE MAPPING … OPTIONS ('onError' = 'skip'), which leaves the record out"
+    options.only(f"{prefix}.ignore-parse-errors", ("false",), remedy)
+    if prefix == "json":
+        missing = "a missing field is NULL: add WHERE field IS NOT NULL"
+        options.only("json.fail-on-missing-field", ("false",), missing)
+        options.only("json.timestamp-format.standard", ("sql",), "use 'SQL'")
+
+
+_UNITS = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "h": 3_600_000, "m": 60_000}
+
+
+def _millis(options: FlinkOptions, option: OptionClause) -> str:
+    """The value of an option of Flink's type Duration, in milliseconds."""
+    text = option.value.replace(" ", "").lower()
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    factor = _UNITS.get(text[len(digits) :] or "ms")
+    if not digits.isascii() or not digits.isdecimal() or factor is None or not int(digits):
+        raise options.refused(option, "write a length of time such as '500ms', '1s' or '1min'")
+    return str(int(digits) * factor)
+
+
+def _kafka(table: FlinkTable, options: FlinkOptions) -> Translation:
+    topic = options.take("topic")
+    if topic is None:
+        pattern = options.take("topic-pattern")
+        if pattern is not None:
+            raise options.refused(pattern, "a mapping reads one topic: 'topic' = '…'")
+        topic = options.require("topic")
+    if ";" in topic.value:
+        raise options.refused(topic, "a mapping reads one topic: join several by UNION ALL")
+    if table.key:
+        raise NotSupportedError(
+            "PRIMARY KEY of connector 'kafka' is not supported",
+            hint="a topic may have several rows of a key: leave PRIMARY KEY out",
+            position=table.key[0].position,
+        )
+    keys = _key_columns(table, options)
+    value_columns = tuple(item for item in table.columns if item not in keys)
+    mapped = _value_format(options, value_columns)
+    columns = tuple(keys.get(item) or mapped.get(item) or item for item in table.columns)
+    servers = options.require("properties.bootstrap.servers")
+    options.put("bootstrap.servers", servers.value, servers.name.position)
+    _start(options)
+    for name, option in options.take_prefixed("properties."):
+        options.put(name, option.value, option.name.position)
+    options.rename("sink.transactional-id-prefix", "transactional.id")
+    options.only(
+        "sink.delivery-guarantee",
+        ("exactly-once", "at-least-once"),
+        "a job commits exactly once; CREATE JOB has the option 'processingGuarantee'",
+    )
+    options.only("sink.partitioner", ("default",), "messages are assigned by their key")
+    return Translation(_connector(options, "Kafka"), columns, options.finish(), _name_of(topic))
+
+
+def _name_of(option: OptionClause) -> Name:
+    return Name(option.value, option.name.position)
+
+
+def _key_columns(table: FlinkTable, options: FlinkOptions) -> Mapping[MappingColumn, MappingColumn]:
+    """The columns of the key, each with the column of the mapping for it; adds `keyFormat`."""
+    chosen = options.take("key.format")
+    fields = options.take("key.fields")
+    prefix = options.take("key.fields-prefix")
+    included = options.take("value.fields-include")
+    if fields is None and chosen is None:
+        return {}
+    if chosen is None:
+        options.require("key.format")
+    if fields is None:
+        options.require("key.fields")
+    assert chosen is not None
+    assert fields is not None
+    if included is None or included.value.strip().upper() != "EXCEPT_KEY":
+        raise NotSupportedError(
+            "'value.fields-include' = 'ALL' of connector 'kafka' is not supported",
+            hint="add 'value.fields-include' = 'EXCEPT_KEY': a column is part of the key or of the "
+            "value",
+            position=(fields if included is None else included).name.position,
+        )
+    names = [name.strip() for name in fields.value.split(";")]
+    by_name = {item.name.text: item for item in table.columns}
+    for name in names:
+        if name not in by_name:
+            raise ProgrammingError(
+                f"'key.fields' names \"{name}\", which is no column",
+                hint=suggest(name, by_name, "separate the names by semicolons"),
+                position=fields.name.position,
+            )
+    columns = [by_name[name] for name in names]
+    kind = _topic_format(options, chosen, columns)
+    options.put("keyFormat", kind, chosen.name.position)
+    cut = "" if prefix is None else prefix.value
+    return {
+        item: _external(
+            item, "__key" if kind in _RAW_FORMATS.values() else "__key." + name.removeprefix(cut)
+        )
+        for item, name in zip(columns, names, strict=True)
+    }
+
+
+def _external(item: MappingColumn, name: str) -> MappingColumn:
+    return MappingColumn(item.name, item.type, Name(name, item.name.position))
+
+
+def _value_format(
+    options: FlinkOptions, columns: Sequence[MappingColumn]
+) -> Mapping[MappingColumn, MappingColumn]:
+    chosen = options.take("value.format") or options.take("format")
+    if chosen is None:
+        chosen = options.require("format")
+    kind = _topic_format(options, chosen, columns)
+    options.put("valueFormat", kind, chosen.name.position)
+    for prefix in ("", "value.", "key."):
+        for name in ("json.ignore-parse-errors", "csv.ignore-parse-errors"):
+            options.only(
+                prefix + name,
+                ("false",),
+                "use CREATE MAPPING … OPTIONS ('onError' = 'skip'), which leaves the message out",
+            )
+        options.only(
+            prefix + "json.fail-on-missing-field",
+            ("false",),
+            "a missing field is NULL: add WHERE field IS NOT NULL",
+        )
+    if kind in _RAW_FORMATS.values():
+        return {item: _external(item, "this") for item in columns}
+    return {item: _external(item, f"this.{item.name.text}") for item in columns}
+
+
+def _topic_format(
+    options: FlinkOptions, chosen: OptionClause, columns: Sequence[MappingColumn]
+) -> str:
+    """The format of the key or the value of messages."""
+    kind = chosen.value.strip().lower()
+    if kind == "raw":
+        found = _RAW_FORMATS.get(columns[0].type.kind) if len(columns) == 1 else None
+        if found is None:
+            raise options.refused(
+                chosen, "it is for a single column of a number type, STRING, BYTES or BOOLEAN"
+            )
+        return found
+    if kind not in _TOPIC_FORMATS:
+        raise options.refused(chosen, "formats are " + ", ".join([*_TOPIC_FORMATS, "raw"]))
+    return _TOPIC_FORMATS[kind]
+
+
+def _start(options: FlinkOptions) -> None:
+    """Translates `scan.startup.mode`. The offsets of a group count only in the default mode."""
+    mode = options.take("scan.startup.mode")
+    options.only("scan.bounded.mode", ("unbounded",), "a topic has no end: add LIMIT to the query")
+    if mode is None or mode.value.strip().lower() == "group-offsets":
+        return
+    starts = {"earliest-offset": "earliest", "latest-offset": "latest"}
+    start = starts.get(mode.value.strip().lower())
+    if start is None:
+        raise options.refused(mode, "use 'earliest-offset', 'latest-offset' or 'group-offsets'")
+    options.take("properties.group.id")
+    options.take("properties.auto.offset.reset")
+    options.put("auto.offset.reset", start, mode.name.position)
+
+
+_CONNECTORS: Mapping[str, Callable[[FlinkTable, FlinkOptions], Translation]] = {
+    "kafka": _kafka,
+    "filesystem": _filesystem,
+    "print": _print,
+    "blackhole": _blackhole,
+}
+"""The translation of each connector of Flink that has a counterpart."""

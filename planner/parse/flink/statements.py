@@ -1,0 +1,53 @@
+"""Statements of Flink that have another form here: STOP JOB, ADD JAR, USE CATALOG and so on. Loaded
+when no statement begins with the word."""
+
+from __future__ import annotations
+
+from runnel.errors import NotSupportedError, as_written
+from runnel.planner.parse.reader import StatementReader
+
+_JOBS = {
+    "STOP": "use ALTER JOB {0} SUSPEND, which takes a snapshot, or DROP JOB {0}",
+    "PAUSE": "use ALTER JOB {0} SUSPEND",
+    "SUSPEND": "use ALTER JOB {0} SUSPEND",
+    "RESUME": "use ALTER JOB {0} RESUME",
+    "START": "use ALTER JOB {0} RESUME; CREATE JOB {0} AS INSERT INTO … starts a new one",
+    "RESTART": "use ALTER JOB {0} RESTART",
+    "KILL": "use DROP JOB {0}",
+    "DELETE": "use DROP JOB {0}",
+    "REMOVE": "use DROP JOB {0}",
+}
+"""The remedy for each verb before JOB, with the name of the job."""
+
+_SESSION = {
+    ("USE",): "all names are in one namespace: leave USE out",
+    ("ADD", "JAR"): "connectors are Python packages: see docs/writing_a_connector.md",
+    ("REMOVE", "JAR"): "connectors are Python packages",
+    ("LOAD", "MODULE"): "functions are Python functions: see Connection.create_function",
+    ("UNLOAD", "MODULE"): "functions are Python functions",
+    ("COMPILE", "PLAN"): "plans are cached: see SHOW PLANS",
+    ("STATEMENT", "SET"): "run CREATE JOB once for each INSERT",
+    ("EXECUTE", "STATEMENT", "SET"): "run CREATE JOB once for each INSERT",
+    ("BEGIN", "STATEMENT", "SET"): "run CREATE JOB once for each INSERT",
+    ("EXECUTE", "INSERT"): "use CREATE JOB name AS INSERT INTO …, or INSERT alone over a table",
+    ("EXECUTE", "PLAN"): "plans are cached: execute the statement",
+}
+"""The remedy for statements that begin with these words."""
+
+
+def refused(reader: StatementReader) -> NotSupportedError | None:
+    """The error for a statement of Flink; None for any other statement."""
+    word = reader.peek()
+    if word in _JOBS and reader.peek(1) == "JOB":
+        name = "name"
+        if len(reader.tokens) > reader.index + 2:
+            name = as_written(reader.tokens[reader.index + 2].text)
+        return _error(reader, f"{word} JOB", _JOBS[word].format(name))
+    for words, remedy in _SESSION.items():
+        if all(reader.peek(ahead) == item for ahead, item in enumerate(words)):
+            return _error(reader, " ".join(words), remedy)
+    return None
+
+
+def _error(reader: StatementReader, words: str, remedy: str) -> NotSupportedError:
+    return NotSupportedError(f"{words} is not supported", hint=remedy, position=reader.position)

@@ -1,0 +1,219 @@
+"""CREATE TABLE … WITH ('connector' = …), as Flink writes it: a CREATE MAPPING."""
+
+from __future__ import annotations
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written
+from runnel.planner.parse.flink.options import FlinkOptions, FlinkTable, translated
+from runnel.planner.parse.flink.types import flink_type
+from runnel.planner.parse.reader import StatementReader
+from runnel.planner.parse.syntax import CreateMapping, MappingColumn, MappingWatermark, Name
+from runnel.planner.parse.tokens import read_options
+
+_HIDDEN = {"timestamp": "__timestamp", "partition": "__partition", "offset": "__offset"}
+"""The columns of TYPE Kafka for the metadata of Flink's connector."""
+
+
+class FlinkColumns:
+    """Reads the list of columns, WATERMARK FOR and PRIMARY KEY."""
+
+    def __init__(self, reader: StatementReader) -> None:
+        self._reader = reader
+        self.columns: list[MappingColumn] = []
+        self.watermark: MappingWatermark | None = None
+        self.key: tuple[Name, ...] = ()
+        self._not_null: list[Name] = []
+
+    def read(self) -> None:
+        """Reads `(column type, …)`."""
+        reader = self._reader
+        reader.expect("(")
+        while True:
+            if reader.peek() == "WATERMARK" and reader.peek(1) == "FOR":
+                self._watermark()
+            elif reader.peek() == "PRIMARY KEY" or (
+                reader.peek() == "CONSTRAINT" and reader.peek(2) == "PRIMARY KEY"
+            ):
+                if reader.accept("CONSTRAINT"):
+                    reader.name("the constraint")
+                reader.expect("PRIMARY KEY")
+                self._primary_key(reader.names("a column"))
+            else:
+                self._column()
+            if not reader.accept(","):
+                break
+        reader.expect(")")
+        keys = {name.text.lower() for name in self.key}
+        for name in self._not_null:
+            if name.text.lower() not in keys:
+                raise NotSupportedError(
+                    f'NOT NULL of column "{name}" is not supported',
+                    hint="external data is not checked: leave NOT NULL out, and add WHERE "
+                    f"{as_written(name.text)} IS NOT NULL to the query",
+                    position=name.position,
+                )
+
+    def _watermark(self) -> None:
+        reader = self._reader
+        if self.watermark is not None:
+            raise ProgrammingError(
+                "WATERMARK FOR is given twice",
+                hint="a mapping has one column of event times",
+                position=reader.position,
+            )
+        reader.expect("WATERMARK", "FOR")
+        column = reader.name("a column")
+        reader.expect("AS")
+        self.watermark = MappingWatermark(column, reader.expression(",", ")"))
+
+    def _primary_key(self, columns: tuple[Name, ...]) -> None:
+        reader = self._reader
+        if self.key:
+            raise ProgrammingError(
+                "a table has one PRIMARY KEY",
+                hint="list its columns: PRIMARY KEY (a, b) NOT ENFORCED",
+                position=columns[0].position,
+            )
+        if not reader.accept("NOT", "ENFORCED"):
+            raise NotSupportedError(
+                "PRIMARY KEY of external data is not checked",
+                hint="write PRIMARY KEY (…) NOT ENFORCED, or leave WITH out: the table is then "
+                "Runnel's own",
+                position=columns[0].position,
+            )
+        self.key = columns
+
+    def _column(self) -> None:
+        reader = self._reader
+        name = reader.unique(
+            reader.name("a column"), [item.name for item in self.columns], "column"
+        )
+        if reader.peek() == "AS":
+            raise self._computed(name)
+        kind = flink_type(reader)
+        while True:
+            if reader.peek() == "METADATA":
+                raise self._metadata(name)
+            if reader.accept("NOT", "NULL"):
+                self._not_null.append(name)
+            elif reader.accept("PRIMARY KEY"):
+                self._primary_key((name,))
+            elif reader.accept("COMMENT"):
+                reader.string("a comment in quotes")
+            elif not reader.accept("NULL"):
+                break
+        self.columns.append(MappingColumn(name, kind))
+
+    def _computed(self, name: Name) -> NotSupportedError:
+        reader = self._reader
+        if reader.peek(1) == "PROCTIME":
+            hint = (
+                "there is no processing time column: a stream can emit by the clock with EMIT "
+                "EVERY, and joins a table as it is, without FOR SYSTEM_TIME AS OF"
+            )
+        else:
+            hint = (
+                "compute it in a view: CREATE VIEW v AS SELECT *, … FROM t; a watermark over it "
+                "is TABLE(IMPOSE_ORDER(TABLE v, DESCRIPTOR(column), INTERVAL '5' SECOND))"
+            )
+        return NotSupportedError(
+            f'the computed column "{name}" is not supported', hint=hint, position=name.position
+        )
+
+    def _metadata(self, name: Name) -> NotSupportedError:
+        reader = self._reader
+        key = name.text
+        if reader.peek(1) == "FROM" and reader.index + 2 < len(reader.tokens):
+            key = reader.tokens[reader.index + 2].text
+        hidden = _HIDDEN.get(key.lower())
+        hint = "leave it out"
+        if hidden is not None:
+            hint = f"leave it out, and write {hidden} in queries: a topic has this hidden column"
+        return NotSupportedError(
+            f'the metadata column "{name}" is not supported', hint=hint, position=name.position
+        )
+
+
+def has_options(reader: StatementReader) -> bool:
+    """Whether WITH ('name' = …) comes before AS, outside of parentheses; the reader is after the
+    name of the table."""
+    depth = 0
+    words = reader.words
+    for index in range(reader.index, len(words) - 2):
+        word = words[index]
+        if word in ("(", ")"):
+            depth += 1 if word == "(" else -1
+        elif depth == 0 and word == "AS":
+            return False
+        elif depth == 0 and word == "WITH" and words[index + 1] == "(":
+            # A text, or nothing: PostgreSQL's storage parameters are bare words.
+            return words[index + 2] in ("", ")")
+    return False
+
+
+def parse_flink_table(
+    reader: StatementReader, position: Position, name: Name, flags: tuple[bool, bool, bool]
+) -> CreateMapping:
+    """The rest of CREATE TABLE, after the name. `flags`: OR REPLACE, IF NOT EXISTS, TEMPORARY."""
+    or_replace, if_not_exists, is_temporary = flags
+    if is_temporary:
+        raise NotSupportedError(
+            "CREATE TEMPORARY TABLE … WITH is not supported",
+            hint="leave TEMPORARY out, and drop the mapping afterwards: DROP MAPPING "
+            + as_written(name.text),
+            position=position,
+        )
+    body = FlinkColumns(reader)
+    if reader.peek() == "(":
+        body.read()
+    if reader.accept("COMMENT"):
+        reader.string("a comment in quotes")
+    partition = reader.names("a column") if reader.accept("PARTITIONED BY") else ()
+    if not reader.at_end and reader.peek() != "WITH":
+        raise NotSupportedError(
+            f"{reader.peek() or 'this clause'} in a table with options is not supported",
+            hint="leave it out",
+            position=reader.position,
+        )
+    reader.expect("WITH")
+    start = reader.position
+    options = FlinkOptions(read_options(reader))
+    _check_end(reader, name)
+    if options.connector is None:
+        raise ProgrammingError(
+            "option 'connector' is missing",
+            hint="add 'connector' = 'filesystem', or leave WITH out: the table is then Runnel's "
+            "own",
+            position=start,
+        )
+    table = FlinkTable(name, tuple(body.columns), body.key, partition)
+    mapping = translated(table, options)
+    return CreateMapping(
+        sql=reader.sql,
+        position=position,
+        name=name,
+        columns=mapping.columns,
+        connector=mapping.connector,
+        data_connection=None,
+        options=mapping.options,
+        external_name=mapping.external_name,
+        object_type=None,
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
+        watermark=body.watermark,
+    )
+
+
+def _check_end(reader: StatementReader, name: Name) -> None:
+    if reader.peek() == "AS":
+        raise NotSupportedError(
+            "CREATE TABLE … WITH … AS is not supported",
+            hint="declare the columns, then write the rows: "
+            f"INSERT INTO {as_written(name.text)} SELECT …",
+            position=reader.position,
+        )
+    if reader.peek() == "LIKE":
+        raise NotSupportedError(
+            "LIKE of CREATE TABLE is not supported",
+            hint="declare the columns",
+            position=reader.position,
+        )

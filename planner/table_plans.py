@@ -1,0 +1,183 @@
+"""Plans of the statements that define tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from runnel.base.frozen import frozen
+from runnel.catalog import Dependency, Mapping, TableColumn
+from runnel.connector import WritableTable, WriteMode
+from runnel.errors import NotSupportedError, ProgrammingError, internal
+from runnel.expressions import build
+from runnel.planner.bind.changes import bind_change
+from runnel.planner.bind.returned_rows import ReturnedRows, bind_returning
+from runnel.planner.bind.tables.alterations import AlteredTable
+from runnel.planner.bind.tables.definitions import bind_table
+from runnel.planner.bind.write import BoundWrite
+from runnel.planner.copy_plans import bind_copy
+from runnel.planner.parse.alter_table import AlterTable
+from runnel.planner.parse.merge import MergeInto
+from runnel.planner.parse.query.copies import CopyFrom
+from runnel.planner.parse.syntax import Delete, Insert, Statement, Update
+from runnel.planner.parse.tables import CreateTable
+from runnel.planner.plans import (
+    AlterTablePlan,
+    ChangePlan,
+    CreateTablePlan,
+    NothingPlan,
+    Plan,
+    QueryPlan,
+    WritePlan,
+)
+from runnel.relation.nodes import Project, Relation, references
+from runnel.sqltypes import VARCHAR
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.query import Binder
+    from runnel.sqltypes import SqlType
+
+
+@frozen
+class Planning:
+    """The functions of the planner that these plans need.
+
+    write: plans a write.
+    rows: plans a query whose rows a statement changes or returns.
+    parameters: the types of the parameters of a relation.
+    dependencies: the catalog objects that the statement has used.
+    """
+
+    write: Callable[[BoundWrite], WritePlan]
+    rows: Callable[[Relation], QueryPlan]
+    parameters: Callable[[Relation], tuple[SqlType, ...]]
+    dependencies: Callable[[], tuple[Dependency, ...]]
+
+
+def plan_table_statement(binder: Binder, statement: Statement, planning: Planning) -> Plan:
+    """The plan of a statement that defines a table, or changes rows that a query computes."""
+    if isinstance(statement, CreateTable):
+        return _create_table(binder, statement, planning)
+    if isinstance(statement, Insert | Update | Delete | MergeInto):
+        return _change(binder, statement, planning)
+    if isinstance(statement, AlterTable):
+        return _alter_table(binder, statement, planning)
+    if isinstance(statement, CopyFrom):
+        return planning.write(bind_copy(binder, statement))
+    raise internal(f"no plan for {type(statement).__name__}")
+
+
+def _change(
+    binder: Binder, statement: Insert | Update | Delete | MergeInto, planning: Planning
+) -> ChangePlan:
+    bound = bind_change(binder, statement)
+    rows = planning.rows(bound.relation)
+    columns = [bound.table.columns[i] for i in bound.columns]
+    if isinstance(statement, MergeInto):
+        columns.append(TableColumn("merge_action", VARCHAR, hidden=True))
+    types, returning = rows.parameters, None
+    tree = statement.returning
+    if tree is not None:
+        relation = bind_returning(binder, tree, ReturnedRows(columns))
+        types = tuple(
+            other if other != own else mine
+            for mine, other, own in zip(
+                types, planning.parameters(relation), binder.parameter_types, strict=True
+            )
+        )
+
+        def returning(batches: Sequence[pa.RecordBatch]) -> QueryPlan:
+            found = bind_returning(binder, tree.copy(), ReturnedRows(columns, batches))
+            return replace(planning.rows(found), parameters=types)
+
+    return ChangePlan(
+        table=bound.table,
+        rows=replace(rows, parameters=types),
+        columns=bound.columns,
+        rule=bound.rule,
+        key=bound.key,
+        allows_repeats=bound.allows_repeats,
+        returning=returning,
+        has_action=isinstance(statement, MergeInto),
+        parameters=types,
+        dependencies=planning.dependencies(),
+    )
+
+
+def _alter_table(binder: Binder, statement: AlterTable, planning: Planning) -> Plan:
+    if statement.if_exists and binder.snapshot.find(statement.name.text) is None:
+        return NothingPlan()
+    found = binder.lookup(statement.name.text, statement.name.position)
+    if not isinstance(found, Mapping) or found.definition is None:
+        what = "mapping" if isinstance(found, Mapping) else type(found).__name__.lower()
+        raise ProgrammingError(
+            f'"{found.name}" is a {what}, not a table',
+            hint=f"use CREATE OR REPLACE {what.upper()}"
+            if what != "registration"
+            else "register the changed object under this name",
+            position=statement.name.position,
+        )
+    altered = AlteredTable(binder, found)
+    for change in statement.alterations:
+        altered.apply(change)
+    created = None
+    bound = altered.bound()
+    if altered.is_copied:
+        rows = altered.rows()
+        created = CreateTablePlan(
+            name=altered.name,
+            columns=bound.columns,
+            definition=bound.definition,
+            checks=bound.checks,
+            or_replace=True,
+            if_not_exists=False,
+            write=lambda table: planning.write(
+                BoundWrite(table, WriteMode.INSERT, tuple(range(len(bound.columns))), rows)
+            ),
+        )
+    return AlterTablePlan(
+        name=found.name,
+        new_name=altered.name,
+        definition=bound.definition,
+        created=created,
+        is_cascading=statement.is_cascading,
+        dependencies=planning.dependencies(),
+    )
+
+
+def _create_table(binder: Binder, statement: CreateTable, planning: Planning) -> CreateTablePlan:
+    source = None if statement.query is None else binder.statement_query(statement.query)
+    if source is not None and source.is_unbounded:
+        raise NotSupportedError(
+            "CREATE TABLE AS from a source without an end is not supported",
+            hint="create the table with its columns, and fill it by a job: "
+            "CREATE JOB j AS INSERT INTO t SELECT …",
+            position=statement.position,
+        )
+    bound = bind_table(binder, statement, source)
+    types = () if source is None else planning.parameters(source)
+
+    def write(table: WritableTable) -> WritePlan:
+        assert source is not None
+        count = len(bound.columns)
+        expressions = tuple(
+            build.assign(value, column.type, column.name)
+            for value, column in zip(references(source.fields), bound.columns, strict=True)
+        )
+        names = tuple(column.name for column in bound.columns)
+        relation = Project(input=source, expressions=expressions, names=names)
+        return planning.write(BoundWrite(table, WriteMode.INSERT, tuple(range(count)), relation))
+
+    return CreateTablePlan(
+        name=statement.name.text,
+        columns=bound.columns,
+        definition=bound.definition,
+        checks=bound.checks,
+        or_replace=statement.or_replace,
+        if_not_exists=statement.if_not_exists,
+        write=write if source is not None and statement.has_data else None,
+        parameters=types,
+    )
