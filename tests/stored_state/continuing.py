@@ -65,7 +65,7 @@ def continued(root: Path, parallelism: int = 2, alters: bool = False) -> dict[st
     with runnel.connect("directory") as connection:
         connection.execute(f"SET query_parallelism = {parallelism}")
         begin_from_snapshots(connection)
-        bring_later(root, connection)
+        bring_later(root)
         for job in JOBS[::2] if alters else ():
             if job.name not in (*DROPPED, *RUNNING, *NOT_ALTERED):
                 connection.execute(
@@ -86,16 +86,12 @@ def continued_after_kill(root: Path) -> dict[str, Any]:
         return written(connection, jobs)
 
 
-def bring_later(root: Path, connection: Connection | None = None) -> None:
-    """Moves the remaining parts to the folders that the jobs read, the oldest first. The jobs that
-    already run on `connection` read each part before the next one appears: rows in an older file
-    that a job finds after a newer one may be late."""
-    running = [job for job in JOBS if job.name in (*DROPPED, *RUNNING)]
+def bring_later(root: Path) -> None:
+    """Moves the remaining parts to the folders that the jobs read, the oldest first. Jobs that run
+    already may find them at once."""
     for number in AFTER:
         for part in (root / "later").glob(f"*/{number}.*"):
             part.rename(root / "in" / part.parent.name / part.name)
-        for job in running if connection is not None else ():
-            wait_until_read(connection, job, (number,), has_tables=False)
 
 
 def begin_from_snapshots(connection: Connection) -> None:

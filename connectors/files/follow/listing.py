@@ -28,6 +28,16 @@ are."""
 
 MILLISECOND = 1_000_000
 
+PATIENCE = 10_000 * MILLISECOND
+"""For how many nanoseconds, at least, the partitions with rows wait for one that has new files too.
+
+The rows of a partition that is not waited for may be late, so this is longer than a busy machine
+keeps a thread from running. Only a partition that is blocked by its consumers needs longer; it is
+not waited for again until it has handled a listing."""
+
+AGREEING = 4
+"""At most this many times is the path listed at once to find the same files twice."""
+
 RETRY = 5 * MILLISECOND
 """After how many nanoseconds a partition looks again while another one lists the path."""
 
@@ -120,10 +130,9 @@ class FollowedPath:
         self._claims: dict[str, tuple[PathPartition, Progress]] = {}
         self._lock = Lock()
         self._listing_lock = Lock()
-        self._awaited: set[int] = set()
+        self._awaited: dict[int, int] = {}  # until when each partition is waited for
         self._blocked: set[int] = set()
         self._waiting: set[int] = set()
-        self._deadline = 0
 
     @property
     def is_divided(self) -> bool:
@@ -188,6 +197,7 @@ class FollowedPath:
         """A partition receives no more files."""
         with self._lock:
             self._closed.add(partition.number)
+        self.arrived(partition)
         self.begin(partition)
 
     @property
@@ -218,7 +228,7 @@ class FollowedPath:
         if not self._awaited and not self._blocked:
             return
         with self._lock:
-            self._awaited.discard(partition.number)
+            self._awaited.pop(partition.number, None)
             self._blocked.discard(partition.number)
             if self._awaited:
                 return
@@ -234,16 +244,17 @@ class FollowedPath:
         partition may be blocked by its consumers, the wait is limited.
         """
         self.arrived(partition)
-        if not self._awaited or now >= self._deadline:
+        if not self._awaited:
             return None
         with self._lock:
-            if not self._awaited:
+            until = max(self._awaited.values(), default=now)
+            if until <= now:
                 return None
             self._waiting.add(partition.number)
-            return self._deadline
+            return until
 
     def _list(self, now: int) -> None:
-        there = self._marked()
+        there = self._complete(self._marked()) if self.is_divided else self._marked()
         files = list(self._files.items())
         if any(item.mark is not None and path not in there for path, item in files):
             # A file that is renamed meanwhile may be found under neither name.
@@ -269,14 +280,39 @@ class FollowedPath:
                     for item in self._files.values()
                     if not item.is_finished and item.changed >= listing.number - 1
                 }
-                # A partition that did not handle the last listing is not waited for again.
-                self._blocked |= self._awaited
-                self._awaited = (changed | new) - self._closed - self._blocked
-                self._deadline = now + self._interval
-            news = changed | self._awaited if self.is_divided else ()
+                self._await(changed | new, now)
+            news = changed | self._awaited.keys() if self.is_divided else ()
             woken = [self._partitions[number] for number in sorted(news)]
         for partition in woken:
             partition.woken()
+
+    def _await(self, partitions: set[int], now: int) -> None:
+        """The others wait for these partitions, but not for those that did not handle a listing in
+        time."""
+        self._blocked |= {number for number, until in self._awaited.items() if until <= now}
+        until = now + max(self._interval, PATIENCE)
+        for number in self._awaited.keys() | partitions:
+            if number in self._closed or number in self._blocked:
+                self._awaited.pop(number, None)
+            else:
+                self._awaited.setdefault(number, until)
+
+    def _complete(
+        self, there: dict[str, tuple[DataFile, Mark]]
+    ) -> dict[str, tuple[DataFile, Mark]]:
+        """The files that exist, and no file is missing that is older than one of them.
+
+        A system may list a file that is created meanwhile and not one that was created before it.
+        Example: a.csv, then b.csv are created while the folder is listed, and only b.csv is found.
+        The next listing finds both, the one after it the same: no file is missing.
+        """
+        for _ in range(AGREEING):
+            if there.keys() <= self._files.keys():
+                break
+            before, there = there, self._marked()
+            if there.keys() == before.keys():
+                break
+        return there
 
     def _marked(self) -> dict[str, tuple[DataFile, Mark]]:
         """The files that exist, sorted by name, with their marks."""

@@ -216,8 +216,47 @@ def test_partitions_that_have_rows_wait_for_each_other(tmp_path: Path) -> None:
     append(files[1], 11)
     job.clock.advance(listings.MILLISECOND * 100)
     assert [job.read("0"), job.read("0")] == [[], []]
+    # Partition 1 has had no turn when the path is listed again: its rows are awaited still.
     job.clock.advance(listings.MILLISECOND * 100)
+    append(tmp_path / "c.csv", 12)
+    assert [job.read("0"), job.read("0")] == [[], []]
+    assert [job.read("files 2"), job.read("files 2")] == [[], []]
+    job.clock.advance(listings.PATIENCE - 100 * listings.MILLISECOND)
+    assert [job.read("0"), job.read("files 2")] == [[], []]
     assert [job.read("0"), job.read("0")] == [[], [10]], "but not for one that is blocked"
+
+
+def test_a_closed_partition_is_not_awaited(tmp_path: Path) -> None:
+    files = [begun(tmp_path / f"{name}.csv", i) for i, name in enumerate("ab")]
+    job = Execution(tmp_path, partitions="2")
+    job.look()
+    for file in files:
+        append(file, 9)
+    job.clock.advance(listings.MILLISECOND * 100)
+    assert [job.read("0"), job.read("0")] == [[], []]
+    job.parts["files 1"].close()
+    assert job.read("0") == [9]
+
+
+def test_a_listing_is_repeated_until_it_misses_no_older_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system may list b.csv, created meanwhile, and not a.csv, created before it."""
+    begun(tmp_path / "a.csv", 1)
+    begun(tmp_path / "b.csv", 2)
+    whole, listed = listings.files_now, []
+
+    def first_incomplete(path: Any) -> Any:
+        files = whole(path)
+        listed.append(len(files))
+        return files[1:] if len(listed) == 1 else files
+
+    monkeypatch.setattr(listings, "files_now", first_incomplete)
+    job = Execution(tmp_path, partitions="2")
+    assert job.look() == {"0": [1], "files 1": [2]}
+    assert len(listed) == 3
+    job.look()
+    assert len(listed) == 4, "without new files once"
 
 
 def test_a_single_file_has_one_partition(tmp_path: Path) -> None:
