@@ -287,7 +287,7 @@ class FollowedPath:
             partition.woken()
 
     def _await(self, partitions: set[int], now: int) -> None:
-        """The others wait for these partitions, but not for those that did not handle a listing in
+        """Partitions with rows wait for these, except for those that did not handle a listing in
         time."""
         self._blocked |= {number for number, until in self._awaited.items() if until <= now}
         until = now + max(self._interval, PATIENCE)
