@@ -71,6 +71,16 @@ def _power(base: Datum, exponent: Datum) -> Datum:
     return finite(result, base, exponent)
 
 
+def _cube_root(values: Any) -> Any:
+    """The cube roots of numpy values, exact for cubes of whole numbers.
+
+    The C library returns 3.0000000000000004 for 27.0 on some processors, and 3.0 on others.
+    """
+    roots = np.cbrt(values)
+    whole = np.rint(roots)
+    return np.where(whole * whole * whole == values, whole, roots)
+
+
 def _cotangent(value: Datum) -> Datum:
     return pc.divide_checked(pack_scalar(1.0, DOUBLE), pc.tan_checked(value))
 
@@ -118,7 +128,7 @@ _LOGARITHM = "logarithm of a number that isn't positive"
 _UNARY: dict[str, Kernel] = {
     "square": _finite(lambda value: pc.multiply(value, value)),
     "sqrt": _in_domain(pc.sqrt_checked, "square root of a negative number"),
-    "cbrt": over_numpy(np.cbrt),
+    "cbrt": over_numpy(_cube_root),
     "exp": _finite(pc.exp),
     "ln": _in_domain(pc.ln_checked, _LOGARITHM),
     "log2": _in_domain(pc.log2_checked, _LOGARITHM),
