@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -41,15 +41,43 @@ class Hit(NamedTuple):
         return f'{self.path}:{self.line}: "{self.words}" ({rule.name}); write: {rule.instead}'
 
 
-def hits_in(path: str, text: Text) -> Iterator[Hit]:
-    """The hits in a text, also across the ends of lines, but not of paragraphs."""
-    if text.kind == "name" and (path, text.text) in PUBLIC_NAMES:
-        return
-    lines = [" ".join(line.split()) for line in text.text.split("\n")]
+def hits_in(path: str, text: Text, rules: Sequence[Rule] | None = None) -> Iterator[Hit]:
+    """The hits in a text, also across the ends of lines, but not of paragraphs.
+
+    rules: those to look for; None: all that apply to such a text.
+    """
+    lines = lines_of(text)
     ends = list(accumulate(len(line) + 1 for line in lines))
-    for rule in NAMES if text.kind == "name" else TEXT:
+    for rule in rules_for(text) if rules is None else rules:
         for match in rule.pattern.finditer(" ".join(lines)):
             yield Hit(path, text.line + bisect_right(ends, match.start()), match[0], rule)
+
+
+def lines_of(text: Text) -> list[str]:
+    return [" ".join(line.split()) for line in text.text.split("\n")]
+
+
+def rules_for(text: Text) -> Sequence[Rule]:
+    return NAMES if text.kind == "name" else TEXT
+
+
+def may_hit(rule: Rule, together: str) -> bool:
+    """Whether a rule may be in one of the joined texts. The beginning of a text is none there."""
+    return r"\A" in rule.pattern.pattern or rule.pattern.search(together) is not None
+
+
+def hits_in_file(path: str, texts: Iterable[Text]) -> Iterator[Hit]:
+    """The hits in the texts of a file. Most rules are in none of them: one search in all of them
+    together finds that out."""
+    kinds: dict[bool, list[Text]] = {}
+    for text in texts:
+        if (path, text.text) not in PUBLIC_NAMES or text.kind != "name":
+            kinds.setdefault(text.kind == "name", []).append(text)
+    for group in kinds.values():
+        together = "\0".join(" ".join(lines_of(text)) for text in group)
+        rules = [rule for rule in rules_for(group[0]) if may_hit(rule, together)]
+        for text in group if rules else ():
+            yield from hits_in(path, text, rules)
 
 
 @cache
@@ -57,8 +85,7 @@ def hits() -> list[Hit]:
     found: list[Hit] = []
     for path in files():
         name = str(path.relative_to(ROOT))
-        for text in texts_of(path):
-            found += hits_in(name, text)
+        found += hits_in_file(name, texts_of(path))
     return found
 
 
