@@ -50,11 +50,21 @@ def is_function(name: str) -> bool:
 
 _ELSEWHERE = {
     "DATE_FORMAT": "use STRFTIME with a pattern such as '%Y-%m-%d', or TO_CHAR with 'YYYY-MM-DD'",
-    "CLOCK_TIMESTAMP": "use NOW(), the time of the statement",
 }
 """Functions of other databases for which `suggest` would propose a name that is spelled alike but
 does something else: the function to use instead.
 """
+
+
+def _unknown_hint(name: str, others: Iterable[str]) -> str | None:
+    """The hint for the name of a function that does not exist."""
+    from runnel.expressions.left_out import reason
+
+    return (
+        _ELSEWHERE.get(name.upper())
+        or reason(name)
+        or suggest(name, [*SQL_NAMES, *_LAZY, *others])
+    )
 
 
 def call(
@@ -89,7 +99,7 @@ def call(
         raise ProgrammingError(
             f'function "{written or name}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
-            hint=_ELSEWHERE.get(name.upper()) or suggest(name, [*SQL_NAMES, *_LAZY, *others]),
+            hint=_unknown_hint(name, others),
             position=position,
         )
     if function.name == "negate" and len(arguments) == 1:

@@ -25,6 +25,7 @@ LAZY_FAMILIES = (
     "nested.lambdas",
     "nested.lists",
     "nested.list_values",
+    "nested.list_zip",
     "nested.maps",
     "text.regexps",
     "kernels.samples",

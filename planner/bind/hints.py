@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.errors import Error, suggest
+from runnel.expressions.left_out import reason
 from runnel.planner.bind.grouping.aggregate import is_aggregate
 from runnel.planner.bind.scope import Scope
 from runnel.planner.parse.query.allow_list import function_call
+from runnel.planner.parse.query.set_functions import SET_FUNCTIONS
 from runnel.planner.parse.query.table_arguments import FUNCTIONS, TABLE_OPENERS
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ TABLE_FUNCTIONS = (
     *("GENERATE_SERIES", "RANGE", "GENERATE_STREAM", "JOB_STATE", "SNAPSHOT_STATE"),
     *(name.upper() for name in _SHOWN_READERS),
     *sorted(FUNCTIONS),
+    *(name for name in SET_FUNCTIONS if not name.startswith("JSONB")),
 )
 _COLUMN = re.compile(r'column "(.+)" does not exist')
 _TABLE = re.compile(r'table "(.+)" is not in the FROM clause')
@@ -49,8 +52,11 @@ def table_function_hint(name: str) -> str | None:
     reader = _READERS.get(name.upper())
     if reader is not None:
         return f"use {reader}(…)"
-    if name.lower().startswith(("read", "scan")):
+    if name.lower().startswith(("read", "scan")) and reason(name) is None:
         return suggest(name, TABLE_OPENERS, f"the readers are {', '.join(_SHOWN_READERS)}")
+    known = reason(name)
+    if known is not None:
+        return known
     listed = ", ".join(TABLE_FUNCTIONS[:-1])
     return suggest(name, TABLE_FUNCTIONS, f"there are {listed} and {TABLE_FUNCTIONS[-1]}")
 

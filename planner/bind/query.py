@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction
     from runnel.planner.bind.bound_tables import BoundTables
 
-_SETS = ("unnest", "generate_s", "_to_table", "object_keys", "list_", "aggr")
+_SETS = (
+    *("unnest", "generate_s", "_to_table", "object_keys", "list_", "aggr"),
+    *("_elements", "_each", "regexp_matches"),
+)
 """In lower case, what the name of each function contains that returns sets, or is a composition
 with UNNEST."""
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from runnel.expressions.aggregates.registry import AGGREGATES
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
+from runnel.expressions.left_out import families
 from runnel.foreign.fragment import Unrenderable
 from runnel.planner.bind.scalars.macro_table import macros
 from runnel.rendering.duckdb.dialect import DUCKDB
@@ -52,7 +53,13 @@ a number of microseconds, and holds no months (INTERVAL YEAR TO MONTH holds thos
 This file is made by `python -m tests.rendering.matrix`, with the sentences and examples of
 `tests/rendering/function_examples.txt`.
 """
-LEFT_OUT_PATH = Path(__file__).with_name("functions_left_out.md")
+LEFT_OUT = """## Left out
+
+Functions of DuckDB and PostgreSQL that Runnel doesn't have, by family, with the reason or the
+replacement, which the error for such a name gives as well. `*` stands for any characters. A test
+compares this table, and the names above, with DuckDB's list of its functions and with the names on
+PostgreSQL's pages of functions.
+"""
 
 
 def _grade(taken: int, total: int) -> str:
@@ -202,8 +209,17 @@ def table() -> str:
         "what they run of the expression.\n"
     )
     parts.append(_section("", ("name", "stands for", "family", "example"), _macro_rows())[4:])
-    parts.append(LEFT_OUT_PATH.read_text("utf-8"))
+    parts.append(_left_out())
     return "\n".join(parts)
+
+
+def _left_out() -> str:
+    rows = []
+    for family, reason, names in families():
+        listed = ", ".join(f"`{name}`" for name in names)
+        rows.append(f"| {family} | {listed} | {reason.replace('|', chr(92) + '|')} |")
+    head = "| family | functions | reason |\n|---|---|---|"
+    return f"{LEFT_OUT}\n{head}\n" + "\n".join(rows) + "\n"
 
 
 def _section(title: str, columns: Sequence[str], rows: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from runnel.expressions.json.path import compile_path
 from runnel.expressions.kernels.per_value import per_value
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.signature import named, signature
-from runnel.sqltypes import BIGINT, BOOLEAN, JSON, VARCHAR, Kind, SqlType, array
+from runnel.sqltypes import BIGINT, BOOLEAN, JSON, VARCHAR, Kind, SqlType, array, row
 
 _NOTHING = object()
 
@@ -101,6 +101,45 @@ def _keys(document: str) -> list[str]:
     if not isinstance(value, dict):
         raise DataError("JSON_KEYS needs an object")
     return list(value)
+
+
+def _entries(document: str) -> list[dict[str, Any]]:
+    """The members of an object with their names, or the elements of an array with their indexes; a
+    scalar is one entry without a name."""
+    return [
+        {"key": key, "value": json_text.write(value)} for key, value in _members(parsed(document))
+    ]
+
+
+def _entries_text(document: str) -> list[dict[str, Any]]:
+    return [{"key": key, "value": plain(value)} for key, value in _members(parsed(document))]
+
+
+def _members(value: Any) -> list[tuple[str | None, Any]]:
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, list):
+        return [(str(index), item) for index, item in enumerate(value)]
+    return [(None, value)]
+
+
+def _elements(document: str) -> list[Any]:
+    value = parsed(document)
+    if not isinstance(value, list):
+        kind = _TYPE_NAMES.get(type(value), "number")
+        raise DataError(
+            f"JSON_ARRAY_ELEMENTS needs a JSON array; this value is of type {kind}",
+            hint="JSON_EACH reads the members of an object",
+        )
+    return value
+
+
+def _json_elements(document: str) -> list[str]:
+    return [json_text.write(item) for item in _elements(document)]
+
+
+def _text_elements(document: str) -> list[str | None]:
+    return [plain(item) for item in _elements(document)]
 
 
 _TYPE_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
@@ -191,6 +230,15 @@ FUNCTIONS = (
         _length,
     ),
     _simple("json_keys", "x JSON", array(VARCHAR), signature(JSON, result=array(VARCHAR)), _keys),
+    *(
+        _simple(name, "x JSON", kind, signature(JSON, result=kind), of_row)
+        for name, kind, of_row in (
+            ("json_entries", array(row(("key", VARCHAR), ("value", JSON))), _entries),
+            ("json_entries_text", array(row(("key", VARCHAR), ("value", VARCHAR))), _entries_text),
+            ("json_elements", array(JSON), _json_elements),
+            ("json_elements_text", array(VARCHAR), _text_elements),
+        )
+    ),
     _simple(
         "json_type",
         "x JSON [, path VARCHAR]",

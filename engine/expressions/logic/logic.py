@@ -6,7 +6,9 @@ AND and OR are compiled in `conditional.py`, as their right operands may not hav
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import Position, ProgrammingError
@@ -14,7 +16,8 @@ from runnel.expressions.coercion import check_count, convert, retype_parameters
 from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.kernels.buffers import FALSE, TRUE
 from runnel.expressions.nodes import Call, Expression
-from runnel.sqltypes import BOOLEAN, Kind
+from runnel.expressions.signature import ANY, named, signature
+from runnel.sqltypes import BOOLEAN, INTEGER, Kind
 
 
 def bind_boolean(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
@@ -67,6 +70,16 @@ def _is_not_null(value: Datum) -> Datum:
     return pc.is_valid(value)
 
 
+def _count_of(test: Callable[[Datum], Datum]) -> Kernel:
+    """The number of arguments that pass a test."""
+
+    def run(*values: Datum) -> Datum:
+        flags = [pc.cast(test(value), pa.int32()) for value in values]
+        return reduce(pc.add, flags)
+
+    return run
+
+
 def _not_evaluated(call: Call) -> Kernel:
     raise AssertionError("AND and OR are compiled by conditional.compile_connective")
 
@@ -95,4 +108,15 @@ FUNCTIONS = (
     _boolean("is_not_false", _is_not_false),
     _any("is_null", _is_null),
     _any("is_not_null", _is_not_null),
+    *(
+        named(
+            name,
+            "x ANY, …",
+            "INTEGER",
+            signature(ANY, result=INTEGER, repeats=True),
+            kernel=_count_of(test),
+            family="logic",
+        )
+        for name, test in (("num_nulls", _is_null), ("num_nonnulls", _is_not_null))
+    ),
 )

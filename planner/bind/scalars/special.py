@@ -12,8 +12,9 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.planner.bind.scalars import json as bind_json
+from runnel.planner.bind.scalars import operators, rows
 from runnel.planner.parse.query.allow_list import position_of, sql_type_of
-from runnel.sqltypes import BIGINT, NULL, VARBINARY, VARCHAR, Kind, can_cast, row
+from runnel.sqltypes import BIGINT, NULL, VARBINARY, VARCHAR, Kind, can_cast
 
 if TYPE_CHECKING:
     from runnel.planner.bind.scope import Scope
@@ -31,8 +32,8 @@ _BINARY: dict[type, str] = {
     exp.BitwiseOr: "bit_or",
     exp.BitwiseLeftShift: "bit_shift_left",
     exp.BitwiseRightShift: "bit_shift_right",
-    exp.ArrayContainsAll: "array_has_all",
     exp.ArrayOverlaps: "array_has_any",
+    exp.StartsWith: "starts_with",
 }
 
 
@@ -56,38 +57,9 @@ def _dot(bind: Bind, tree: Any, position: Position | None) -> Expression:
 
 
 def _array(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    if tree.expressions and isinstance(tree.expressions[0], exp.Comprehension):
+        return bind(operators.comprehended(tree.expressions[0]))
     return build.call("array", [bind(item) for item in tree.expressions], position)
-
-
-def _struct(bind: Bind, tree: Any, position: Position | None) -> Expression:
-    """`{a: 1, 'b': 2}`, and STRUCT_PACK(a := 1): a ROW with named fields."""
-    names: list[str] = []
-    values: list[Expression] = []
-    for item in tree.expressions:
-        if not isinstance(item, (exp.PropertyEQ, exp.Kwarg)):
-            raise ProgrammingError(
-                "an argument of STRUCT_PACK has no name",
-                hint="write STRUCT_PACK(name := value)",
-                position=position,
-            )
-        if not isinstance(item.this, (exp.Identifier, exp.Var)) or not item.this.name:
-            raise ProgrammingError(
-                "the name of a field must be a name or a text",
-                hint="for keys of other types write MAP {key: value}",
-                position=position,
-            )
-        if item.this.name.lower() in [name.lower() for name in names]:
-            raise ProgrammingError(f'field "{item.this.name}" is named twice', position=position)
-        names.append(item.this.name)
-        values.append(bind(item.expression))
-    if not values:
-        raise ProgrammingError(
-            "a ROW needs a field",
-            hint="write {name: value}, or MAP {} for a map",
-            position=position,
-        )
-    fields = zip(names, (value.type for value in values), strict=True)
-    return Call(function="row", arguments=tuple(values), type=row(*fields), position=position)
 
 
 def _map(bind: Bind, tree: Any, position: Position | None) -> Expression:
@@ -213,8 +185,8 @@ def worded_call(
     bind: Bind, tree: Any, name: str, arguments: list[Any], position: Position | None
 ) -> Expression:
     """Binds a call of a JSON function, STRUCT_PACK(…), MAP[…] or X'…'."""
-    if name == "STRUCT_PACK":
-        return _struct(bind, tree, position)
+    if name.startswith("STRUCT_"):
+        return rows.row_call(bind, name, arguments, position)
     if name == "X'":
         return binary_literal(tree, position)
     if name == "MAP[":
@@ -243,7 +215,7 @@ _METHODS: dict[type, Callable[[Bind, Any, Position | None], Expression]] = {
     exp.Dot: _dot,
     exp.Array: _array,
     exp.Bracket: _subscript,
-    exp.Struct: _struct,
+    exp.Struct: rows.literal,
     exp.ToMap: _map,
     exp.AtTimeZone: _at_time_zone,
     exp.RegexpILike: _regexp_ignoring_case,
@@ -251,4 +223,9 @@ _METHODS: dict[type, Callable[[Bind, Any, Position | None], Expression]] = {
     exp.TryCast: _try_cast,
     exp.Escape: _escape,
     exp.Overlaps: _overlaps,
+    exp.ArrayContainsAll: operators.contains,
+    exp.ArrayContainedBy: operators.contained,
+    exp.JSONBExtract: operators.at_path,
+    exp.JSONBExtractScalar: operators.at_path,
+    exp.Glob: operators.glob,
 }

@@ -330,6 +330,12 @@ CLAUSES: tuple[Clause, ...] = (
         shapes={"Array": shapes.array, "Bracket": shapes.bracket},
     ),
     Clause(
+        "[x + 1 FOR x IN list IF x > 1]",
+        dropped=("IF",),
+        nodes={"Comprehension": "this expression position iterator condition"},
+        shapes={"Comprehension": shapes.comprehension},
+    ),
+    Clause(
         "{'a': 1}, MAP {'a': 1}",
         (TokenType.STRING,),
         ("{",),
@@ -378,7 +384,12 @@ CLAUSES: tuple[Clause, ...] = (
         },
     ),
     Clause("a || b", nodes={"DPipe": "this expression safe"}),
-    Clause("a @> b", nodes=_operators("ArrayContainsAll ArrayOverlaps")),
+    Clause(
+        "a @> b",
+        nodes=_operators("ArrayContainsAll ArrayContainedBy ArrayOverlaps StartsWith"),
+    ),
+    Clause("j #> '{a,b}'", nodes=_operators("JSONBExtract JSONBExtractScalar")),
+    Clause("a GLOB b", nodes=_operators("Glob")),
     Clause("a < b", nodes=_operators("EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ Overlaps")),
     Clause("AND", nodes={**_operators("And Or"), "Not": "this"}),
     Clause(

@@ -50,6 +50,7 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
+from runnel.planner.parse.query.set_functions import as_unnest
 from runnel.planner.parse.query.token_pass import MARK, TYPE, TokenPass, item_texts
 from runnel.sqltypes import SqlType
 
@@ -58,6 +59,9 @@ TEXT = "text"
 
 CHAINS = (exp.And, exp.Or, exp.DPipe, exp.SetOperation)
 """The nodes of which a chain counts as one level of depth."""
+
+ROW_FUNCTIONS = frozenset({"STRUCT_PACK", "STRUCT_INSERT", "STRUCT_UPDATE"})
+"""The functions whose arguments may have names: the names of fields."""
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
@@ -82,7 +86,9 @@ def finish(tree: Any, to: TokenPass) -> Any:
                 node.set("this", node.this[len(MARK) :])
         elif isinstance(node, exp.Anonymous):
             node.set("this", node.name.removeprefix(MARK))
-            if node.arg_key == "expression" and isinstance(node.parent, _COMPARISONS):
+            if isinstance(node.parent, (exp.Table, exp.Lateral)):
+                as_unnest(node)
+            elif node.arg_key == "expression" and isinstance(node.parent, _COMPARISONS):
                 _restore_quantifier(node)
         elif isinstance(node, exp.Placeholder):
             offset = int(node.name)
@@ -212,7 +218,7 @@ def struct_field(node: Any) -> Verdict:
     if isinstance(parent, exp.Struct):
         return None
     if isinstance(parent, exp.Anonymous) and (
-        parent.name.upper() == "STRUCT_PACK" or isinstance(parent.parent, exp.Table)
+        parent.name.upper() in ROW_FUNCTIONS or isinstance(parent.parent, exp.Table)
     ):
         return None
     return _unsupported("a named argument with :=", "write name => value")
@@ -395,6 +401,17 @@ def array(node: Any) -> Verdict:
     ):
         return _wrong("ARRAY accepts one query", "write ARRAY(SELECT …)")
     return None
+
+
+def comprehension(node: Any) -> Verdict:
+    parent = node.parent
+    if not isinstance(parent, exp.Array) or len(parent.expressions) != 1:
+        return _wrong(
+            "a list comprehension stands alone in its brackets", "write [x + 1 FOR x IN list]"
+        )
+    if isinstance(node.expression, exp.Identifier):
+        return None
+    return _wrong("FOR of a list comprehension needs a name", "write [x + 1 FOR x IN list]")
 
 
 def explode(node: Any) -> Verdict:
