@@ -61,9 +61,7 @@ def _unknown_hint(name: str, others: Iterable[str]) -> str | None:
     from runnel.expressions.left_out import reason
 
     return (
-        _ELSEWHERE.get(name.upper())
-        or reason(name)
-        or suggest(name, [*SQL_NAMES, *_LAZY, *others])
+        _ELSEWHERE.get(name.upper()) or reason(name) or suggest(name, [*SQL_NAMES, *_LAZY, *others])
     )
 
 

@@ -1,5 +1,5 @@
-"""The functions of DuckDB and PostgreSQL that Runnel doesn't have, by family, with the reason or the
-replacement: the hints for these names, and a table of docs/functions.md.
+"""The functions of DuckDB and PostgreSQL that Runnel doesn't have, by family, with the reason or
+the replacement: the hints for these names, and a table of docs/functions.md.
 
 Imported only when a statement has failed, and by tests.
 """
@@ -35,7 +35,7 @@ Texts in base 2: there is no inverse of BIN
   unbin from_binary
 Sizes as text: sizes are numbers; FORMAT_BYTES writes one
   parse_formatted_bytes pg_size_bytes
-Parts of names and paths: use STRING_SPLIT and ||
+Names and paths: use STRING_SPLIT and ||
   parse_ident path_join hive_partition_component
 Timestamps: timestamps are finite, have microseconds, and years from 1 to 9999
   era make_timestamp_ns timezone_hour timezone_minute timetz_byte_comparable normalized_interval
@@ -69,8 +69,9 @@ Sequences: there are no sequences; use DEFAULT uuid() for keys
   nextval currval setval lastval
 Settings and variables: use SHOW and SET
   getvariable current_setting set_config in_search_path
-JSON as values: use CAST(… AS ROW(…)) of TO_JSON, or JSON_VALUE(j, path RETURNING type)
-  json_structure json_transform json_transform_strict from_json from_json_strict json_group_structure
+JSON as values: use JSON_VALUE(j, path RETURNING type), or READ_JSON of files
+  json_structure json_group_structure json_transform json_transform_strict from_json
+  from_json_strict
   json_populate_record jsonb_populate_record json_populate_recordset jsonb_populate_recordset
   json_to_record jsonb_to_record json_to_recordset jsonb_to_recordset jsonb_populate_record_valid
 Changes of JSON: use JSON_MERGE_PATCH
@@ -131,7 +132,7 @@ Table functions over names: write the name of the table in FROM, and SUMMARIZE t
   query query_table summary python_map_function
 Rows for tests: use GENERATE_SERIES, or VALUES
   repeat_row test_all_types test_vector_types
-Names of time zones and calendars: names are those of the IANA time zone database
+Names of time zones and calendars: see the IANA time zone database
   icu_calendar_names pg_timezone_names pg_timezone_abbrevs
 """
 """Blocks of `family: reason` and lines of names; `*` stands for any characters."""
@@ -141,7 +142,7 @@ class LeftOut(NamedTuple):
     """A family of functions.
 
     family: what the functions have in common.
-    reason: why they don't exist, or what to write in their place.
+    reason: why they don't exist, or what to write instead.
     names: the names in lower case, with `*` for any characters.
     """
 
@@ -165,7 +166,7 @@ def families() -> tuple[LeftOut, ...]:
 
 
 def reason(name: str) -> str | None:
-    """Why a function doesn't exist, or what to write in its place; None if it isn't listed."""
+    """Why a function doesn't exist, or what to write instead; None if it isn't listed."""
     lower = name.lower()
     for family in families():
         if any(fnmatchcase(lower, pattern) for pattern in family.names):

@@ -56,9 +56,9 @@ This file is made by `python -m tests.rendering.matrix`, with the sentences and 
 LEFT_OUT = """## Left out
 
 Functions of DuckDB and PostgreSQL that Runnel doesn't have, by family, with the reason or the
-replacement, which the error for such a name gives as well. `*` stands for any characters. A test
-compares this table, and the names above, with DuckDB's list of its functions and with the names on
-PostgreSQL's pages of functions.
+replacement, which is also the hint of the error for such a name. `*` stands for any characters. A
+test compares this table, and the names above, with DuckDB's list of its functions and with the
+names on PostgreSQL's pages of functions.
 """
 
 

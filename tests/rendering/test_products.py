@@ -23,8 +23,17 @@ FAMILIES = {
         line.partition(": ") for line in POSTGRESQL.read_text("utf-8").splitlines()[1:]
     )
 }
-SYNTAX = {"position", "extract", "overlay", "unnest", "grouping", "json_array", "json_object"}
-"""Names that are parsed as clauses, with words among their arguments."""
+SYNTAX = {
+    "element_at",
+    "position",
+    "extract",
+    "overlay",
+    "unnest",
+    "grouping",
+    "json_array",
+    "json_object",
+}
+"""Names that are parsed as clauses, and one that needs an ARRAY or a MAP."""
 
 
 @pytest.fixture(scope="module")

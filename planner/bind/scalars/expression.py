@@ -32,7 +32,7 @@ from runnel.expressions.nodes import (
 from runnel.planner.bind.grouping.aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.bind.select_parts import Aggregates
 from runnel.planner.parse.query.allow_list import function_call, sql_type_of, unwrapped
-from runnel.planner.parse.query.shapes import LAMBDA_FUNCTIONS, ROW_FUNCTIONS
+from runnel.planner.parse.query.shapes import LAMBDA_FUNCTIONS, WORDED
 from runnel.relation.subqueries import Exists, ScalarSubquery
 from runnel.sqltypes import (
     BOOLEAN,
@@ -430,7 +430,7 @@ class ExpressionBinder(AggregateBinder):
             found = self._macro(tree)
             if found is not None:
                 return found
-        if name.startswith("JSON_") or name in _WORDED:
+        if name.startswith("JSON_") or name in WORDED:
             from runnel.planner.bind.scalars.special import worded_call
 
             return worded_call(self.bind, tree, name, arguments, self._at(tree))
@@ -538,11 +538,6 @@ def _chain(tree: Any) -> list[Any]:
             operands.append(node)
     return operands
 
-
-_WORDED = frozenset(
-    {"MAP[", "X'", *ROW_FUNCTIONS, "STRUCT_CONCAT", "STRUCT_KEYS"},
-)
-"""Functions whose arguments are not all values, besides the ones that begin with JSON_."""
 
 _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Column: ExpressionBinder._column,

@@ -22,7 +22,9 @@ def literal(bind: Bind, tree: Any, position: Position | None) -> Expression:
     return _made(_named(bind, "STRUCT_PACK", tree.expressions, position), position)
 
 
-def row_call(bind: Bind, name: str, arguments: Sequence[Any], position: Position | None) -> Any:
+def row_call(
+    bind: Bind, name: str, arguments: Sequence[Any], position: Position | None
+) -> Expression:
     """Binds a call of one of the functions of the module."""
     if name == "STRUCT_PACK":
         return _made(_named(bind, name, arguments, position), position)

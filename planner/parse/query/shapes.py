@@ -50,7 +50,6 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from runnel.planner.parse.query.set_functions import as_unnest
 from runnel.planner.parse.query.token_pass import MARK, TYPE, TokenPass, item_texts
 from runnel.sqltypes import SqlType
 
@@ -62,6 +61,9 @@ CHAINS = (exp.And, exp.Or, exp.DPipe, exp.SetOperation)
 
 ROW_FUNCTIONS = frozenset({"STRUCT_PACK", "STRUCT_INSERT", "STRUCT_UPDATE"})
 """The functions whose arguments may have names: the names of fields."""
+
+WORDED = ROW_FUNCTIONS | {"MAP[", "X'", "STRUCT_CONCAT", "STRUCT_KEYS"}
+"""Functions that are bound from their trees, besides the ones that begin with JSON_."""
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
@@ -87,6 +89,9 @@ def finish(tree: Any, to: TokenPass) -> Any:
         elif isinstance(node, exp.Anonymous):
             node.set("this", node.name.removeprefix(MARK))
             if isinstance(node.parent, (exp.Table, exp.Lateral)):
+                # Loaded on first use: few statements call a table function.
+                from runnel.planner.parse.query.set_functions import as_unnest
+
                 as_unnest(node)
             elif node.arg_key == "expression" and isinstance(node.parent, _COMPARISONS):
                 _restore_quantifier(node)
