@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         Timestamp,
         TimestampFromTicks,
     )
+    from runnel.expressions.kernels.python_values import Interval
     from runnel.named_jobs.named_job import NamedJob
     from runnel.processors import library
     from runnel.runtime.light_job import Job, JobStatus
@@ -101,6 +102,7 @@ __all__ = [
     "IntegrityError",
     "InterfaceError",
     "InternalError",
+    "Interval",
     "Job",
     "JobStatus",
     "NamedJob",
@@ -137,6 +139,7 @@ _HOMES = {
     ),
     "runtime.light_job": ("Job", "JobStatus"),
     "base.clock": ("Clock",),
+    "expressions.kernels.python_values": ("Interval",),
     "named_jobs.named_job": ("NamedJob",),
     "processors": ("library",),
 }

@@ -65,7 +65,7 @@ from runnel.planner.plans import (
 from runnel.planner.rules import apply
 from runnel.relation.nodes import Relation
 from runnel.relation.subqueries import everything
-from runnel.sqltypes import SqlType
+from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
     from runnel.planner.bind.write import BoundWrite
@@ -291,6 +291,10 @@ def _bound_query(
             columns=found.columns,
             expressions=found.expressions,
             logical=logical,
+            may_convert=any(
+                item.type.is_nested or item.type.kind in (Kind.TIMESTAMP_TZ, Kind.INTERVAL_MONTH)
+                for item in bound.fields
+            ),
             parameters=parameters,
             dependencies=_dependencies(binder),
             is_cacheable=True,

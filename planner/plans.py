@@ -85,6 +85,7 @@ class KeyGetPlan(Plan):
         over the one row instead.
     expressions: the result's columns, over all columns of the table.
     logical: the logical tree after the rules, for EXPLAIN.
+    may_convert: values of some columns are not always returned as they are stored.
     """
 
     table: KeyedTable
@@ -93,6 +94,7 @@ class KeyGetPlan(Plan):
     columns: tuple[int, ...] | None
     expressions: tuple[Expression, ...]
     logical: Relation
+    may_convert: bool
 
 
 @frozen(kw_only=True)

@@ -19,7 +19,8 @@ import pyarrow as pa
 from runnel.base.forks import finalizer, here
 from runnel.deadline import WaitLimit
 from runnel.errors import Error, FetchTimeoutError, InterfaceError, may_succeed_here
-from runnel.expressions.kernels.values import array_of, python_values
+from runnel.expressions.kernels.python_values import UTC_NAME, fetched_values
+from runnel.expressions.kernels.values import array_of
 from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.relation.nodes import Field
 from runnel.runtime.light_job import Job
@@ -95,6 +96,7 @@ class Result:
     can_end: they may end all the same (a pushed stream).
     otherwise: starts a job that returns the same rows by Runnel's own operators; None: there is
         none.
+    zone: the time zone of instants.
     """
 
     __slots__ = (
@@ -114,12 +116,14 @@ class Result:
         "is_unbounded",
         "otherwise",
         "total",
+        "zone",
     )
 
     def __init__(self, fields: tuple[Field, ...], rows: list[Row]) -> None:
         self.fields = fields
         self.is_unbounded = False
         self.can_end = True
+        self.zone = UTC_NAME
         self.total = len(rows)
         # The rows decoded last, and how many of them were returned. They are the rows of `_batch`
         # that end at `_decoded`.
@@ -441,7 +445,7 @@ class Result:
 
     def _tuples(self, batch: pa.RecordBatch) -> Iterator[Row]:
         columns = [
-            python_values(column, item.type)
+            fetched_values(column, item.type, self.zone)
             for column, item in zip(batch.columns, self.fields, strict=True)
         ]
         return zip(*columns, strict=True)

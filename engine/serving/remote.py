@@ -130,9 +130,11 @@ class RemoteDatabase:
             if "has_rows" in answer
             else self._rows(statement, fields, limit)
         )
-        return Result.of_job(
+        result = Result.of_job(
             fields, source, is_unbounded=answer["is_unbounded"], can_end=answer["can_end"]
         )
+        result.zone = answer["time_zone"]
+        return result
 
     def run_many(
         self,

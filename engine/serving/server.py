@@ -322,6 +322,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             "fields": fields_message(outcome.fields),
             "is_unbounded": outcome.is_unbounded,
             "can_end": outcome.can_end,
+            "time_zone": outcome.zone,
         }
         if not _are_few(outcome):
             statement.give(outcome, peer)

@@ -10,6 +10,7 @@ from runnel.catalog import Table
 from runnel.errors import Error, may_succeed_here
 from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant
+from runnel.expressions.kernels.python_values import Interval, fetched_row
 from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.planner.plans import (
@@ -60,6 +61,7 @@ def run_query(session: Session, plan: QueryPlan, call: StatementCall) -> Result:
             job, otherwise = otherwise(_ignore), None
     result = Result.of_job(plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end)
     result.otherwise = otherwise
+    result.zone = session.settings.time_zone
     return result
 
 
@@ -115,8 +117,15 @@ def run_key_get(session: Session, plan: KeyGetPlan, call: StatementCall) -> Resu
     if row is None:
         return Result(plan.fields, [])
     if plan.columns is not None:
-        return Result(plan.fields, [tuple([row[i] for i in plan.columns])])
-    values = evaluate_over_row(plan.table, row, plan.expressions, call.evaluation(session, plan))
+        values = tuple([row[i] for i in plan.columns])
+    else:
+        values = evaluate_over_row(
+            plan.table, row, plan.expressions, call.evaluation(session, plan)
+        )
+    if plan.may_convert:
+        values = fetched_row(
+            values, (item.type for item in plan.fields), session.settings.time_zone
+        )
     return Result(plan.fields, [values])
 
 
@@ -124,7 +133,10 @@ def literals(outcome: Outcome) -> list[Literal]:
     """The rows of a query with one column, as literals."""
     assert isinstance(outcome, Result)
     kind = outcome.fields[0].type
-    return [Literal(value=row[0], type=kind) for row in outcome.rest()]
+    return [
+        Literal(value=value.months if isinstance(value, Interval) else value, type=kind)
+        for (value,) in outcome.rest()
+    ]
 
 
 def parallelism(session: Session, tables: tuple[Table, ...]) -> int:

@@ -254,7 +254,7 @@ def text(value: Any) -> str:
         return "\\x" + value.hex()
     if isinstance(value, datetime.datetime):
         return value.isoformat(sep=" ")
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and not isinstance(value, runnel.Interval):
         return "[" + ", ".join(map(text, value)) + "]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {text(item)}" for name, item in value.items()) + "}"

@@ -7,11 +7,12 @@ ten times as long.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from decimal import Decimal
+from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -207,3 +208,145 @@ _SPECIAL: dict[Kind, Callable[[pa.Array, SqlType], list[Any]]] = {
     Kind.MAP: _maps,
     Kind.ROW: _rows,
 }
+
+
+# Values as a cursor returns them
+
+UTC_NAME = "UTC"
+
+
+def fetched_values(array: pa.Array, sql_type: SqlType, zone: str = UTC_NAME) -> list[Any]:
+    """The values of a column as a cursor returns them.
+
+    As `python_values`, but TIMESTAMP WITH TIME ZONE in the time zone `zone` of the session, and
+    INTERVAL YEAR TO MONTH as `Interval`.
+    """
+    values = python_values(array, sql_type)
+    if _differs(sql_type, zone == UTC_NAME):
+        convert = _converter(sql_type, zone)
+        return [None if value is None else convert(value) for value in values]
+    return values
+
+
+def fetched_row(row: tuple[Any, ...], types: Iterable[SqlType], zone: str) -> tuple[Any, ...]:
+    """The same for one row of Python values."""
+    return tuple(_of_nullable(item, zone)(value) for value, item in zip(row, types, strict=True))
+
+
+@cache
+def _differs(sql_type: SqlType, is_utc: bool) -> bool:
+    """Whether values of the type, or within it, are converted."""
+    if sql_type.kind is Kind.INTERVAL_MONTH:
+        return True
+    if sql_type.kind is Kind.TIMESTAMP_TZ:
+        return not is_utc
+    inner = [item for item in (sql_type.element, sql_type.key) if item is not None]
+    inner += [item for _, item in sql_type.fields]
+    return any(_differs(item, is_utc) for item in inner)
+
+
+def _converter(sql_type: SqlType, zone: str) -> Callable[[Any], Any]:
+    """The conversion of one value that is not NULL."""
+    if sql_type.kind is Kind.INTERVAL_MONTH:
+        return lambda value: value if isinstance(value, Interval) else Interval(value)
+    if sql_type.kind is Kind.TIMESTAMP_TZ:
+        return _in_zone(zone)
+    inner = {name: _of_nullable(item, zone) for name, item in sql_type.fields}
+    if inner:
+        return lambda value: {name: inner[name](item) for name, item in value.items()}
+    assert sql_type.element is not None
+    item_of = _of_nullable(sql_type.element, zone)
+    if sql_type.key is None:
+        return lambda value: [item_of(item) for item in value]
+    key_of = _of_nullable(sql_type.key, zone)
+    return lambda value: {key_of(key): item_of(item) for key, item in value.items()}
+
+
+def _of_nullable(sql_type: SqlType, zone: str) -> Callable[[Any], Any]:
+    if not _differs(sql_type, zone == UTC_NAME):
+        return lambda value: value
+    convert = _converter(sql_type, zone)
+    return lambda value: None if value is None else convert(value)
+
+
+def _in_zone(zone: str) -> Callable[[Any], Any]:
+    from zoneinfo import ZoneInfo
+
+    found: tzinfo = ZoneInfo(zone)
+
+    def convert(value: datetime) -> datetime:
+        try:
+            return value.astimezone(found)
+        except OverflowError:
+            raise DataError(
+                f"{value} is outside the years 1 to 9999 in the time zone {zone}",
+                hint=OUTSIDE_YEARS,
+            ) from None
+
+    return convert
+
+
+class Interval(NamedTuple):
+    """A number of months, of days, and of microseconds, each with its own sign.
+
+    The three are kept apart, as months and days have no fixed length: only intervals whose three
+    numbers are equal are equal. A query returns it for INTERVAL YEAR TO MONTH; an interval of days
+    and less is a timedelta. As an argument of a statement it has months only, or none.
+
+    months, days, microseconds: whole numbers.
+    """
+
+    __module__ = "runnel"
+
+    months: int = 0
+    days: int = 0
+    microseconds: int = 0
+
+    def __add__(self, other: object) -> Interval:  # type: ignore[override]
+        """The sum, number by number, with another interval or a timedelta."""
+        if isinstance(other, timedelta):
+            other = Interval(0, other.days, other.seconds * 1_000_000 + other.microseconds)
+        if not isinstance(other, Interval):
+            return NotImplemented
+        return Interval(*(left + right for left, right in zip(self, other, strict=True)))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Interval:
+        return Interval(*(-number for number in self))
+
+    def __sub__(self, other: Interval | timedelta) -> Interval:
+        return self + -other
+
+    def __rsub__(self, other: timedelta) -> Interval:
+        return -self + other
+
+    def __mul__(self, factor: object) -> Interval:  # type: ignore[override]
+        """Each number times a whole number."""
+        if not isinstance(factor, int):
+            return NotImplemented
+        return Interval(*(number * factor for number in self))
+
+    __rmul__ = __mul__  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        return any(self[:])
+
+    def __str__(self) -> str:
+        """As CAST to VARCHAR writes it: `1 year 2 mons 3 days 04:05:06.7`."""
+        years, months = divmod(abs(self.months), 12)
+        sign = -1 if self.months < 0 else 1
+        counted = ((sign * years, "year"), (sign * months, "mon"), (self.days, "day"))
+        words = [
+            f"{number} {unit}{'' if number == 1 else 's'}" for number, unit in counted if number
+        ]
+        if self.microseconds or not words:
+            words.append(_clock(self.microseconds))
+        return " ".join(words)
+
+
+def _clock(microseconds: int) -> str:
+    seconds, rest = divmod(abs(microseconds), 1_000_000)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    fraction = f".{rest:06}".rstrip("0") if rest else ""
+    return f"{'-' if microseconds < 0 else ''}{text}{fraction}"

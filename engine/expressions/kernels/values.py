@@ -19,7 +19,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.buffers import null_scalar, pack, pack_nested, pack_scalar
 from runnel.expressions.kernels.canonical import canonical
 from runnel.expressions.kernels.failure import shown
-from runnel.expressions.kernels.python_values import python_values
+from runnel.expressions.kernels.python_values import Interval, python_values
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
@@ -27,6 +27,7 @@ from runnel.sqltypes import (
     DOUBLE,
     INTEGER_WIDTHS,
     INTERVAL,
+    INTERVAL_MONTH,
     MAX_PRECISION,
     NULL,
     TIME,
@@ -173,6 +174,8 @@ def _alike(values: Sequence[Any], natural: SqlType, zone: str) -> list[Any]:
         return [None if value is None else float(value) for value in values]
     if natural.kind is Kind.DECIMAL:
         return [None if value is None else Decimal(value) for value in values]
+    if natural.kind is Kind.INTERVAL_MONTH:
+        return [None if value is None else value.months for value in values]
     if natural.kind is Kind.TIMESTAMP:
         return [_midnight(value) for value in values]
     if natural.kind is Kind.TIMESTAMP_TZ:
@@ -217,7 +220,7 @@ def plain_value(value: Any, *, keeps_uuids: bool = False) -> Any:
     """A Python value without the wrapper classes of numpy and pandas. A UUID becomes its text, or
     stays a UUID with `keeps_uuids`.
     """
-    if type(value) in _TYPES:
+    if type(value) in _TYPES and type(value) is not Interval:
         return value
     if isinstance(value, UUID):
         return value if keeps_uuids else str(value)
@@ -236,6 +239,8 @@ def plain_value(value: Any, *, keeps_uuids: bool = False) -> Any:
         )
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
+    if isinstance(value, Interval):
+        return _plain_interval(value)
     if isinstance(value, (list, tuple)):
         return [
             None if item is None else plain_value(item, keeps_uuids=keeps_uuids) for item in value
@@ -245,6 +250,22 @@ def plain_value(value: Any, *, keeps_uuids: bool = False) -> Any:
             str(key): None if item is None else plain_value(item, keeps_uuids=keeps_uuids)
             for key, item in value.items()
         }
+    return value
+
+
+def _plain_interval(value: Interval) -> Interval | timedelta:
+    """An interval of months, or else one of days and less; DataError for one of both."""
+    months, days, micros = value
+    if not months:
+        try:
+            return timedelta(days, microseconds=micros)
+        except OverflowError:
+            raise DataError(f"interval {value} is too long") from None
+    if days or micros:
+        raise DataError(
+            f"interval {value} has months, and days or less",
+            hint="pass two arguments, and add one after another: ts + ? + ?",
+        )
     return value
 
 
@@ -273,6 +294,7 @@ _TYPES: dict[type, SqlType] = {
     date: DATE,
     time: TIME,
     timedelta: INTERVAL,
+    Interval: INTERVAL_MONTH,
 }
 """The SQL type of each class that has just one."""
 
@@ -280,7 +302,7 @@ _TYPES: dict[type, SqlType] = {
 def parameter_type(value: Any) -> SqlType:
     """The SQL type of an argument; ProgrammingError for a class that has none."""
     found = _TYPES.get(type(value))
-    if found is not None:
+    if found is not None and found.kind is not Kind.INTERVAL_MONTH:
         return found
     if type(value) is int and -(2**63) <= value < 2**63:
         return BIGINT

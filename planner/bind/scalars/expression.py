@@ -8,7 +8,6 @@ expressions of `engine/relation/subqueries.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from decimal import Decimal
 from math import isinf
 from typing import TYPE_CHECKING, Any
@@ -37,8 +36,6 @@ from runnel.relation.subqueries import Exists, ScalarSubquery
 from runnel.sqltypes import (
     BOOLEAN,
     DOUBLE,
-    INTERVAL,
-    INTERVAL_MONTH,
     MAX_PRECISION,
     NULL,
     VARCHAR,
@@ -169,6 +166,14 @@ class ExpressionBinder(AggregateBinder):
             from runnel.planner.bind.scalars.quantified import quantified
 
             return quantified(self.bind, self._query, self._around, tree, function)
+        if isinstance(right, exp.Interval) and isinstance(tree, (exp.Add, exp.Sub)):
+            # Loaded on first use: few statements have an interval.
+            from runnel.planner.bind.scalars.intervals import interval_literals
+
+            found = self.bind(left)
+            for interval in interval_literals(right, self._at(right)):
+                found = build.call(function, [found, interval], self._at(tree))
+            return found
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
 
     def _compare_rows(self, tree: Any, left: Any, right: Any) -> Expression:
@@ -309,15 +314,9 @@ class ExpressionBinder(AggregateBinder):
 
     def _interval(self, tree: Any) -> Expression:
         # Loaded on first use: few statements have an interval.
-        from runnel.planner.bind.scalars.intervals import parse_interval
+        from runnel.planner.bind.scalars.intervals import interval_literal
 
-        value, is_months = parse_interval(tree, self._at(tree))
-        kind = INTERVAL_MONTH if is_months else INTERVAL
-        return Literal(
-            value=value if is_months else timedelta(microseconds=value),
-            type=kind,
-            position=self._at(tree),
-        )
+        return interval_literal(tree, self._at(tree))
 
     def _between(self, tree: Any) -> Expression:
         position = self._at(tree)

@@ -1,19 +1,22 @@
 """INTERVAL literals: `INTERVAL '1' DAY`, `INTERVAL '1:30' HOUR TO MINUTE`, `INTERVAL '2 days 3
 hours'`.
 
-A day-time interval is a number of µs, a year-month interval a number of months. A literal with both
-is refused, as in Hazelcast.
+A day-time interval is a number of µs, a year-month interval a number of months. No type has both: a
+literal with both is added to a time as two intervals, and refused elsewhere.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions.nodes import Literal
+from runnel.sqltypes import INTERVAL, INTERVAL_MONTH
 
 MICROSECONDS = {
     "MICROSECOND": 1,
@@ -53,23 +56,62 @@ def has_units(text: str, following: str) -> bool:
     return ":" in text and unit not in MICROSECONDS and unit not in MONTHS
 
 
+def interval_literals(tree: Any, position: Position | None) -> list[Literal]:
+    """An interval literal as the intervals to add to a time one after another: the months, as
+    PostgreSQL does, and then the days and less."""
+    found = [
+        Literal(value=value, type=INTERVAL_MONTH, position=position)
+        if is_months
+        else Literal(value=timedelta(microseconds=value), type=INTERVAL, position=position)
+        for value, is_months in _parts(tree, position)
+    ]
+    return sorted(found, key=lambda literal: literal.type != INTERVAL_MONTH)
+
+
+def interval_literal(tree: Any, position: Position | None) -> Literal:
+    """An interval literal as one value; NotSupportedError if it has months, and days or less."""
+    first, *others = interval_literals(tree, position)
+    if others:
+        raise _of_both(position)
+    return first
+
+
 def parse_interval(tree: Any, position: Position | None) -> tuple[int, bool]:
     """The value of an interval literal, and whether it is in months (else in µs)."""
+    first, *others = _parts(tree, position)
+    if others:
+        raise _of_both(position)
+    return first
+
+
+def _of_both(position: Position | None) -> NotSupportedError:
+    return NotSupportedError(
+        "an interval of both months and days is not a value",
+        hint="add it to a time as a literal: ts + INTERVAL '1 month 2 days'",
+        position=position,
+    )
+
+
+def _parts(tree: Any, position: Position | None) -> list[tuple[int, bool]]:
+    """The number of months and the number of µs of a literal, or the one that it has; with each,
+    whether it is in months."""
     text, unit = _text_of(tree, position), tree.args.get("unit")
     if _MARK in text:
         text = text.replace(_MARK, "").strip()
-        value = _parse_words(text, position)
+        values = _parse_words(text, position)
     elif isinstance(unit, exp.IntervalSpan):
-        value = _parse_span(
-            text, _unit(unit.this.name, position), _unit(unit.expression.name, position), position
-        )
+        first, last = (_unit(item.name, position) for item in (unit.this, unit.expression))
+        values = _parse_span(text, first, last, position)
     elif unit is not None:
-        value = _scaled(text, _unit(unit.name, position), position)
+        values = [_scaled(text, _unit(unit.name, position), position)]
     else:
         raise NotSupportedError("INTERVAL without a unit", position=position)
-    if abs(value[0]) > _LARGEST:
+    totals: dict[bool, int] = {}
+    for value, is_months in values:
+        totals[is_months] = totals.get(is_months, 0) + value
+    if any(abs(total) > _LARGEST for total in totals.values()):
         raise ProgrammingError(f"interval '{text}' is out of range", position=position)
-    return value
+    return [(total, is_months) for is_months, total in totals.items()]
 
 
 def _text_of(tree: Any, position: Position | None) -> str:
@@ -120,14 +162,12 @@ def _scaled(text: str, unit: str, position: Position | None) -> tuple[int, bool]
     return int(value), unit in MONTHS
 
 
-def _parse_span(text: str, first: str, last: str, position: Position | None) -> tuple[int, bool]:
+def _parse_span(
+    text: str, first: str, last: str, position: Position | None
+) -> list[tuple[int, bool]]:
     if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
         raise ProgrammingError(f"an interval can't go from {first} to {last}", position=position)
     fields = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
-    if {"MONTH", "DAY"} <= set(fields):
-        raise NotSupportedError(
-            "an interval of both months and days is not supported", position=position
-        )
     sign = -1 if text.startswith("-") else 1
     numbers = re.split(r"[-:\s]+", text.lstrip("+-"))
     if len(numbers) != len(fields):
@@ -136,10 +176,10 @@ def _parse_span(text: str, first: str, last: str, position: Position | None) -> 
             position=position,
         )
     values = [_scaled(number, unit, position) for number, unit in zip(numbers, fields, strict=True)]
-    return sign * sum(value for value, _ in values), values[0][1]
+    return [(sign * value, is_months) for value, is_months in values]
 
 
-def _parse_words(text: str, position: Position | None) -> tuple[int, bool]:
+def _parse_words(text: str, position: Position | None) -> list[tuple[int, bool]]:
     """Parses '1 day 2 hours', '1 day 02:03:04.5' and '3 days ago'."""
     unreadable = ProgrammingError(
         f"can't read interval '{text[:60]}'",
@@ -165,9 +205,4 @@ def _parse_words(text: str, position: Position | None) -> tuple[int, bool]:
     ]
     if not values or _PAIR.sub("", rest).strip():
         raise unreadable
-    if len({is_months for _, is_months in values}) > 1:
-        raise NotSupportedError(
-            "an interval of both months and days is not supported", position=position
-        )
-    total = sum(value for value, _ in values)
-    return -total if is_ago else total, values[0][1]
+    return [(-value if is_ago else value, is_months) for value, is_months in values]
