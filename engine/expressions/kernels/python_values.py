@@ -286,7 +286,15 @@ def _in_zone(zone: str) -> Callable[[Any], Any]:
     return convert
 
 
-class Interval(NamedTuple):
+class _Numbers(NamedTuple):
+    """The fields of an Interval."""
+
+    months: int = 0
+    days: int = 0
+    microseconds: int = 0
+
+
+class Interval(_Numbers):
     """A number of months, of days, and of microseconds, each with its own sign.
 
     The three are kept apart, as months and days have no fixed length: only intervals whose three
@@ -296,13 +304,10 @@ class Interval(NamedTuple):
     months, days, microseconds: whole numbers.
     """
 
+    __slots__ = ()
     __module__ = "runnel"
 
-    months: int = 0
-    days: int = 0
-    microseconds: int = 0
-
-    def __add__(self, other: object) -> Interval:  # type: ignore[override]
+    def __add__(self, other: object) -> Interval:
         """The sum, number by number, with another interval or a timedelta."""
         if isinstance(other, timedelta):
             other = Interval(0, other.days, other.seconds * 1_000_000 + other.microseconds)
@@ -310,7 +315,8 @@ class Interval(NamedTuple):
             return NotImplemented
         return Interval(*(left + right for left, right in zip(self, other, strict=True)))
 
-    __radd__ = __add__
+    def __radd__(self, other: timedelta) -> Interval:
+        return self + other
 
     def __neg__(self) -> Interval:
         return Interval(*(-number for number in self))
@@ -321,13 +327,14 @@ class Interval(NamedTuple):
     def __rsub__(self, other: timedelta) -> Interval:
         return -self + other
 
-    def __mul__(self, factor: object) -> Interval:  # type: ignore[override]
+    def __mul__(self, factor: object) -> Interval:
         """Each number times a whole number."""
         if not isinstance(factor, int):
             return NotImplemented
         return Interval(*(number * factor for number in self))
 
-    __rmul__ = __mul__  # type: ignore[assignment]
+    def __rmul__(self, factor: object) -> Interval:
+        return self * factor
 
     def __bool__(self) -> bool:
         return any(self[:])
