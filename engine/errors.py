@@ -405,5 +405,8 @@ the engine's own errors when these are translated."""
 def internal(message: str, detail: str | None = None) -> InternalError:
     """An error for a fault in Runnel, with the request to report it."""
     return InternalError(
-        f"internal error: {message}", detail=detail, hint="please report this with the statement"
+        f"internal error: {message}",
+        detail=detail,
+        hint="please report this with the statement, and with the traceback that RUNNEL_DEBUG=1 "
+        "in the environment shows",
     )

@@ -282,6 +282,11 @@ SETTINGS = (
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
+_LISTS = (
+    *("TABLES", "MAPPINGS", "VIEWS", "JOBS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS"),
+    *("FUNCTIONS", "DATABASES", "SCHEMAS", "COLUMNS", "RESOURCES"),
+)
+"""The lists that SHOW accepts instead of a setting."""
 _ELSEWHERE = {
     "statement_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
     "lock_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
@@ -423,7 +428,8 @@ def find(name: str) -> Setting:
             f'setting "{name}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
             hint=_ELSEWHERE.get(name.lower())
-            or suggest(name, _BY_NAME, "the settings are " + ", ".join(_BY_NAME)),
+            or suggest(name, _BY_NAME)
+            or suggest(name, _LISTS, "the settings are " + ", ".join(_BY_NAME)),
         )
     return setting
 

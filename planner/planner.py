@@ -169,7 +169,12 @@ def _plan(
             return _show(binder, statement)
         case syntax.Show():
             name = None if statement.name is None else statement.name.text
-            return ShowPlan(what=statement.what, name=name)
+            if statement.what == "setting" and name and binder.snapshot.find(name):
+                described = syntax.Describe(
+                    sql=statement.sql, position=statement.position, name=statement.name
+                )
+                return _described(binder, described)
+            return ShowPlan(what=statement.what, name=name, like=statement.like)
         case syntax.CreateMapping():
             return _create_mapping(statement)
     query = getattr(statement, "query", None)
@@ -462,7 +467,7 @@ def _show(binder: Binder, statement: syntax.Show) -> Plan:
             for view in views
         ]
         rows = tuple((view.name, view.sql, text) for view, text in zip(views, columns, strict=True))
-        return ShowPlan(what=statement.what, rows=rows)
+        return ShowPlan(what=statement.what, rows=rows, like=statement.like)
     found = binder.lookup(statement.name.text, statement.name.position)
     if isinstance(found, View):
         rows = tuple(

@@ -26,7 +26,7 @@ from runnel.connector import (
 from runnel.dag import DAG
 from runnel.errors import Position
 from runnel.expressions.nodes import Expression
-from runnel.planner.parse.syntax import Command, OptionValue
+from runnel.planner.parse.syntax import Command, NamePattern, OptionValue
 from runnel.relation.nodes import Field, Relation
 from runnel.sqltypes import SqlType
 
@@ -368,11 +368,13 @@ class ShowPlan(Plan):
     name: the object that is shown, where `what` needs one; None: there is none.
     rows: the result, where the planner computes it ("columns", "views", "description" of DESCRIBE
         and "all tables").
+    like: the pattern that the first column must match; None: there is none.
     """
 
     what: str
     name: str | None = None
     rows: tuple[tuple[Any, ...], ...] = ()
+    like: NamePattern | None = None
 
 
 @frozen(kw_only=True)

@@ -137,7 +137,9 @@ def create_index(session: Session, statement: CreateIndex, call: StatementCall) 
             raise ProgrammingError(
                 f'{kind_of(found)} "{found.name}" can\'t have an index',
                 code=ErrorCode.INDEX_INVALID,
-                hint="indexes are for mappings of TYPE IMap",
+                hint="tables have PRIMARY KEY and UNIQUE, and DuckDB finds rows by zone maps"
+                if kind_of(found) == "table"
+                else "indexes are for mappings of TYPE IMap",
             )
         session.caller.require_own(f'mapping "{found.name}"', is_confined=found.is_confined)
         columns = tuple(column.text for column in statement.columns)

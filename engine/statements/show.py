@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
 def run_show(session: Session, plan: ShowPlan, call: StatementCall) -> Result:
     """The requested objects, as they are now."""
+    found = _found(session, plan)
+    if plan.like is None:
+        return found
+    rows = [row for row in found.some(found.total) if plan.like.matches(row[0])]
+    return Result(found.fields, rows)
+
+
+def _found(session: Session, plan: ShowPlan) -> Result:
     if plan.what == "setting":
         setting = find(plan.name or "")
         return Result((Field(setting.name, VARCHAR),), [(str(session.settings.get(setting.name)),)])

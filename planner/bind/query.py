@@ -290,6 +290,8 @@ class Binder:
     def limited(self, relation: Relation, tree: Any) -> Relation:
         """The relation with LIMIT, FETCH and OFFSET of a query on top."""
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
+        if isinstance(limit, exp.Limit) and isinstance(limit.expression, exp.Var):
+            limit = None  # LIMIT ALL
         if limit is None and offset is None:
             return relation
         options = None if limit is None else limit.args.get("limit_options")

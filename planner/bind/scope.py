@@ -212,11 +212,13 @@ class Scope:
                 for c in s.columns
                 if (c.qualifier or "").lower() == qualifier.lower()
             ]
-        known = ", ".join(dict.fromkeys(names[:20]))
+        hidden = {c.name for scope in scopes for c in scope.columns if c.hidden}
+        shown = [item for item in names if item not in hidden]
+        known = ", ".join(dict.fromkeys(shown[:20]))
         otherwise = f"the columns are: {known}" if known else "no column is visible here"
         return ProgrammingError(
             f'column "{name}"{where} does not exist',
-            hint=suggest(name, names, otherwise),
+            hint=suggest(name, names, suggest(name, ("DISTINCT",), otherwise)),
             position=position,
         )
 

@@ -26,6 +26,7 @@ _REMEDIES = {
     "SCHEMA": "all names are in one namespace",
     "DATABASE": "all names are in one namespace",
     "TYPE": INSTEAD_OF_TYPES,
+    "UNIQUE": "declare PRIMARY KEY or UNIQUE in CREATE TABLE",
 }
 _OBJECTS = ("TABLE", "MAPPING", "VIEW", "INDEX", "SNAPSHOT")
 _KNOWN = "CREATE and DROP support TABLE, MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SNAPSHOT"
@@ -74,6 +75,9 @@ def parse_drop(reader: StatementReader) -> Statement:
     if not external and reader.accept("VIEW"):
         if_exists = reader.accept("IF", "EXISTS")
         name = reader.object_name("the view")
+        # Views and jobs that read a view do not hold it, so both words change nothing.
+        if not reader.accept("CASCADE"):
+            reader.accept("RESTRICT")
         return DropView(sql=reader.sql, position=position, name=name, if_exists=if_exists)
     if not external and reader.accept("DATA", "CONNECTION"):
         if_exists = reader.accept("IF", "EXISTS")
@@ -249,6 +253,12 @@ def _create_view(
 
 def _create_index(reader: StatementReader, position: Position) -> CreateIndex:
     if_not_exists = reader.accept_if_not_exists(False)
+    if reader.peek() == "ON" and reader.peek(1) != "ON":
+        raise ProgrammingError(
+            "CREATE INDEX needs a name for the index",
+            hint="write CREATE INDEX name ON mapping (column)",
+            position=reader.position,
+        )
     name = reader.object_name("the index")
     reader.expect("ON")
     table = reader.object_name("the mapping")

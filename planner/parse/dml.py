@@ -31,6 +31,12 @@ def parse_insert(reader: StatementReader) -> Insert:
             replaces = reader.accept("REPLACE")
             if not replaces and not reader.accept("IGNORE"):
                 raise reader.error("one of REPLACE or IGNORE")
+    if reader.peek() == "OVERWRITE":
+        raise NotSupportedError(
+            "INSERT OVERWRITE is not supported",
+            hint="write CREATE OR REPLACE TABLE t AS …, or TRUNCATE t and INSERT INTO t",
+            position=reader.position,
+        )
     reader.expect("INTO")
     table = reader.object_name("the target")
     alias = reader.name("an alias") if reader.accept("AS") else None

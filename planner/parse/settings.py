@@ -9,12 +9,14 @@ from runnel.catalog import CATALOG, check_schema
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.query.query import parse_query
 from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
-from runnel.planner.parse.syntax import Name, Query, SetOption, Show
+from runnel.planner.parse.syntax import Name, NamePattern, Query, SetOption, Show
 from runnel.planner.parse.tokens import like, tokenize
 
 _JOB_COLUMNS = "id, name, status, query, uptime, rows_per_second, watermark_lag, last_error"
 """The columns of information_schema.jobs that SHOW JOBS shows."""
 _LISTS = ("MAPPINGS", "VIEWS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS", "FUNCTIONS")
+_NAMED = ("MAPPINGS", "VIEWS", "SNAPSHOTS", "INDEXES", "FUNCTIONS")
+"""The lists whose names LIKE compares."""
 _QUERIES = {
     "TABLES": ("name", "SELECT table_name AS name FROM information_schema.tables"),
     "DATABASES": ("database_name", f"SELECT '{CATALOG}' AS database_name"),
@@ -44,23 +46,17 @@ def parse_show(reader: StatementReader) -> Show | Query:
     if word == "JOBS":
         return _parse_show_jobs(reader, position)
     if word in _QUERIES:
-        token = reader.next()
-        if word == "TABLES" and (reader.accept("FROM") or reader.accept("IN")):
-            check_schema("", reader.name("a schema").text, position)
-        name, query = _QUERIES[word]
-        head = f"SELECT * FROM ({query}) AS t{_NAMES.get(word, '')}"
-        if reader.peek() in ("LIKE", "ILIKE", "NOT"):
-            head += f" WHERE {name}"
-        elif reader.at_end:
-            head += f" ORDER BY {name}"
-        return _listing(reader, position, (token, head, "LIKE, WHERE, ORDER BY or LIMIT"))
+        return _parse_show_query(reader, position, word)
     if word == "ALL" and reader.peek(1) == "TABLES":
         reader.expect("ALL", "TABLES")
         return Show(sql=reader.sql, position=position, what="all tables")
     if word in _LISTS or word == "ALL":
         reader.next()
         return Show(
-            sql=reader.sql, position=position, what="settings" if word == "ALL" else word.lower()
+            sql=reader.sql,
+            position=position,
+            what="settings" if word == "ALL" else word.lower(),
+            like=_pattern(reader, word == "FUNCTIONS") if word in _NAMED else None,
         )
     if word in _REMEDIES:
         raise NotSupportedError(
@@ -90,6 +86,34 @@ def parse_show(reader: StatementReader) -> Show | Query:
             sql=reader.sql, position=position, what="columns", name=reader.object_name("a table")
         )
     return Show(sql=reader.sql, position=position, what="setting", name=_setting(reader))
+
+
+def _parse_show_query(reader: StatementReader, position: Position, word: str) -> Query:
+    """{TABLES [{FROM | IN} schema] | DATABASES | SCHEMAS} with the conditions of a query."""
+    token = reader.next()
+    if word == "TABLES" and (reader.accept("FROM") or reader.accept("IN")):
+        check_schema("", reader.name("a schema").text, position)
+    name, query = _QUERIES[word]
+    head = f"SELECT * FROM ({query}) AS t{_NAMES.get(word, '')}"
+    if reader.peek() in ("LIKE", "ILIKE", "NOT"):
+        head += f" WHERE {name}"
+    elif reader.at_end:
+        head += f" ORDER BY {name}"
+    return _listing(reader, position, (token, head, "LIKE, WHERE, ORDER BY or LIMIT"))
+
+
+def _pattern(reader: StatementReader, ignores_case: bool) -> NamePattern | None:
+    """[[NOT] {LIKE | ILIKE} 'pattern']; `ignores_case`: whether LIKE ignores case as well."""
+    if reader.peek() not in ("NOT", "LIKE", "ILIKE"):
+        return None
+    negated = reader.accept("NOT")
+    if reader.accept("ILIKE"):
+        ignores_case = True
+    else:
+        reader.expect("LIKE")
+    if not reader.at_string:
+        raise reader.error("a pattern between single quotes")
+    return NamePattern(reader.next().text, ignores_case, negated)
 
 
 def _parse_show_create(reader: StatementReader, position: Position) -> Query:

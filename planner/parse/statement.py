@@ -26,11 +26,15 @@ _TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "AB
 _MAY_BE_FLINK = ("EXECUTE", "BEGIN")
 """The words that begin statements of Flink as well as ones of Runnel."""
 _FOREIGN = {
+    "ATTACH": "write CREATE DATA CONNECTION name TYPE DuckDB OPTIONS ('path' = 'f.duckdb'), then "
+    "CREATE MAPPING for its tables",
+    "DETACH": "use DROP DATA CONNECTION",
     "ALTER": "ALTER supports TABLE and JOB",
     "ANALYZE": "use EXPLAIN ANALYZE",
     "CALL": None,
     "GRANT": None,
-    "PRAGMA": "use SET",
+    "PRAGMA": "use SET name = value for a setting, DESCRIBE t for the columns of a table, and SHOW "
+    "TABLES",
     "REPLACE": "use INSERT OR REPLACE INTO",
     "REVOKE": None,
     "UPSERT": "use INSERT OR REPLACE INTO",

@@ -7,6 +7,7 @@ keep their spelling.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -441,6 +442,27 @@ class Explain(Statement):
     statement: Statement
 
 
+@frozen
+class NamePattern:
+    """[NOT] {LIKE | ILIKE} 'pattern' of SHOW.
+
+    pattern: with % and _ as in LIKE.
+    ignores_case: whether it is ILIKE.
+    negated: whether it is NOT.
+    """
+
+    pattern: str
+    ignores_case: bool
+    negated: bool
+
+    def matches(self, name: str) -> bool:
+        """Whether a name is shown."""
+        signs = {"%": ".*", "_": "."}
+        regex = "".join(signs.get(sign) or re.escape(sign) for sign in self.pattern)
+        flags = re.DOTALL | (re.IGNORECASE if self.ignores_case else 0)
+        return (re.fullmatch(regex, name, flags) is None) is self.negated
+
+
 @frozen(kw_only=True)
 class Show(Statement):
     """SHOW.
@@ -448,10 +470,12 @@ class Show(Statement):
     what: "mappings", "views", "snapshots", "plans", "indexes", "settings" (also for SHOW
         ALL), "functions", "data connections" or "all tables"; with a `name`: "setting",
         "resources" (of a data connection) or "columns" (of a table or view).
+    like: the pattern that the names must match; None: all are shown.
     """
 
     what: str
     name: Name | None = None
+    like: NamePattern | None = None
 
 
 @frozen(kw_only=True)

@@ -163,6 +163,7 @@ CLAUSES: tuple[Clause, ...] = (
             "Offset": "expression",
         },
         shapes={"Limit": shapes.limit},
+        variables={"Limit": ("ALL",)},
     ),
     Clause(
         "FETCH",

@@ -27,6 +27,7 @@ _CLAUSES = (
 
 _KNOWN = frozenset((*BEGINNINGS, *_CLAUSES, "GROUPS", "VALUE", "TABLES"))
 _LOOK_BACK = 2
+_BEFORE_BY = ("ORDER", "GROUP", "PARTITION")
 
 
 def beginning(word: str) -> str | None:
@@ -40,6 +41,15 @@ def misspelt_before(
     """The error for a misspelt keyword at the blamed token, or shortly before it: sqlglot reads
     such a word as a name, and fails at the next one. None if there is none."""
     index = len(tokens) - 1 if blamed is None else tokens.index(blamed)
+    for at in (index, index - 1):
+        token = tokens[at]
+        if at > 0 and is_word(token) and tokens[at - 1].text.upper() in _BEFORE_BY:
+            text = sql[token.start : token.end + 1]
+            return ProgrammingError(
+                f'syntax error at "{text}"',
+                hint="did you mean BY?",
+                position=position_at(token, sql),
+            )
     for token in reversed(tokens[max(0, index - _LOOK_BACK) : index + 1]):
         found = _clause(token)
         if found is not None:

@@ -115,7 +115,7 @@ def finish(tree: Any, to: TokenPass) -> Any:
         elif isinstance(node, exp.Pivot):
             for key in _PIVOT_COLUMNS:
                 node.set(key, None)
-        elif isinstance(node, exp.Unnest) and isinstance(node.args.get("offset"), exp.Identifier):
+        elif isinstance(node, exp.UDTF) and isinstance(node.args.get("offset"), exp.Identifier):
             holder = node.parent if isinstance(node.parent, exp.Lateral) else node
             holder.args["alias"].append("columns", node.args["offset"])
             node.set("offset", True)
@@ -454,7 +454,7 @@ def join(node: Any) -> Verdict:
         and not method
         and kind != "CROSS"
         and (kind or side)
-        and not isinstance(node.this, exp.Unnest)
+        and (not isinstance(node.this, exp.UDTF) or isinstance(node.this, exp.Values | exp.Lateral))
     ):
         return _wrong("this JOIN needs ON or USING", "or write CROSS JOIN")
     return None

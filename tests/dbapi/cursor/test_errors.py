@@ -106,7 +106,8 @@ def test_an_internal_error_asks_for_a_report() -> None:
     error = presentable(KeyError("gone"), "SELECT 1")
     assert str(error) == (
         "internal error: unexpected KeyError\nDETAIL: 'gone'\n"
-        "HINT: please report this with the statement"
+        "HINT: please report this with the statement, and with the traceback that "
+        "RUNNEL_DEBUG=1 in the environment shows"
     )
 
 

@@ -105,3 +105,4 @@ unpivot t on a, columns('b') into name n value v
 select * from t unpivot include nulls ((v, w) for n in ((a, b) as x, (c, d))) as u (p, q)
 select a from t tablesample bernoulli (10 percent) repeatable (3), u tablesample 5 where a > 1
 select a from t using sample 10% (reservoir, 3) limit 10 percent offset 2
+select [x + 1 for x in l if x > 1], a <@ b, a ^@ 'x', j #> '{a}', j #>> '{a,0}', a glob 'x*' from t
