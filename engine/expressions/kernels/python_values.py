@@ -287,7 +287,10 @@ def _in_zone(zone: str) -> Callable[[Any], Any]:
 
 
 class _Numbers(NamedTuple):
-    """The fields of an Interval."""
+    """The fields of an Interval.
+
+    months, days, microseconds: whole numbers.
+    """
 
     months: int = 0
     days: int = 0
