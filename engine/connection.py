@@ -24,7 +24,6 @@ from runnel.deadline import wait_limit
 from runnel.errors import (
     ErrorCode,
     InterfaceError,
-    NotSupportedError,
     ProgrammingError,
     fail,
     short_errors,
@@ -92,8 +91,8 @@ def prepare_job(database: Database, record: JobRecord, /) -> PreparedJob:
 
 
 class Connection:
-    """A connection. Threads may share it, but each needs its own cursors; there are no
-    transactions."""
+    """A connection. Threads may share it, but each needs its own cursors; while one thread has a
+    transaction open, from BEGIN to COMMIT or ROLLBACK, the statements of others fail."""
 
     __module__ = "runnel"
 
@@ -143,17 +142,18 @@ class Connection:
 
     @short_errors
     def commit(self) -> None:
-        """Does nothing: each statement is complete when it returns, and durable if the connection
-        is."""
+        """COMMIT of the open transaction; does nothing without one, as each statement is then
+        complete when it returns, and durable if the connection is."""
         self._database.check_open()
+        if self._session.transaction is not None:
+            self._session.transaction.end(is_commit=True)
 
     @short_errors
     def rollback(self) -> None:
-        """There are no transactions: NotSupportedError."""
+        """ROLLBACK of the open transaction; does nothing without one."""
         self._database.check_open()
-        raise NotSupportedError(
-            "there are no transactions to roll back", hint="each statement is complete by itself"
-        )
+        if self._session.transaction is not None:
+            self._session.transaction.end(is_commit=False)
 
     @short_errors
     def register(self, name: str, data: Any) -> None:

@@ -53,10 +53,10 @@ class CursorConnection(Protocol):
         """A new cursor."""
 
     def commit(self) -> None:
-        """Does nothing, as there are no transactions."""
+        """Ends the open transaction, if there is one."""
 
     def rollback(self) -> None:
-        """NotSupportedError, as there are no transactions."""
+        """Undoes the open transaction, if there is one."""
 
     def close(self) -> None:
         """Closes the connection."""

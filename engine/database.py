@@ -167,12 +167,14 @@ class Database:
         check: Callable[[], None] | None = None,
         variables: Variables | None = None,
         arguments: Sequence[Any] | None = None,
+        plans: PlanCache | None = None,
     ) -> Plan:
-        """A new plan of a statement, which is added to the cache unless it reads variables.
+        """A new plan of a statement, which is added to a cache unless it reads variables.
 
         check: raises when planning should stop.
         variables: the data frames of the caller; None: the statement can name none.
         arguments: the values of the parameters; only a plan that is not cached depends on them.
+        plans: the cache; None: the one of the database.
         """
         environment = replace(
             self.environment(key.settings), is_confined=key.is_confined, arguments=arguments
@@ -183,7 +185,7 @@ class Database:
             environment = replace(environment, variables=variables)
         plan = make_plan(key.sql, snapshot, key.types, environment)
         if variables is None or not variables.is_used:
-            self.plans.put(key, plan, snapshot)
+            (self.plans if plans is None else plans).put(key, plan, snapshot)
         return plan
 
     @property

@@ -61,18 +61,10 @@ def change_rows(
     key: with "ignore": the columns of the key; (): any key.
     """
     location = table.location
-    returned = rows.slice(0, 0).select(range(2, rows.num_columns))
     with closing(location.cursor()) as cursor:
         try:
             cursor.execute("BEGIN TRANSACTION")
-            for action in (_DELETED, _UPDATED, _INSERTED):
-                chosen = rows.filter(pc.equal(rows.column(0), action))
-                if not chosen.num_rows:
-                    continue
-                if action == _INSERTED:
-                    returned = _insert(cursor, table, chosen, columns, (inserts, tuple(key)))
-                else:
-                    _change(cursor, table, chosen, columns, action)
+            returned = apply_changes(cursor, table, rows, columns, (inserts, tuple(key)))
             cursor.execute("COMMIT")
         except BaseException as error:
             with suppress(Exception):
@@ -81,6 +73,26 @@ def change_rows(
                 raise
             raise location.failure(error) from error
     table.changed()
+    return returned
+
+
+def apply_changes(
+    cursor: DuckDBPyConnection,
+    table: ChangedTable,
+    rows: pa.Table,
+    columns: tuple[int, ...],
+    rule: tuple[str, tuple[str, ...]],
+) -> pa.Table:
+    """`change_rows` in the transaction of the cursor. `rule`: inserts and key."""
+    returned = rows.slice(0, 0).select(range(2, rows.num_columns))
+    for action in (_DELETED, _UPDATED, _INSERTED):
+        chosen = rows.filter(pc.equal(rows.column(0), action))
+        if not chosen.num_rows:
+            continue
+        if action == _INSERTED:
+            returned = _insert(cursor, table, chosen, columns, rule)
+        else:
+            _change(cursor, table, chosen, columns, action)
     return returned
 
 

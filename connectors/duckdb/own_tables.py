@@ -33,6 +33,7 @@ from runnel.sqltypes import SqlType
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from runnel.connectors.duckdb.transactions import DuckDBTransaction
     from runnel.duckdb.kernel import DuckDBKernel
 
 SCHEMA = "runnel_tables"
@@ -109,6 +110,13 @@ class OwnTables:
         )
         table.definition = constraints
         return table
+
+    def begin(self, *, is_read_only: bool) -> DuckDBTransaction:
+        """Begins a transaction of several statements."""
+        # Loaded on first use: most connections have no transactions.
+        from runnel.connectors.duckdb.transactions import DuckDBTransaction
+
+        return DuckDBTransaction(self._kernel(), is_read_only=is_read_only)
 
     def drop(self, table: DuckDBTable) -> None:
         """Drops the rows of a table that the catalog no longer names."""

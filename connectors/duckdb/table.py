@@ -6,7 +6,7 @@ reads the rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from runnel.connectors.duckdb.changes import written_by
 from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, TableLocation
 from runnel.connectors.duckdb.sink import DuckDBSink
 from runnel.processor import Guarantee, JobContext
-from runnel.sqltypes import BIGINT, Kind, SqlType
+from runnel.sqltypes import BIGINT, Kind
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -175,7 +175,7 @@ class DuckDBSource(Source):
             if request.limit is None or request.predicate is not None
             else f" LIMIT {request.limit}"
         )
-        self._query = f"SELECT {', '.join(columns) or '1'} FROM {table.location.qualified}{limit}"
+        self.query = f"SELECT {', '.join(columns) or '1'} FROM {table.location.qualified}{limit}"
         self._types = [table.columns[i].type for i in request.columns]
         self._names = [table.columns[i].name for i in request.columns]
 
@@ -186,11 +186,18 @@ class DuckDBSource(Source):
             return f"epoch_us({expression})"
         return expression
 
+    def canonical(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of the query's rows, in canonical types."""
+        if not self._types:
+            return empty_columns(batch.num_rows)
+        arrays = [
+            sql_array(column, item) for column, item in zip(batch.columns, self._types, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=self._names)
+
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         return [
-            DuckDBPartition(
-                self._location, self._location.pinned(), self._query, self._types, self._names
-            )
+            DuckDBPartition(self._location, self._location.pinned(), self.query, self.canonical)
         ]
 
 
@@ -202,14 +209,12 @@ class DuckDBPartition(SourcePartition):
         location: TableLocation,
         cursor: DuckDBPyConnection,
         query: str,
-        types: Sequence[SqlType],
-        names: Sequence[str],
+        canonical: Callable[[pa.RecordBatch], pa.RecordBatch],
     ) -> None:
         self._location = location
         self._cursor = cursor
         self._query = query
-        self._types = types
-        self._names = names
+        self._canonical = canonical
         self._reader: Any = None
         self._rest: pa.RecordBatch | None = None
 
@@ -232,14 +237,6 @@ class DuckDBPartition(SourcePartition):
         except Exception as error:
             raise self._location.failure(error) from error
         return None
-
-    def _canonical(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if not self._types:
-            return empty_columns(batch.num_rows)
-        arrays = [
-            sql_array(column, item) for column, item in zip(batch.columns, self._types, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, names=self._names)
 
     def close(self) -> None:
         reader, self._reader, self._rest = self._reader, None, None

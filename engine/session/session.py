@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from threading import get_ident
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
 from runnel.deadline import current
-from runnel.errors import ErrorCode, ProgrammingError
-from runnel.planner.cache import PlanKey
+from runnel.errors import ErrorCode, OperationalError, ProgrammingError
+from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan_job
 from runnel.runtime.tasklets.failures import timed_out
 from runnel.settings import SettingScope, find
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from runnel.access import Access
     from runnel.catalog import Registration, Snapshot
     from runnel.connectors.duckdb.own_tables import OwnTables
+    from runnel.connectors.duckdb.transactions import DuckDBTransaction
     from runnel.database import Database
     from runnel.expressions.python.function import PythonFunction
     from runnel.named_jobs.registry import NamedJobs
@@ -124,8 +126,8 @@ class Session:
     the settings of the server's connection.
 
     The handlers of statements use the attributes and methods below and not `database`, which is for
-    connections and servers. Each statement is a transaction by itself, and a TEMPORARY view is one
-    of the database, so a session has no state besides its settings and its prepared statements.
+    connections and servers. A TEMPORARY view is one of the database, so a session has no state
+    besides its settings, its prepared statements and its transaction.
 
     caller: the rights of its statements, to files among others.
     settings: the values of all settings as its statements see them.
@@ -133,6 +135,8 @@ class Session:
         may name.
     prepared: the statements of PREPARE by their names in lower case; None: the session ends with
         its statement.
+    transaction: the session of the statements between BEGIN and COMMIT; None: each statement is a
+        transaction by itself.
     connectors: the connectors by the name of their type.
     definitions: the lock of the catalog. A statement that changes the catalog holds it from its
         first look at the catalog to `change_catalog`.
@@ -160,6 +164,7 @@ class Session:
         "prepared",
         "settings",
         "statements",
+        "transaction",
     )
 
     def __init__(self, database: Database, caller: Caller, settings: SessionSettings) -> None:
@@ -168,6 +173,7 @@ class Session:
         self.settings = settings
         self.has_variables = False
         self.prepared: dict[str, PreparedStatement] | None = None
+        self.transaction: TransactionSession | None = None
         self.connectors = database.connectors
         self.definitions = database.definitions
         self.light_jobs = database.jobs
@@ -259,7 +265,7 @@ class Session:
         variables = None
         if has_variables and self.settings.get("python_scan"):
             variables = CallerVariables()
-        return self.database.new_plan(key, snapshot, check, variables, arguments)
+        return self.database.new_plan(key, snapshot, check, variables, arguments, self.plans)
 
     def planning_environment(self, zone: str) -> Environment:
         """The planner's view of the database, for a plan with that time zone."""
@@ -297,6 +303,62 @@ class Session:
     def remove_function(self, name: str) -> None:
         """Removes a function from the catalog. Called under `definitions`."""
         self.database.catalog.remove_function(name)
+
+
+class TransactionSession(Session):
+    """The statements of a session between BEGIN and COMMIT or ROLLBACK. Its catalog has the tables
+    of CREATE TABLE as the transaction sees them, and its plans are not cached.
+
+    duckdb: the transaction of the tables.
+    """
+
+    __slots__ = ("_checked", "_outer", "_thread", "duckdb")
+
+    def __init__(
+        self,
+        outer: Session,
+        duckdb: DuckDBTransaction,
+        checked: Callable[[TransactionSession, Plan], Plan],
+    ) -> None:
+        """`checked` returns a plan that takes part in the transaction, or raises."""
+        super().__init__(outer.database, outer.caller, outer.settings)
+        self.has_variables = outer.has_variables
+        self.prepared = outer.prepared
+        self.plans = PlanCache(0)
+        self.duckdb = duckdb
+        self._checked = checked
+        self._outer = outer
+        self._thread = get_ident()
+
+    @property
+    def catalog(self) -> Snapshot:
+        return self.duckdb.catalog(self.database.catalog.snapshot)
+
+    def new_plan(
+        self,
+        key: PlanKey,
+        snapshot: Snapshot,
+        check: Callable[[], None] | None = None,
+        arguments: Sequence[Any] | None = None,
+    ) -> Plan:
+        return self._checked(self, super().new_plan(key, snapshot, check, arguments))
+
+    def enter(self) -> None:
+        """Called before each statement. OperationalError in another thread than that of BEGIN."""
+        if get_ident() != self._thread:
+            raise OperationalError(
+                "another thread has a transaction open on this connection",
+                hint="wait until it has called COMMIT or ROLLBACK",
+            )
+
+    def end(self, *, is_commit: bool) -> None:
+        """Ends the transaction, also if this raises."""
+        self.enter()
+        self._outer.transaction = None
+        if is_commit:
+            self.duckdb.commit()
+        else:
+            self.duckdb.roll_back()
 
 
 def statement_check() -> Callable[[], None]:

@@ -5,6 +5,7 @@ Every process runs queries; the handlers of all other statements are loaded by t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from time import monotonic_ns
@@ -29,7 +30,7 @@ from runnel.statements.call import OnStart, Outcome, StatementCall
 if TYPE_CHECKING:
     from runnel.planner.parse.session.prepared import Execute
     from runnel.planner.parse.syntax import Command
-    from runnel.session.session import Session
+    from runnel.session.session import Session, TransactionSession
     from runnel.sqltypes import SqlType
 
 
@@ -51,6 +52,8 @@ class SessionExecutor:
         `on_start` receives its job.
         """
         session = self.session
+        if session.transaction is not None:
+            return _run_inside(session.transaction, sql, args, timeout, on_start)
         timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
         if type(args) is tuple:
             values, types = args, argument_types(args)
@@ -80,6 +83,9 @@ class SessionExecutor:
         `on_start` receives each job that is started.
         """
         session = self.session
+        if session.transaction is not None:
+            session.transaction.enter()
+            session = session.transaction
         timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
         rows, names = checked_rows(seq_of_args)
         if not rows:
@@ -97,6 +103,25 @@ class SessionExecutor:
             return run_many(
                 session, plan, StatementCall(sql, (), deadline, on_start, timeout), types, rows
             )
+
+
+def _run_inside(
+    transaction: TransactionSession,
+    sql: str,
+    args: Arguments,
+    timeout: float | None,
+    on_start: OnStart,
+) -> Outcome:
+    """Runs a statement of a transaction. All of its rows are read before the next statement."""
+    transaction.enter()
+    outcome = SessionExecutor(transaction).run(sql, args, timeout, on_start)
+    if not isinstance(outcome, int):
+        try:
+            outcome.gather(sys.maxsize)
+        except BaseException:
+            outcome.discard()
+            raise
+    return outcome
 
 
 def _other_arguments(sql: str, args: Arguments) -> tuple[tuple[Any, ...], tuple[SqlType, ...]]:
@@ -181,6 +206,7 @@ def _load_handlers() -> None:
     from runnel.planner.parse import syntax
     from runnel.planner.parse.session import prepared
     from runnel.planner.parse.session.backup import BackupTo
+    from runnel.planner.parse.session.transactions import BeginTransaction, EndTransaction
     from runnel.planner.parse.tables import DropTable
     from runnel.statements import data_connections, definitions, show, writes
 
@@ -218,6 +244,8 @@ def _load_handlers() -> None:
             job_syntax.CreateSnapshot: _lazily(jobs, "create_snapshot"),
             job_syntax.DropSnapshot: _lazily(jobs, "drop_snapshot"),
             BackupTo: _lazily("runnel.statements.backup", "back_up"),
+            BeginTransaction: _lazily("runnel.statements.transactions", "begin"),
+            EndTransaction: _lazily("runnel.statements.transactions", "end"),
             prepared.Prepare: _lazily(parameters, "prepare"),
             prepared.Execute: _run_execute,
             prepared.Deallocate: _lazily(parameters, "deallocate"),

@@ -22,7 +22,7 @@ _KNOWN = (
     "the most common statements are SELECT, INSERT, CREATE TABLE, CREATE MAPPING, CREATE JOB, "
     "SHOW and EXPLAIN"
 )
-_TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT", "RELEASE")
+_SAVEPOINTS = ("SAVEPOINT", "RELEASE")
 _MAY_BE_FLINK = ("EXECUTE", "BEGIN")
 """The words that begin statements of Flink as well as ones of Runnel."""
 _FOREIGN = {
@@ -184,6 +184,12 @@ def _session_reader(word: str) -> Callable[[StatementReader], Statement] | None:
                 "DEALLOCATE": prepared.parse_deallocate,
             }
             return readers[word]
+        case "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT":
+            from runnel.planner.parse.session import transactions
+
+            return (
+                transactions.parse_begin if word in ("BEGIN", "START") else transactions.parse_end
+            )
     return None
 
 
@@ -196,11 +202,10 @@ def _parse_copy(reader: StatementReader) -> Statement:
 
 def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSupportedError:
     position: Position = reader.position
-    if word in _TRANSACTIONS:
+    if word in _SAVEPOINTS:
         return NotSupportedError(
             f"{word} is not supported",
-            hint="there are no transactions: each statement takes effect as a whole by itself; "
-            "MERGE combines changes of a table",
+            hint="there are no savepoints: ROLLBACK undoes the whole transaction",
             position=position,
         )
     if word in _FOREIGN:

@@ -11,7 +11,10 @@ from runnel.planner.parse.syntax import Command, Name
 from runnel.planner.parse.types import parse_type
 from runnel.sqltypes import SqlType
 
-_REFUSED = ("PREPARE", "EXECUTE", "DEALLOCATE")
+_REFUSED = (
+    *("PREPARE", "EXECUTE", "DEALLOCATE"),
+    *("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT"),
+)
 _ASSIGNMENTS = (":=", "=>")
 
 

@@ -64,7 +64,7 @@ FAILING = "SELECT 1 / (v - 3) AS a FROM TABLE(GENERATE_SERIES(1, 9)) AS s(v)"
         lambda c: c.unregister("t"),
         lambda c: c.job("j"),
         lambda c: c.create_function("f", None, [], "BIGINT"),
-        lambda c: c.rollback(),
+        lambda c: c.execute("ROLLBACK"),
     ],
 )
 def test_only_the_line_of_the_caller(

@@ -1,0 +1,309 @@
+"""Transactions of several statements over the tables of CREATE TABLE.
+
+A transaction has one cursor of DuckDB. The tables that its statements name are `TransactionTable`s,
+which read and write with that cursor; all other statements use the tables of the catalog, which
+know nothing of it. DuckDB has at most one open result per cursor, so a scan reads all of its rows
+when it is split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from runnel.catalog import CatalogObject, Mapping, Snapshot, TableDefinition
+from runnel.connector import (
+    BATCH_ROWS,
+    END,
+    End,
+    RowAddressedTable,
+    ScanRequest,
+    Sink,
+    SinkRequest,
+    Source,
+    SourcePartition,
+    Token,
+    WriteMode,
+)
+from runnel.connectors.duckdb.changed_rows import apply_changes, unique_keys
+from runnel.connectors.duckdb.sink import change_statement
+from runnel.connectors.duckdb.table import DuckDBSource, DuckDBTable
+from runnel.duckdb.errors import translated
+from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
+from runnel.processor import Guarantee, JobContext
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from runnel.duckdb.kernel import DuckDBKernel
+
+AGAIN = "run the transaction again, from BEGIN"
+_ROWS = "runnel_rows"
+_Result = TypeVar("_Result")
+
+
+class DuckDBTransaction:
+    """A transaction of DuckDB. Several threads of one statement may use it.
+
+    is_aborted: whether a failure has undone it; only `roll_back` may follow.
+    """
+
+    def __init__(self, kernel: DuckDBKernel, *, is_read_only: bool = False) -> None:
+        # A database that is attached later is not part of the transaction.
+        kernel.attach(None)
+        self._cursor = kernel.cursor()
+        self._cursor.execute("BEGIN TRANSACTION")
+        self._lock = Lock()
+        self.is_aborted = False
+        self._is_read_only = is_read_only
+        self._written: dict[str, DuckDBTable] = {}
+        self._tables: dict[DuckDBTable, TransactionTable] = {}
+        self._seen: tuple[Snapshot, Snapshot] | None = None
+
+    def catalog(self, snapshot: Snapshot) -> Snapshot:
+        """The catalog as the statements of the transaction see it."""
+        if self._seen is None or self._seen[0] is not snapshot:
+            objects = {name: self._joined(item) for name, item in snapshot.objects.items()}
+            self._seen = snapshot, replace(snapshot, objects=objects)
+        return self._seen[1]
+
+    def _joined(self, item: CatalogObject) -> CatalogObject:
+        """The object with a table of this transaction, if it is a table of CREATE TABLE."""
+        if not isinstance(item, Mapping) or item.definition is None:
+            return item
+        if not isinstance(item.table, DuckDBTable):
+            return item
+        known = self._tables.get(item.table)
+        if known is None:
+            known = self._tables[item.table] = TransactionTable(item.table, self)
+        return replace(item, table=known)
+
+    def read(self, table: DuckDBTable, work: Callable[[DuckDBPyConnection], _Result]) -> _Result:
+        """The result of `work` with the cursor, which must leave no open result."""
+        with self._lock:
+            if self.is_aborted:
+                raise aborted_error()
+            try:
+                return work(self._cursor)
+            except BaseException as error:
+                self._abort()
+                if not isinstance(error, Exception):
+                    raise
+                raise _explained(table.location.failure(error)) from error
+
+    def write(self, table: DuckDBTable, work: Callable[[DuckDBPyConnection], _Result]) -> _Result:
+        """`read` for work that changes the table."""
+        self.check_write(table)
+        self._written[table.location.qualified] = table
+        try:
+            return self.read(table, work)
+        finally:
+            table.changed()
+
+    def check_write(self, table: DuckDBTable) -> None:
+        """NotSupportedError if the transaction can't write the table: it is read only, or has
+        written tables of another database. It can go on."""
+        if self._is_read_only:
+            raise NotSupportedError(
+                f"{table.location.title} can't be written in a transaction that is READ ONLY",
+                hint="end it with COMMIT, and begin another one",
+            )
+        for other in self._written.values():
+            if other.location.database != table.location.database:
+                raise NotSupportedError(
+                    f"{table.location.title} can't be written in the transaction that has written "
+                    f"{other.location.title}",
+                    detail="a transaction writes either temporary tables or others",
+                    hint="COMMIT first",
+                )
+
+    def _abort(self) -> None:
+        self.is_aborted = True
+        with suppress(Exception):
+            self._cursor.execute("ROLLBACK")
+
+    def commit(self) -> None:
+        """Makes the changes visible to all and durable; or undoes them and raises."""
+        try:
+            if self.is_aborted:
+                raise OperationalError(
+                    "the transaction was rolled back",
+                    detail="one of its statements has failed",
+                    hint=AGAIN,
+                )
+            try:
+                self._cursor.execute("COMMIT")
+            except Exception as error:
+                tables = list(self._written.values())
+                failure = (
+                    tables[0].location.failure(error) if len(tables) == 1 else translated(error)
+                )
+                raise _explained(failure) from error
+        finally:
+            self._end()
+
+    def roll_back(self) -> None:
+        """Undoes the changes."""
+        if not self.is_aborted:
+            self._abort()
+        self._end()
+
+    def _end(self) -> None:
+        self.is_aborted = True
+        with suppress(Exception):  # closed with its database
+            self._cursor.close()
+        for table in self._written.values():
+            table.changed()
+
+
+def _explained(error: Error) -> Error:
+    """The error of a statement that has undone its transaction."""
+    if error.message == "the transaction failed":  # another one has changed the same rows
+        error.hint = f"its changes are undone: ROLLBACK, then {AGAIN}"
+    elif error.hint is None:
+        error.hint = "the changes of the whole transaction are undone: ROLLBACK"
+    return error
+
+
+def aborted_error() -> OperationalError:
+    """The error for a statement in a transaction that has failed."""
+    return OperationalError(
+        "the transaction is aborted",
+        code=ErrorCode.GENERIC,
+        detail="one of its statements has failed, which has undone all of them",
+        hint=f"ROLLBACK, then {AGAIN}",
+    )
+
+
+class TransactionTable(RowAddressedTable):
+    """A table of CREATE TABLE within a transaction. It is read as rows from outside of DuckDB:
+    fragments run with cursors of their own, which do not see the transaction."""
+
+    connector = "DuckDB"
+    guarantee = Guarantee.NONE
+
+    def __init__(self, table: DuckDBTable, transaction: DuckDBTransaction) -> None:
+        self.base = table
+        self.transaction = transaction
+        self.name = table.name
+        self.location = table.location
+        self.duck_columns = table.duck_columns
+        self.columns = table.columns
+        self.row_id = table.row_id
+        self.has_key = table.has_key
+        self.definition: TableDefinition | None = table.definition
+        self.expression = table.expression
+
+    @property
+    def write_modes(self) -> frozenset[WriteMode]:
+        return self.base.write_modes
+
+    def row_count(self) -> int | None:
+        return self.base.row_count()
+
+    def scan(self, request: ScanRequest) -> Source:
+        return TransactionSource(self, request)
+
+    def sink(self, request: SinkRequest) -> Sink:
+        self.transaction.check_write(self.base)
+        return TransactionSink(self, request)
+
+    def unique_keys(self) -> Sequence[tuple[str, ...]]:
+        """The columns of each key; the primary key first."""
+        return unique_keys(self.base)
+
+    def pinned(self) -> AbstractContextManager[object]:
+        """Row numbers do not change within a transaction."""
+        return nullcontext()
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def changed(self) -> None:
+        self.base.changed()
+
+    def change(
+        self, rows: pa.Table, columns: tuple[int, ...], inserts: str, key: tuple[str, ...]
+    ) -> pa.Table:
+        """Changes rows; see `changed_rows.change_rows`."""
+        rule = (inserts, tuple(key))
+        return self.transaction.write(
+            self.base, lambda cursor: apply_changes(cursor, self.base, rows, columns, rule)
+        )
+
+    def clear(self) -> int:
+        def work(cursor: DuckDBPyConnection) -> int:
+            found = cursor.execute(f"DELETE FROM {self.location.qualified}").fetchall()
+            return int(found[0][0])
+
+        return self.transaction.write(self.base, work)
+
+
+class TransactionSource(Source):
+    """A scan, which reads all rows when it is split."""
+
+    cooperative = False
+
+    def __init__(self, table: TransactionTable, request: ScanRequest) -> None:
+        self._table = table
+        self._source = DuckDBSource(table.base, request)
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        table, query = self._table, self._source.query
+        rows = table.transaction.read(table.base, lambda cursor: cursor.sql(query).to_arrow_table())
+        return [TransactionPartition(self._source, rows)]
+
+
+class TransactionPartition(SourcePartition):
+    """The rows of a scan, in memory."""
+
+    def __init__(self, source: DuckDBSource, rows: pa.Table) -> None:
+        self._source = source
+        self._batches = iter(rows.to_batches(max_chunksize=BATCH_ROWS))
+
+    def read(self) -> pa.RecordBatch | End:
+        for batch in self._batches:
+            if batch.num_rows:
+                return self._source.canonical(batch)
+        return END
+
+    def close(self) -> None:
+        self._batches = iter(())
+
+
+class TransactionSink(Sink):
+    """Gathers the rows of a statement in memory; its commit adds them to the transaction."""
+
+    def __init__(self, table: TransactionTable, request: SinkRequest) -> None:
+        self._table = table
+        self._request = request
+        self._gathered: list[pa.RecordBatch] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        names = [f"c{i}" for i in range(batch.num_columns)]
+        self._gathered.append(pa.RecordBatch.from_arrays(batch.columns, names=names))
+
+    def stage(self, epoch: int) -> Token:
+        return {}
+
+    def commit(self, token: Token) -> None:
+        gathered, self._gathered = self._gathered, []
+        if not gathered:
+            return
+        table = self._table
+        statement = change_statement(table.base, self._request, _ROWS)
+
+        def work(cursor: DuckDBPyConnection) -> None:
+            cursor.register(_ROWS, pa.Table.from_batches(gathered))
+            cursor.execute(statement).fetchall()
+            cursor.unregister(_ROWS)
+
+        table.transaction.write(table.base, work)
+
+    def abort(self, token: Token | None) -> None:
+        self._gathered = []

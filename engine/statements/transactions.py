@@ -1,0 +1,113 @@
+"""BEGIN, COMMIT and ROLLBACK, and which statements take part in a transaction."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runnel.connectors.duckdb.transactions import TransactionTable, aborted_error
+from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.planner import plans
+from runnel.planner.parse.session.prepared import Deallocate, Execute, Prepare
+from runnel.planner.parse.session.transactions import BeginTransaction, EndTransaction
+from runnel.planner.parse.syntax import SetOption
+from runnel.session.session import Session, TransactionSession
+
+if TYPE_CHECKING:
+    from runnel.catalog import Table
+    from runnel.statements.call import StatementCall
+
+_READS = (plans.KeyGetPlan, plans.ShowPlan, plans.SummarizePlan, plans.NothingPlan)
+_COMMANDS = (SetOption, Prepare, Execute, Deallocate, BeginTransaction, EndTransaction)
+_OUTSIDE = "do it before BEGIN or after COMMIT; the transaction is open as before"
+
+
+def begin(session: Session, statement: BeginTransaction, call: StatementCall) -> int:
+    """Begins the transaction of the session."""
+    if isinstance(session, TransactionSession):
+        raise ProgrammingError(
+            "a transaction is open already",
+            hint="end it with COMMIT or ROLLBACK",
+            position=statement.position,
+        )
+    if session.prepared is None:
+        raise NotSupportedError(
+            "BEGIN is not supported through a server",
+            detail="each statement of a client is a transaction by itself",
+            hint="run the transaction in the process that has opened the database",
+            position=statement.position,
+        )
+    session.check_directory()
+    started = session.own_tables.begin(is_read_only=statement.is_read_only)
+    session.transaction = TransactionSession(session, started, checked)
+    return -1
+
+
+def end(session: Session, statement: EndTransaction, call: StatementCall) -> int:
+    """Ends the transaction of the session."""
+    if not isinstance(session, TransactionSession):
+        raise ProgrammingError(
+            f"{statement.word} without a transaction",
+            detail="each statement outside of BEGIN … COMMIT is committed when it returns",
+            hint="begin one with BEGIN",
+            position=statement.position,
+        )
+    session.end(is_commit=statement.is_commit)
+    return -1
+
+
+def checked(session: TransactionSession, plan: plans.Plan) -> plans.Plan:
+    """The plan of a statement of the transaction; an error if it can't take part."""
+    subject = plan.statement if isinstance(plan, plans.CommandPlan) else plan
+    if session.duckdb.is_aborted and not isinstance(subject, EndTransaction):
+        raise aborted_error()
+    if isinstance(plan, plans.PivotPlan):
+        planned = plan.planned
+        return replace(plan, planned=lambda values: checked(session, planned(values)))
+    if isinstance(plan, plans.ExplainPlan):
+        if plan.stage == "analyze":
+            checked(session, plan.plan)
+        return plan
+    if isinstance(plan, plans.CopyToPlan):
+        checked(session, plan.query)
+        return plan
+    if isinstance(plan, plans.QueryPlan):
+        _check_tables(plan.tables)
+    elif isinstance(plan, plans.WritePlan | plans.KeyPutPlan | plans.ClearPlan | plans.ChangePlan):
+        _check_write(plan)
+    elif not isinstance(subject, (*_READS, *_COMMANDS)):
+        words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(subject).__name__.removesuffix("Plan"))
+        raise NotSupportedError(f"{words.upper()} is not supported in a transaction", hint=_OUTSIDE)
+    return plan
+
+
+def _check_write(
+    plan: plans.WritePlan | plans.KeyPutPlan | plans.ClearPlan | plans.ChangePlan,
+) -> None:
+    table = plan.table
+    if not isinstance(table, TransactionTable):
+        raise NotSupportedError(
+            f'"{table.name}" can\'t be written in a transaction',
+            detail="only the tables of CREATE TABLE take part in transactions",
+            hint=_OUTSIDE,
+        )
+    table.transaction.check_write(table.base)
+    if isinstance(plan, plans.WritePlan):
+        _check_tables(plan.tables)
+    elif isinstance(plan, plans.ChangePlan):
+        _check_tables(plan.rows.tables)
+
+
+def _check_tables(tables: tuple[Table, ...]) -> None:
+    for table in tables:
+        if table.is_unbounded:
+            raise NotSupportedError(
+                f'stream "{table.name}" can\'t be read in a transaction', hint=_OUTSIDE
+            )
+        if getattr(table, "malformed_target", None):
+            raise NotSupportedError(
+                f'"{table.name}", which writes malformed records to another mapping, '
+                "can't be read in a transaction",
+                hint=_OUTSIDE,
+            )
