@@ -33,7 +33,6 @@ from runnel.sqltypes import SqlType
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from runnel.connectors.duckdb.transactions import DuckDBTransaction
     from runnel.duckdb.kernel import DuckDBKernel
 
 SCHEMA = "runnel_tables"
@@ -59,6 +58,11 @@ class OwnTables:
     def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
         self._kernel = kernel
         self._is_clean = False
+
+    @property
+    def kernel(self) -> DuckDBKernel:
+        """The connection's DuckDB."""
+        return self._kernel()
 
     def create(
         self,
@@ -110,13 +114,6 @@ class OwnTables:
         )
         table.definition = constraints
         return table
-
-    def begin(self, *, is_read_only: bool) -> DuckDBTransaction:
-        """Begins a transaction of several statements."""
-        # Loaded on first use: most connections have no transactions.
-        from runnel.connectors.duckdb.transactions import DuckDBTransaction
-
-        return DuckDBTransaction(self._kernel(), is_read_only=is_read_only)
 
     def drop(self, table: DuckDBTable) -> None:
         """Drops the rows of a table that the catalog no longer names."""

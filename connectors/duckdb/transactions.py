@@ -107,7 +107,7 @@ class DuckDBTransaction:
 
     def check_write(self, table: DuckDBTable) -> None:
         """NotSupportedError if the transaction can't write the table: it is read only, or has
-        written tables of another database. It can go on."""
+        written tables of another database. The transaction stays open."""
         if self._is_read_only:
             raise NotSupportedError(
                 f"{table.location.title} can't be written in a transaction that is READ ONLY",

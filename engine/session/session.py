@@ -344,7 +344,7 @@ class TransactionSession(Session):
         return self._checked(self, super().new_plan(key, snapshot, check, arguments))
 
     def enter(self) -> None:
-        """Called before each statement. OperationalError in another thread than that of BEGIN."""
+        """Called before each statement. OperationalError in a thread that has not called BEGIN."""
         if get_ident() != self._thread:
             raise OperationalError(
                 "another thread has a transaction open on this connection",

@@ -23,7 +23,7 @@ _KNOWN = (
     "SHOW and EXPLAIN"
 )
 _SAVEPOINTS = ("SAVEPOINT", "RELEASE")
-_MAY_BE_FLINK = ("EXECUTE", "BEGIN")
+_MAY_BE_FLINK = ("EXECUTE", "BEGIN", "START")
 """The words that begin statements of Flink as well as ones of Runnel."""
 _FOREIGN = {
     "ATTACH": "write CREATE DATA CONNECTION name TYPE DuckDB OPTIONS ('path' = 'f.duckdb'), then "

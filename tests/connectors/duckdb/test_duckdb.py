@@ -145,7 +145,7 @@ def test_intervals_with_months_are_no_days(con: Connection, tmp_path: Path) -> N
     with pytest.raises(runnel.DataError, match="has months"):
         rows(con, "SELECT i FROM t")
     mapped(con, path, columns="(i INTERVAL YEAR TO MONTH)")
-    assert rows(con, "SELECT i FROM t") == [(2,)]
+    assert rows(con, "SELECT i FROM t") == [(runnel.Interval(2),)]
     con.execute("INSERT INTO t VALUES (INTERVAL '1-1' YEAR TO MONTH)")
     con.close()
     assert in_file(path, "SELECT CAST(i AS VARCHAR) FROM t") == [("2 months",), ("1 year 1 month",)]
@@ -346,7 +346,7 @@ def test_own_tables_last_in_a_durable_connection(tmp_path: Path) -> None:
         con.execute("CREATE MAPPING f DATA CONNECTION d")
         con.execute("INSERT INTO f VALUES (7)")
     with runnel.connect(tmp_path / "d") as con:
-        assert rows(con, "SELECT * FROM t") == [(1, 3)]
+        assert rows(con, "SELECT * FROM t") == [(1, runnel.Interval(3))]
         assert rows(con, "SELECT * FROM f") == [(7,)]
         assert con.execute("UPDATE t SET a = 2").rowcount == 1
     (tmp_path / "f.duckdb").unlink()

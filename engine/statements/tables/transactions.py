@@ -6,7 +6,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runnel.connectors.duckdb.transactions import TransactionTable, aborted_error
+from runnel.connectors.duckdb.transactions import (
+    DuckDBTransaction,
+    TransactionTable,
+    aborted_error,
+)
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner import plans
 from runnel.planner.parse.session.prepared import Deallocate, Execute, Prepare
@@ -39,7 +43,7 @@ def begin(session: Session, statement: BeginTransaction, call: StatementCall) ->
             position=statement.position,
         )
     session.check_directory()
-    started = session.own_tables.begin(is_read_only=statement.is_read_only)
+    started = DuckDBTransaction(session.own_tables.kernel, is_read_only=statement.is_read_only)
     session.transaction = TransactionSession(session, started, checked)
     return -1
 
@@ -73,6 +77,8 @@ def checked(session: TransactionSession, plan: plans.Plan) -> plans.Plan:
         checked(session, plan.query)
         return plan
     if isinstance(plan, plans.QueryPlan):
+        if plan.is_unbounded:
+            raise NotSupportedError("a stream can't be read in a transaction", hint=_OUTSIDE)
         _check_tables(plan.tables)
     elif isinstance(plan, plans.WritePlan | plans.KeyPutPlan | plans.ClearPlan | plans.ChangePlan):
         _check_write(plan)
@@ -103,7 +109,9 @@ def _check_tables(tables: tuple[Table, ...]) -> None:
     for table in tables:
         if table.is_unbounded:
             raise NotSupportedError(
-                f'stream "{table.name}" can\'t be read in a transaction', hint=_OUTSIDE
+                "a stream can't be read in a transaction",
+                detail=f'"{table.name}" has no end',
+                hint=_OUTSIDE,
             )
         if getattr(table, "malformed_target", None):
             raise NotSupportedError(
