@@ -65,6 +65,16 @@ class RemoteConnection(Connection):
         close_when_forgotten(self, database)
 
     @short_errors
+    def commit(self) -> None:
+        """Does nothing: each statement of a client is a transaction by itself."""
+        self._remote.check_open()
+
+    @short_errors
+    def rollback(self) -> None:
+        """Does nothing: the server refuses BEGIN."""
+        self._remote.check_open()
+
+    @short_errors
     def register(self, name: str, data: Any) -> None:
         """Copies data to the server under that name: any data that Arrow reads
         (`__arrow_c_stream__`), including a pandas frame."""

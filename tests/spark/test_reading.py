@@ -149,7 +149,7 @@ TYPES = [
         -timedelta(1, 7384, 5),
     ),
     ("INTERVAL '3' HOUR", "INTERVAL DAY TO SECOND", timedelta(hours=3)),
-    ("INTERVAL '-2-3' YEAR TO MONTH", "INTERVAL YEAR TO MONTH", -27),
+    ("INTERVAL '-2-3' YEAR TO MONTH", "INTERVAL YEAR TO MONTH", runnel.Interval(-27)),
     ("ARRAY(1L, NULL, 3L)", "BIGINT[]", [1, None, 3]),
     ("ARRAY(ARRAY('a'), NULL)", "VARCHAR[][]", [["a"], None]),
     ("NAMED_STRUCT('x', 1, 'y', ARRAY('b'))", "ROW(x INTEGER, y VARCHAR[])", {"x": 1, "y": ["b"]}),
