@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runnel.columns.batches import join_arrays
 from runnel.errors import DataError, internal
@@ -38,6 +39,9 @@ from runnel.expressions.nodes import (
     conjuncts,
 )
 from runnel.expressions.properties import can_fail, is_constant, is_volatile
+
+# The method of a batch would make the options anew at each call: 19 µs instead of 17.
+_WITHOUT_NULLS = pc.FilterOptions("drop")
 
 Evaluator = Callable[[EvaluationInput], Any]
 """The datum of an expression for the rows of a frame."""
@@ -152,7 +156,7 @@ def compile_selection(
                 return batch
             mask = step(EvaluationInput(batch.columns, batch.num_rows, context))
             if mask is not None:
-                batch = batch.filter(mask)
+                batch = pc.call_function("filter", [batch, mask], _WITHOUT_NULLS)
         return batch
 
     return select

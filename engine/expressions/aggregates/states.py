@@ -207,7 +207,7 @@ def fits_in_64_bits(column: Column) -> bool:
         return bool(rows << (column.type.bit_width - 1) <= LARGEST)
     if isinstance(column, pa.Array) and rows and not column.null_count:
         values = numbers(column, np.int64)
-        low, high = int(values.min()), int(values.max())
+        low, high = int(np.minimum.reduce(values)), int(np.maximum.reduce(values))
     else:
         bounds = pc.min_max(column)
         low, high = bounds["min"].as_py(), bounds["max"].as_py()

@@ -214,6 +214,9 @@ _SPECIAL: dict[Kind, Callable[[pa.Array, SqlType], list[Any]]] = {
 
 UTC_NAME = "UTC"
 
+_CONVERTED = frozenset({Kind.INTERVAL_MONTH, Kind.TIMESTAMP_TZ, Kind.ARRAY, Kind.MAP, Kind.ROW})
+"""The kinds of which values, or values within them, may be converted."""
+
 
 def fetched_values(array: pa.Array, sql_type: SqlType, zone: str = UTC_NAME) -> list[Any]:
     """The values of a column as a cursor returns them.
@@ -222,7 +225,7 @@ def fetched_values(array: pa.Array, sql_type: SqlType, zone: str = UTC_NAME) -> 
     INTERVAL YEAR TO MONTH as `Interval`.
     """
     values = python_values(array, sql_type)
-    if _differs(sql_type, zone == UTC_NAME):
+    if sql_type.kind in _CONVERTED and _differs(sql_type, zone == UTC_NAME):
         convert = _converter(sql_type, zone)
         return [None if value is None else convert(value) for value in values]
     return values

@@ -94,6 +94,9 @@ class Counts(NamedTuple):
     reads: int = 0
 
 
+NO_COUNTS = Counts()
+
+
 class TaskletRun(Protocol):
     """The run of a DAG as its tasklets know it; see `Execution`."""
 
@@ -263,10 +266,14 @@ class ProcessorTasklet(Tasklet):
         if self.last_counts is not None:
             return self.last_counts
         # A processor may create a counter in `init`, which may not have been called yet.
-        late = getattr(stateful, "late_rows", 0)
-        malformed = getattr(counters, "malformed_records", 0)
+        late = 0 if stateful is None else getattr(stateful, "late_rows", 0)
+        if counters is None:
+            return Counts(late) if late else NO_COUNTS
         return Counts(
-            late, malformed, getattr(counters, "skipped_rows", 0), getattr(counters, "reads", 0)
+            late,
+            getattr(counters, "malformed_records", 0),
+            getattr(counters, "skipped_rows", 0),
+            getattr(counters, "reads", 0),
         )
 
     def tasks(self) -> tuple[int, int]:
@@ -387,7 +394,7 @@ class ProcessorTasklet(Tasklet):
             self.control = event
             self.state = FORWARD
         elif event.__class__ is Active:
-            if event.origin or self.reported_idle:
+            if event.origin is not None or self.reported_idle:
                 self._forward_active(NEXT, event)
         else:
             assert event.__class__ is Barrier, event
