@@ -64,6 +64,20 @@ class LatencyMarker:
     created: int
 
 
+class IdleOrigin:
+    """A source that may be idle. All processors of the job refer to the same object.
+
+    resumptions: the number of times that the source has become active again. It is set before the
+        source emits anything, and any thread may read it: a watermark that another source emits
+        later doesn't overtake the rows of this one, on whichever path they travel.
+    """
+
+    __slots__ = ("resumptions",)
+
+    def __init__(self) -> None:
+        self.resumptions = 0
+
+
 class Idle:
     """States that an input expects no items for now, so that it does not hold back the watermark.
 
@@ -74,7 +88,7 @@ class Idle:
 
     __slots__ = ("origins",)
 
-    def __init__(self, origins: Mapping[str, int] | None = None) -> None:
+    def __init__(self, origins: Mapping[IdleOrigin, int] | None = None) -> None:
         self.origins = origins or {}
 
     def __eq__(self, other: object) -> bool:
@@ -98,7 +112,7 @@ class Active:
     """Cancels an Idle: items are coming again, although they may be buffered on the way for long.
 
     origin: the source that became active; an Idle of that source with a smaller count is void,
-        on whichever path it arrives. "" in ACTIVE, which concerns only the path it travels on.
+        on whichever path it arrives. None in ACTIVE, which concerns only the path it travels on.
     count: the number of times that the source has become active.
 
     All instances are equal. Processors never see one.
@@ -106,7 +120,7 @@ class Active:
 
     __slots__ = ("count", "origin")
 
-    def __init__(self, origin: str = "", count: int = 0) -> None:
+    def __init__(self, origin: IdleOrigin | None = None, count: int = 0) -> None:
         self.origin = origin
         self.count = count
 

@@ -2,9 +2,9 @@
 
 Used twice: over the queues of one edge, and over the edges of one processor. For each time column
 the result is the minimum over the inputs that count. An input that is done or idle does not count.
-An idle input counts again when it sends anything, or when another input reports that a source of
-its idleness is active again: rows of that source may be on their way to the idle input too, and the
-watermark must not overtake them. When all remaining inputs are idle, the largest watermark of any
+An idle input counts again when it sends anything, or when a source of its idleness is active again:
+rows of that source may be on their way to the idle input, and the watermark must not overtake them.
+When all remaining inputs are idle, the largest watermark of any
 input is emitted, and then the idleness.
 Results increase strictly: an input that resumes with old times does not retract a watermark.
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from runnel.errors import internal
-from runnel.processor import IDLE, Active, Idle, Watermark
+from runnel.processor import IDLE, Active, Idle, IdleOrigin, Watermark
 
 
 class WatermarkCoalescer:
@@ -33,7 +33,6 @@ class WatermarkCoalescer:
     """
 
     __slots__ = (
-        "_active",
         "_all_idle",
         "_carriers",
         "_done",
@@ -41,6 +40,7 @@ class WatermarkCoalescer:
         "_idle",
         "_origins",
         "_received",
+        "_resumed",
         "name",
     )
 
@@ -52,8 +52,8 @@ class WatermarkCoalescer:
         self._received: list[dict[int, int]] = [{} for _ in range(count)]
         self._emitted: dict[int, int] = {}
         self._idle = [False] * count
-        self._origins: list[dict[str, int]] = [{} for _ in range(count)]
-        self._active: dict[str, int] = {}
+        self._origins: list[dict[IdleOrigin, int]] = [{} for _ in range(count)]
+        self._resumed: dict[IdleOrigin, int] = {}
         self._done = [False] * count
         self._all_idle = False
 
@@ -76,10 +76,11 @@ class WatermarkCoalescer:
         self._all_idle = False
 
     def resumed(self, item: Active) -> bool:
-        """A source is active again, as any of the inputs reports. False: that was known."""
-        if item.count <= self._active.get(item.origin, 0):
+        """A source is active again, as any of the inputs reports. False: that was reported."""
+        assert item.origin is not None
+        if item.count <= self._resumed.get(item.origin, 0):
             return False
-        self._active[item.origin] = item.count
+        self._resumed[item.origin] = item.count
         for index, origins in enumerate(self._origins):
             if origins.get(item.origin, item.count) < item.count:
                 self._idle[index] = self._all_idle = False
@@ -88,14 +89,15 @@ class WatermarkCoalescer:
     def idle(self, index: int, item: Idle = IDLE) -> Sequence[Watermark | Idle]:
         """Input `index` became idle, unless a source of its idleness is active again by now."""
         self._origins[index] |= item.origins
-        if any(self._active.get(origin, 0) > count for origin, count in item.origins.items()):
+        if _is_void(item.origins):
             return []
         self._idle[index] = True
         return self._leave_out()
 
     def is_idle(self, index: int) -> bool:
         """Whether the input is idle, and therefore does not count."""
-        return self._idle[index]
+        # The item that reports the resumption may still be on its way.
+        return self._idle[index] and not _is_void(self._origins[index])
 
     def done(self, index: int) -> Sequence[Watermark | Idle]:
         """Input `index` ended. When all inputs ended, nothing is emitted: the end implies it."""
@@ -129,7 +131,7 @@ class WatermarkCoalescer:
         return min(counting, key=lambda i: self._received[i].get(column, -(2**63)), default=None)
 
     def _counting(self) -> list[int]:
-        return [i for i in range(len(self._received)) if not self._done[i] and not self._idle[i]]
+        return [i for i in range(len(self._received)) if not self._done[i] and not self.is_idle(i)]
 
     def _carrying(self, inputs: list[int], column: int) -> list[int]:
         if self._carriers is None or column not in self._carriers:
@@ -147,7 +149,7 @@ class WatermarkCoalescer:
 
     def _idleness(self) -> Idle:
         """One item with the origins of all inputs, each with its largest count."""
-        origins: dict[str, int] = {}
+        origins: dict[IdleOrigin, int] = {}
         for found in self._origins:
             for origin, count in found.items():
                 origins[origin] = max(count, origins.get(origin, 0))
@@ -169,3 +171,8 @@ class WatermarkCoalescer:
                 self._emitted[column] = time
                 passed_on.append(Watermark(time, column))
         return passed_on
+
+
+def _is_void(origins: Mapping[IdleOrigin, int]) -> bool:
+    """Whether one of these sources has become active again since it reported its idleness."""
+    return any(origin.resumptions > count for origin, count in origins.items())

@@ -40,9 +40,7 @@ class ImposeOrderProcessor(Processor, Stateful, WatermarkSource):
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
-        self._times = PartitionTimes(
-            self._rule, 1, context.job.clock(), f"{context.vertex}#{context.index}"
-        )
+        self._times = PartitionTimes(self._rule, 1, context.job.clock())
         self.alarm = self._times.next_idle() or 0
 
     def process(self, ordinal: int, inbox: Inbox) -> None:

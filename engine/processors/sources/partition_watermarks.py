@@ -19,7 +19,7 @@ from runnel.columns.batches import Indexes, numbers
 from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
 from runnel.expressions.nodes import Expression
-from runnel.processor import ACTIVE, Active, Idle, Item, SourceWatermark, Watermark
+from runnel.processor import Active, Idle, IdleOrigin, Item, SourceWatermark, Watermark
 from runnel.watermarks import WatermarkCoalescer
 
 IDLE_TIMEOUT = 1_000
@@ -113,16 +113,14 @@ class PartitionTimes:
     after the rows that were read before. The parameter `now` is a monotonic time in nanoseconds.
     """
 
-    def __init__(self, rule: CompiledTimeRule, count: int, now: int, origin: str = "") -> None:
+    def __init__(self, rule: CompiledTimeRule, count: int, now: int) -> None:
         """Begin without watermarks.
 
         count: the number of partitions.
-        origin: the name under which the processor reports its idleness; "" for none.
         """
         self._rule = rule
-        self._origin = origin
+        self._origin = IdleOrigin()
         self._is_reported_idle = False
-        self._resumptions = 0
         self._resumption: Active | None = None
         self._coalescer = WatermarkCoalescer(count, "a source")
         self._last = [LEAST_TIME] * count
@@ -173,7 +171,7 @@ class PartitionTimes:
         for item in items:
             if isinstance(item, Idle):
                 self._is_reported_idle = True
-                self.items.append(Idle({self._origin: self._resumptions} if self._origin else None))
+                self.items.append(Idle({self._origin: self._origin.resumptions}))
             else:
                 self.items.append(item)
 
@@ -235,8 +233,8 @@ class PartitionTimes:
             self._coalescer.active(partition)
         if self._is_reported_idle:
             self._is_reported_idle = False
-            self._resumptions += 1
-            self._resumption = Active(self._origin, self._resumptions) if self._origin else ACTIVE
+            self._origin.resumptions += 1
+            self._resumption = Active(self._origin, self._origin.resumptions)
 
     def _advance(self, partition: int, time: int) -> None:
         time = min(time, GREATEST_TIME)

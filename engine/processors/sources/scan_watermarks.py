@@ -33,8 +33,7 @@ class ScanWatermarks:
     def _begin(self, partitions: int) -> None:
         context, idle_after = self._context, self._rule.idle_after
         now = context.job.clock()
-        name = f"{context.vertex}#{context.index}"
-        self._times = PartitionTimes(self._rule, partitions, now, name)
+        self._times = PartitionTimes(self._rule, partitions, now)
         self._next_look = now + idle_after if partitions > 1 and idle_after else FAR_FUTURE
 
     def saved(self, number: int, item: SavedPartition) -> SavedPartition:

@@ -272,7 +272,7 @@ class Inputs:
         elif isinstance(item, Active):
             edge.watermarks().active(edge.queues.index(queue))
             self._is_active(edge)
-            if not item.origin or self._resumed(item):
+            if item.origin is None or self._resumed(item):
                 self._events.append(item)
         elif isinstance(item, LatencyMarker):
             self._events.append(item)
@@ -294,8 +294,13 @@ class Inputs:
             is_news |= edge.watermarks().resumed(item)
         if self.coalescer is not None:
             self.coalescer.resumed(item)
-            self.idle.difference_update([n for n in self.idle if not self.coalescer.is_idle(n)])
+            self._forget_resumed(self.coalescer)
         return is_news
+
+    def _forget_resumed(self, coalescer: WatermarkCoalescer) -> None:
+        """Inputs of which a source is active again are not idle."""
+        if self.idle:
+            self.idle.difference_update([n for n in self.idle if not coalescer.is_idle(n)])
 
     def _end_queue(self, edge: InputEdge, queue: Queue) -> None:
         edge.live.remove(queue)
@@ -333,6 +338,7 @@ class Inputs:
             for other in self._edges:
                 if other.is_done:
                     self.coalescer.done(other.ordinal)
+        self._forget_resumed(self.coalescer)
         for item in items:
             idle = isinstance(item, Idle)
             (self.idle.add if idle else self.idle.discard)(edge.ordinal)
