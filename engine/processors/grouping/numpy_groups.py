@@ -76,7 +76,7 @@ def _codes(keys: Sequence[pa.Array]) -> tuple[Indexes, list[pa.Array]]:
 
 
 def _encoded(key: pa.Array) -> tuple[Indexes, pa.Array]:
-    # The method of the array would make the options anew at each call: 13 µs instead of 8.
+    # The method of the array would make the options at each call: 13 µs instead of 8.
     encoded = pc.call_function("dictionary_encode", [key], _WITH_NULLS)
     return numbers(encoded.indices, np.int32), encoded.dictionary
 
