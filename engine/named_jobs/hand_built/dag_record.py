@@ -180,7 +180,7 @@ def _reference(value: Any) -> str:
     ((kind, content),) = value.items()
     if kind == "name":
         return str(content)
-    return str(content[0]) if kind == "record" else _reference(content[0])
+    return content[0] if isinstance(content[0], str) else _reference(content[0])
 
 
 def _call_text(value: Any) -> str:
