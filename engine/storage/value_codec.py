@@ -18,8 +18,9 @@ from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
@@ -39,6 +40,30 @@ class UnknownForm(ValueError):
 Importer = Callable[[str], Any]
 """Returns the function or class with a reference; ImportError or AttributeError if there is
 none."""
+
+
+class Code(Protocol):
+    """Modules that `sys.modules` doesn't have: the code of one job."""
+
+    def import_name(self, reference: str) -> Any:
+        """Return the function or class with a reference; an `Importer`."""
+
+
+_CODES: WeakValueDictionary[str, Code] = WeakValueDictionary()
+
+
+def register_code(package: str, code: Code) -> None:
+    """Make the functions and classes of these modules known, as long as `code` exists.
+
+    package: a name that no other code has. A module m calls itself `package.m`; it is stored as m.
+    """
+    _CODES[package] = code
+
+
+def code_of(value: Any) -> Code | None:
+    """Return the code that defines a function or class; None if Python's own modules do."""
+    module = getattr(getattr(value, "func", value), "__module__", None)
+    return _CODES.get(module.partition(".")[0]) if isinstance(module, str) else None
 
 
 def imported(reference: str) -> Any:
@@ -111,9 +136,12 @@ def reference_of(value: Any) -> str:
         raise TypeError(f'"{name.rpartition(".")[2]}", which is defined inside a function')
     if module == "__main__":
         raise TypeError(f'"{name}" of the main program, which other processes cannot import')
+    code = code_of(value)
+    if code is not None:
+        module = str(module).partition(".")[2]
     reference = f"{module}:{name}"
     try:
-        found = imported(reference)
+        found = imported(reference) if code is None else code.import_name(reference)
     except (ImportError, AttributeError):
         found = None
     is_bound = isinstance(value, MethodType | BuiltinFunctionType)

@@ -6,8 +6,6 @@ by key.
 
 from __future__ import annotations
 
-import json
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,11 +23,11 @@ from runnel.processor import Inbox, Processor, Stateful
 from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.aggregation import Aggregation, AggregationStage
 from runnel.processors.grouping.row_identity import factorise
+from runnel.processors.library.accumulators import AccumulatorCodec
 from runnel.processors.library.aggregate_operation import LIBRARY, AggregateOperation
 from runnel.processors.library.typed_rows import field_of
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import SqlType, from_arrow, to_arrow
-from runnel.storage.value_codec import decode, encode
 
 ARGUMENTS = b"runnel.arguments"
 """The metadata key of accumulated batches: the types of keys and arguments."""
@@ -194,6 +192,7 @@ class KeyedOperations(EmittingProcessor):
         super().__init__()
         self._keys = self.key_names = keys
         self._operations = operations
+        self._codec = AccumulatorCodec(operations.values())
         self._stage = stage
         self._numbers: dict[Any, int] = {}
         self._group_keys: list[pa.RecordBatch] = []
@@ -202,7 +201,7 @@ class KeyedOperations(EmittingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         if self._stage is AggregationStage.COMBINE:
-            self._combine(batch, pickle.loads)
+            self._combine(batch, self._codec.unpacked)
             return
         self._accumulate(batch, range(len(self._operations)))
 
@@ -249,7 +248,7 @@ class KeyedOperations(EmittingProcessor):
         return np.array(numbers, np.int64)
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        self._combine(batch, _decoded)
+        self._combine(batch, self._codec.restored)
 
     def _combine(self, batch: pa.RecordBatch, read: Callable[[Any], Any]) -> None:
         """Add the accumulators of a snapshot or of a first stage."""
@@ -265,14 +264,14 @@ class KeyedOperations(EmittingProcessor):
             self._is_done = True
             if self._group_keys:
                 is_first = self._stage is AggregationStage.ACCUMULATE
-                self.emit(self._result(pickle.dumps if is_first else None))
+                self.emit(self._result(self._codec.packed if is_first else None))
             self._group_keys, self._states = [], []
         return self.drain()
 
     def state(self) -> list[pa.RecordBatch]:
         if not self._group_keys:
             return []
-        return [keyed_state(self._result(encoded_accumulator(self.context.vertex)), *self._keys)]
+        return [keyed_state(self._result(self._codec.stored(self.context.vertex)), *self._keys)]
 
     def _result(self, write: Callable[[Any], bytes] | None) -> pa.RecordBatch:
         """Return a row per group: its keys, and its accumulators as `write` encodes them; None: the
@@ -290,26 +289,6 @@ class KeyedOperations(EmittingProcessor):
                     pa.array([operation.export(state) for state in states], operation.type)
                 )
         return pa.RecordBatch.from_arrays(columns, names=[*self._keys, *self._operations])
-
-
-def encoded_accumulator(vertex: str) -> Callable[[Any], bytes]:
-    """Return the function that encodes the accumulators of a vertex for a snapshot."""
-
-    def encoded(accumulator: Any) -> bytes:
-        try:
-            return json.dumps(encode(accumulator)).encode()
-        except TypeError as error:
-            raise ProgrammingError(
-                f'vertex "{vertex}" has an accumulator that can\'t be stored in a snapshot',
-                detail=f"it has {error}",
-                hint="use numbers, texts, times, lists, tuples, dicts or dataclasses of them",
-            ) from None
-
-    return encoded
-
-
-def _decoded(data: bytes) -> Any:
-    return decode(json.loads(data))
 
 
 def hashable(value: Any) -> Any:

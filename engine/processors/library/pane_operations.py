@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -18,8 +16,9 @@ from runnel.expressions.kernels.values import array_of
 from runnel.processor import Watermark
 from runnel.processors.grouping.aggregation import AggregationStage
 from runnel.processors.grouping.row_identity import factorise
+from runnel.processors.library.accumulators import AccumulatorCodec
 from runnel.processors.library.aggregate_operation import AggregateOperation
-from runnel.processors.library.by_key import encoded_accumulator, hashable
+from runnel.processors.library.by_key import hashable
 from runnel.processors.library.typed_rows import column_of
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
 from runnel.processors.stateful.buffered import EmittingProcessor
@@ -28,7 +27,6 @@ from runnel.processors.stateful.late_event import LateEvent, time_unit
 from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.time_windows.frames import FrameTimes
 from runnel.relation.streams import WindowShape
-from runnel.storage.value_codec import decode
 
 ROW_COUNT = "$rows"
 """The column of accumulated batches with the number of rows of a group."""
@@ -85,6 +83,7 @@ class PaneOperations(EmittingProcessor):
     ) -> None:
         self._times = FrameTimes(rule.shape)
         self._rule = rule
+        self._codec = AccumulatorCodec(rule.operations.values())
         self._stage = stage
         self._described = described
         self._operations = list(rule.operations.values())
@@ -101,7 +100,7 @@ class PaneOperations(EmittingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         if self._stage is AggregationStage.COMBINE:
-            self._take_states(batch, pickle.loads)
+            self._take_states(batch, self._codec.unpacked)
             return
         times = event_times(batch.column(self._rule.time))
         panes = self._times.frame_ends(times)
@@ -248,7 +247,9 @@ class PaneOperations(EmittingProcessor):
     def _pass_on(self, is_due: Callable[[int | None], bool]) -> None:
         due = {pane: self._panes.pop(pane) for pane in list(self._panes) if is_due(pane)}
         if due:
-            self.emit(self._states(due, pickle.dumps).replace_schema_metadata(self._described))
+            self.emit(
+                self._states(due, self._codec.packed).replace_schema_metadata(self._described)
+            )
             self._forget_keys()
 
     def _next_end(self, until: int | None) -> int | None:
@@ -383,7 +384,7 @@ class PaneOperations(EmittingProcessor):
         yield pa.RecordBatch.from_arrays([times], names=["watermark"])
         due = {pane: groups for pane, groups in self._panes.items() if groups}
         if due:
-            write = encoded_accumulator(self.context.vertex)
+            write = self._codec.stored(self.context.vertex)
             yield keyed_state(self._states(due, write), *(self._rule.keys or ("$pane",)))
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
@@ -392,7 +393,7 @@ class PaneOperations(EmittingProcessor):
             known = self._restored
             self._restored = time if known is None else min(time, known)
             return
-        self._take_states(batch, lambda data: decode(json.loads(data)))
+        self._take_states(batch, self._codec.restored)
 
     def finish_restore(self) -> bool:
         if self._restored is not None:

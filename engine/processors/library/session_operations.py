@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,8 +15,9 @@ from runnel.errors import DataError, OperationalError
 from runnel.expressions.kernels.values import array_of
 from runnel.processor import Watermark
 from runnel.processors.grouping.row_identity import factorise
+from runnel.processors.library.accumulators import AccumulatorCodec
 from runnel.processors.library.aggregate_operation import AggregateOperation
-from runnel.processors.library.by_key import encoded_accumulator, hashable
+from runnel.processors.library.by_key import hashable
 from runnel.processors.library.typed_rows import column_of
 from runnel.processors.sessions.ended_sessions import is_ended_state
 from runnel.processors.sessions.session_merge import OpenSessions
@@ -26,7 +26,6 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.processors.stateful.late_event import LateEvent, time_unit
 from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.time_windows.assign_windows import bounds_range
-from runnel.storage.value_codec import decode
 
 WATERMARK, FIRST, LAST = "$watermark", "$first", "$last"
 """Columns of state: the watermark; the first and the last event time of a session."""
@@ -72,6 +71,7 @@ class SessionOperations(EmittingProcessor):
 
     def __init__(self, rule: SessionRule, schema: pa.Schema) -> None:
         self._rule = rule
+        self._codec = AccumulatorCodec(rule.operations.values())
         self._operations = list(rule.operations.values())
         self._key_types = [column_of(schema, key).type for key in rule.keys]
         self._time_type = column_of(schema, rule.time).type
@@ -240,7 +240,7 @@ class SessionOperations(EmittingProcessor):
         sessions = [*self._sessions.values(), *self._untimed.values()]
         if not sessions:
             return
-        write: Callable[[Any], bytes] = encoded_accumulator(self.context.vertex)
+        write: Callable[[Any], bytes] = self._codec.stored(self.context.vertex)
         missing = [None] * len(self._untimed)
         spans = [
             pa.array([*times[known].tolist(), *missing], pa.int64())
@@ -281,4 +281,4 @@ class SessionOperations(EmittingProcessor):
         for row, number in enumerate(found.tolist()):
             key = values[row]
             session = self._without_time(key) if number < 0 else self._session(number, key)
-            self._combine(session, [decode(json.loads(items[row])) for items in stored])
+            self._combine(session, [self._codec.restored(items[row]) for items in stored])

@@ -23,6 +23,7 @@ from runnel.errors import Error, ErrorCode, ProgrammingError, exception_text
 from runnel.expressions.python.function import PythonFunction
 from runnel.session.job_code.sources import INIT
 from runnel.session.python_function import FunctionOptions, python_function
+from runnel.storage.value_codec import register_code
 
 ENTRY = "register"
 FAILURES = (Exception, SystemExit, GeneratorExit)
@@ -79,6 +80,7 @@ class JobCode:
         self._builtins = {**vars(builtins), "__import__": self._import}
         self._modules: dict[str, ModuleType] = {}
         self._lock = RLock()
+        register_code(self._root, self)
 
     def functions(self) -> dict[str, PythonFunction]:
         """The functions that the modules register, by lower-case name. ProgrammingError if a module

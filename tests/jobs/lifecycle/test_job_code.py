@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -15,11 +16,14 @@ import pytest
 
 import runnel
 from runnel import JobStatus
+from runnel.processors.library import counting
+from runnel.processors.library.accumulators import AccumulatorCodec
 from runnel.session.job_code.isolated import JobCode
 from runnel.session.job_code.sources import read_sources
 from tests.jobs.hand_built import steps
 from tests.jobs.lifecycle.test_create_job import MAP, PATIENCE
 from tests.jobs.named import World
+from tests.waiting import eventually
 
 REGISTER = """
 def register(connection):
@@ -156,6 +160,72 @@ def test_a_dag_with_the_code_of_its_job(tmp_path: Path, monkeypatch: pytest.Monk
         world.give(5, ends=True)
         connection.job("j").join(PATIENCE)
     assert world.rows == [0, 1, 3, 6, 10]
+
+
+SUM = """
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from runnel.processors.library import AggregateOperation
+
+
+@dataclass
+class Sum:
+    total: int = 0
+
+
+def added(known, rows):
+    return Sum(known.total + pc.sum(rows.column("x")).as_py())
+
+
+def merged(one, other):
+    return Sum(one.total + other.total)
+
+
+def exported(known):
+    return known.total
+
+
+SUMS = AggregateOperation(create=Sum, accumulate=added, combine=merged, export=exported)
+"""
+
+
+def test_accumulators_of_a_class_of_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, {"own_sums.py": SUM}) / "own_sums.py"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import own_sums  # type: ignore[import-not-found]
+
+    steps.WORLDS["w"] = world = World()
+    dag = steps.groups("w", own_sums.SUMS, 2)
+    with runnel.connect(tmp_path / "db") as connection:
+        job = connection.submit(
+            dag, name="j", guarantee="exactlyOnce", options={"modules": str(path)}
+        )
+        world.give(4)
+        assert eventually(lambda: job.rows_in == 4)
+        job.suspend()
+        assert job.error is None
+    path.unlink()
+    monkeypatch.delitem(sys.modules, "own_sums")
+    with runnel.connect(tmp_path / "db") as connection:
+        connection.job("j").resume()
+        world.give(5, ends=True)
+        connection.job("j").join(PATIENCE)
+    assert world.rows == [4, 6]
+
+
+def test_accumulators_between_stages_keep_the_classes_of_the_code() -> None:
+    code = JobCode({"own_sums": SUM})
+    operation = code.import_name("own_sums:SUMS")
+    codec, accumulator = AccumulatorCodec([counting(), operation]), [operation.create(), {"n": 1}]
+    assert codec.unpacked(codec.packed(accumulator)) == accumulator
+    assert codec.restored(codec.stored("v")(accumulator)) == accumulator
+    other = JobCode({"own_sums": SUM}).import_name("own_sums:SUMS")
+    with pytest.raises(pickle.PicklingError):
+        codec.packed(other.create())
 
 
 def test_modules_end_with_the_code() -> None:
