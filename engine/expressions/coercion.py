@@ -18,6 +18,7 @@ from runnel.sqltypes import (
     DOUBLE,
     INTEGER_WIDTHS,
     NULL,
+    VARBINARY,
     Kind,
     SqlType,
     can_assign,
@@ -223,6 +224,8 @@ def cast(
     source = expression.type
     if source == target:
         return expression
+    if target.kind is Kind.VARBINARY and _has_hex(expression):
+        return _bytes_of(expression, position)
     if not can_cast(source, target):
         raise ProgrammingError(
             f"CAST function cannot convert value of type {source} to type {target}",
@@ -233,6 +236,35 @@ def cast(
     return Cast(
         operand=expression, type=target, implicit=implicit, position=position or expression.position
     )
+
+
+_HEX_FORMAT = re.compile(r"\\x(?:[0-9A-Fa-f]{2})*")
+_ESCAPED = re.compile(r"(?:\\x[0-9A-Fa-f]{2}|[\x20-\x5b\x5d-\x7e])*")
+
+
+def _has_hex(expression: Expression) -> bool:
+    value = expression.value if isinstance(expression, Literal) else None
+    return isinstance(value, str) and "\\x" in value
+
+
+def _bytes_of(expression: Expression, position: Position | None) -> Expression:
+    """The bytes of a text literal with hexadecimal digits, as BYTEA and BLOB read it.
+
+    PostgreSQL: '\\xDEAD' is two bytes. DuckDB: '\\xDE\\xADab' is four.
+    """
+    assert isinstance(expression, Literal)
+    text, value = expression.value, None
+    if _HEX_FORMAT.fullmatch(text):
+        value = bytes.fromhex(text[2:])
+    elif _ESCAPED.fullmatch(text):
+        value = re.sub(rb"\\x(..)", lambda found: bytes.fromhex(found[1].decode()), text.encode())
+    if value is None:
+        raise ProgrammingError(
+            f"'{text}' is no text of bytes",
+            hint="write the bytes in hexadecimal digits: X'DEAD'",
+            position=position or expression.position,
+        )
+    return replace(expression, value=value, type=VARBINARY)
 
 
 def check_count(

@@ -18,7 +18,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token
 
-from runnel.errors import Position, ProgrammingError, nearest
+from runnel.errors import NotSupportedError, Position, ProgrammingError, nearest
 from runnel.planner.parse.syntax import Name, OptionClause
 
 
@@ -58,6 +58,7 @@ _DOLLARS = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """Parameters with a dollar sign, and the texts and comments in which there are none."""
+_OPTIONS_HINT = re.compile(r"\+\s*OPTIONS\b", re.IGNORECASE)
 _QUOTES = {"'": "string", '"': "quoted identifier", "`": "quoted identifier"}
 
 
@@ -71,6 +72,8 @@ def tokenize(sql: str) -> list[Token]:
         tokens = _tokens(sql)
     except SqlglotError:
         raise _unterminated(sql) from None
+    if "/*+" in sql:
+        _refuse_options(sql, tokens)
     for token, following in pairwise([*tokens, None]):
         if token is not None and token.token_type is TokenType.DOT and _is_torn(token, following):
             raise ProgrammingError('syntax error at "."', position=Position.at(sql, token.start, 1))
@@ -86,6 +89,18 @@ def tokenize(sql: str) -> list[Token]:
                 position=Position.at(sql, token.start, end - token.start),
             )
     return tokens
+
+
+def _refuse_options(sql: str, tokens: Sequence[Token]) -> None:
+    """NotSupportedError for Flink's hint OPTIONS, which would change what is read. Other hints
+    concern the speed, and have no effect."""
+    for token in tokens:
+        if any(_OPTIONS_HINT.match(comment) for comment in token.comments):
+            raise NotSupportedError(
+                "the hint OPTIONS is not supported",
+                hint="write the options into CREATE OR REPLACE MAPPING, or into a second mapping",
+                position=Position.at(sql, sql.find("/*+", token.end), 3),
+            )
 
 
 def statement_ends(sql: str) -> list[int] | None:

@@ -13,6 +13,7 @@ from runnel.errors import DataError
 from runnel.expressions.function import FAULTS, Datum, Kernel
 from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import INFIX, Call
+from runnel.sqltypes import Kind
 
 
 def first_failure(kernel: Kernel, arguments: Sequence[Datum]) -> list[Any] | None:
@@ -54,9 +55,18 @@ def call_failure(
     if "divide by zero" in lower or "division by zero" in lower:
         return DataError("division by zero", detail=detail, position=call.position)
     if any(word in lower for word in _OVERFLOWS):
-        hint = "consider adding an explicit CAST to DECIMAL" if call.type.is_integer else None
-        return DataError(overflow_text(call), detail=detail, hint=hint, position=call.position)
+        return DataError(
+            overflow_text(call), detail=detail, hint=_hint(call), position=call.position
+        )
     return DataError(f"{_where(call)} failed: {text}", detail=detail, position=call.position)
+
+
+def _hint(call: Call) -> str | None:
+    if call.type.is_integer:
+        return "consider adding an explicit CAST to DECIMAL"
+    if call.function == "multiply" and call.type.kind is Kind.DECIMAL:
+        return "the product needs more digits: ROUND or CAST a factor to fewer digits, or to DOUBLE"
+    return None
 
 
 def overflow_text(call: Call) -> str:
@@ -82,6 +92,7 @@ _OVERFLOWS = (
         "too big",
     ),
     "was truncated converting",
+    "rescaling decimal value would cause data loss",
 )
 """Fragments of Arrow's messages for values that are too large for a type."""
 

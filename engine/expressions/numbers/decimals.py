@@ -3,12 +3,16 @@
 | operation | digits | scale | if that is more than 38 digits |
 |---|---|---|---|
 | x + y, x − y | max(p1−s1, p2−s2) + max(s1, s2) + 1 | max(s1, s2) | see below |
-| x * y | p1 + p2 | s1 + s2 | the scale is reduced, not below 6, half up |
+| x * y | p1 + p2 | s1 + s2 | see below |
 | x / y | p1−s1+s2 + scale | max(16, s1) | the scale is reduced, not below 6 |
 | x % y | of the common type | of the common type | the scale is reduced, not below 6 |
 
 A sum keeps its scale and has 38 digits if the operands' own digits fit in 38; otherwise it has the
 common type, whose scale is reduced, not below 6, and the sum is rounded half up.
+A product keeps its scale and has 38 digits, of which at least 20 are before the point if its
+factors have as many. One that has more digits than that is a DataError, so no digit is lost in
+silence. The exception is a product with a factor of scale 16, as quotients have: it has scale 16,
+too, and is rounded half up, as its factor was already.
 A result that has more digits than its type is a DataError. Intermediate results that may not fit in
 128 bits are computed in 256 bits; sums and products of numbers that fit in 64 bits, as most do, in
 128.
@@ -39,6 +43,12 @@ if TYPE_CHECKING:
 _WIDE = 76
 """The precision of intermediate results of 256 bits."""
 
+_QUOTIENT_SCALE = 16
+"""The least scale of a quotient."""
+
+_WHOLE_DIGITS = 20
+"""The digits before the point that a product may have, unless a factor has fewer."""
+
 
 def add_type(left: SqlType, right: SqlType) -> SqlType:
     common = common_type(left, right)
@@ -50,11 +60,22 @@ def add_type(left: SqlType, right: SqlType) -> SqlType:
 
 
 def multiply_type(left: SqlType, right: SqlType) -> SqlType:
-    return capped_decimal(left.precision + right.precision, left.scale + right.scale)
+    precision, scale = left.precision + right.precision, left.scale + right.scale
+    if precision <= MAX_PRECISION:
+        return decimal(precision, scale)
+    if _is_rounded(left, right):
+        return decimal(MAX_PRECISION, _QUOTIENT_SCALE)
+    most = MAX_PRECISION - min(_WHOLE_DIGITS, precision - scale)
+    return decimal(MAX_PRECISION, min(scale, max(most, left.scale, right.scale)))
+
+
+def _is_rounded(left: SqlType, right: SqlType) -> bool:
+    """Whether a product of more than 38 digits is rounded: a factor has the scale of a quotient."""
+    return _QUOTIENT_SCALE in (left.scale, right.scale)
 
 
 def divide_type(left: SqlType, right: SqlType) -> SqlType:
-    scale = max(16, left.scale)
+    scale = max(_QUOTIENT_SCALE, left.scale)
     return capped_decimal(left.precision - left.scale + right.scale + scale, scale)
 
 
@@ -111,12 +132,14 @@ def multiply_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
         pa.decimal128(_SHORT - 1, left.scale),
         pa.decimal128(_SHORT - 1, right.scale),
     )
+    # A cast fails if it would drop a digit other than 0.
+    convert = to_scale if _is_rounded(left, right) else pc.cast
 
     def run(a: Datum, b: Datum) -> Datum:
         if is_short(a) and is_short(b):
-            return to_scale(pc.multiply(_declare(a, short_left), _declare(b, short_right)), target)
+            return convert(pc.multiply(_declare(a, short_left), _declare(b, short_right)), target)
         exact = pc.multiply(_declare(pc.cast(a, first), declared), pc.cast(b, second))
-        return to_scale(_declare(exact, product), target)
+        return convert(_declare(exact, product), target)
 
     return run
 
