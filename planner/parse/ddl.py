@@ -27,6 +27,8 @@ _REMEDIES = {
     "DATABASE": "all names are in one namespace",
     "TYPE": INSTEAD_OF_TYPES,
     "UNIQUE": "declare PRIMARY KEY or UNIQUE in CREATE TABLE",
+    "SEQUENCE": "use DEFAULT uuid() for keys, or row_number() OVER () for numbers",
+    "MACRO": "use CREATE VIEW for a query, or connection.create_function(…) for a function",
 }
 _OBJECTS = ("TABLE", "MAPPING", "VIEW", "INDEX", "SNAPSHOT")
 _KNOWN = "CREATE and DROP support TABLE, MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SNAPSHOT"

@@ -25,6 +25,7 @@ _KNOWN = (
 _SAVEPOINTS = ("SAVEPOINT", "RELEASE")
 _MAY_BE_FLINK = ("EXECUTE", "BEGIN", "START")
 """The words that begin statements of Flink as well as ones of Runnel."""
+_EXTRAS = "connectors and formats are extras of the package: pip install 'runnel[all]'"
 _FOREIGN = {
     "ATTACH": "write CREATE DATA CONNECTION name TYPE DuckDB OPTIONS ('path' = 'f.duckdb'), then "
     "CREATE MAPPING for its tables",
@@ -32,7 +33,13 @@ _FOREIGN = {
     "ALTER": "ALTER supports TABLE and JOB",
     "ANALYZE": "use EXPLAIN ANALYZE",
     "CALL": None,
+    "CHECKPOINT": "a statement stores its changes when it ends",
+    "COMMENT": "write comments into the SQL text",
+    "EXPORT": "use COPY t TO 'file' for a table, or BACKUP TO 'folder' for a directory",
     "GRANT": None,
+    "IMPORT": "use CREATE TABLE t AS SELECT * FROM 'file'",
+    "INSTALL": _EXTRAS,
+    "LOAD": _EXTRAS,
     "PRAGMA": "use SET name = value for a setting, DESCRIBE t for the columns of a table, and SHOW "
     "TABLES",
     "REPLACE": "use INSERT OR REPLACE INTO",
@@ -78,6 +85,12 @@ def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
         raise ProgrammingError("the SQL text is empty", hint=_KNOWN)
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
+            if [item.text.upper() for item in tokens[1:3]] == ["STATEMENT", "SET"]:
+                raise NotSupportedError(
+                    "STATEMENT SET is not supported",
+                    hint="write CREATE JOB name AS INSERT INTO … for each INSERT",
+                    position=position_at(tokens[1], sql),
+                )
             raise ProgrammingError(
                 "the command must contain a single statement",
                 hint="execute the statements one by one",

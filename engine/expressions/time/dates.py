@@ -79,8 +79,8 @@ def _bind_bin(name: str, arguments: Sequence[Expression], position: Position | N
     return (stride, *instants), instants[0].type
 
 
-_ORIGIN = 946_684_800_000_000
-"""2000-01-01, a Saturday: the start of bins without an origin."""
+_ORIGIN = 946_857_600_000_000
+"""2000-01-03, a Monday: the start of bins without an origin, as in DuckDB."""
 
 
 def _bin(call: Call) -> Kernel:

@@ -254,8 +254,8 @@ def _floored(number: str, size: int) -> str:
     return f"(({number} - pmod({number}, {size})) div {size})"
 
 
-_ORIGIN = "CAST('946684800000000' AS BIGINT)"
-"""2000-01-01, where bins without an origin begin."""
+_ORIGIN = "CAST('946857600000000' AS BIGINT)"
+"""2000-01-03, where bins without an origin begin."""
 
 
 def _bin(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
