@@ -282,6 +282,31 @@ SETTINGS = (
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
+_OTHER_NAMES = {
+    "timezone": "time_zone",
+    "table.local-time-zone": "time_zone",
+    "max_memory": "memory_limit",
+    "work_mem": "memory_limit",
+    "parallelism.default": "query_parallelism",
+    "table.exec.resource.default-parallelism": "query_parallelism",
+}
+"""The names that DuckDB, PostgreSQL and Flink have for settings."""
+
+WITHOUT_EFFECT = frozenset(
+    {
+        "execution.runtime-mode",
+        "sql-client.execution.result-mode",
+        "sql-client.execution.max-table-result.rows",
+        "sql-client.verbose",
+        "table.dml-sync",
+        "table.exec.mini-batch.enabled",
+        "table.exec.mini-batch.allow-latency",
+        "table.exec.mini-batch.size",
+        "table.optimizer.agg-phase-strategy",
+    }
+)
+"""Settings of Flink that change no result, or choose what follows from the query here. SET accepts
+them, so that scripts run."""
 _LISTS = (
     *("TABLES", "MAPPINGS", "VIEWS", "JOBS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS"),
     *("FUNCTIONS", "DATABASES", "SCHEMAS", "COLUMNS", "RESOURCES"),
@@ -291,11 +316,20 @@ _ELSEWHERE = {
     "statement_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
     "lock_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
     "search_path": 'there is one schema, "public"',
-    "timezone": "the setting is time_zone",
     **dict.fromkeys(
         ("threads", "worker_threads"), "pass it at the start: runnel.connect(cooperative_threads=…)"
     ),
-    **dict.fromkeys(("max_memory", "work_mem"), "the setting is memory_limit"),
+    "execution.checkpointing.interval": "it is an option of a job: CREATE JOB j OPTIONS "
+    "('snapshotIntervalMillis' = '10000') AS INSERT INTO …",
+    "execution.checkpointing.mode": "it is an option of a job: CREATE JOB j OPTIONS "
+    "('processingGuarantee' = 'exactlyOnce') AS INSERT INTO …",
+    "pipeline.name": "write the name in the statement: CREATE JOB name AS INSERT INTO …",
+    "execution.savepoint.path": "name the snapshot in the statement: CREATE JOB j OPTIONS "
+    "('initialSnapshotName' = 's') AS INSERT INTO …",
+    "table.exec.source.idle-timeout": "write it in the mapping: CREATE MAPPING … OPTIONS "
+    "('idleTimeoutMillis' = '1000')",
+    "table.exec.state.ttl": "the state of a stream is bounded by its watermark: EXPLAIN (STATE) "
+    "shows how long rows are kept",
 }
 """Hints for settings of other engines."""
 
@@ -422,12 +456,13 @@ def _as_integer(value: Value) -> int:
 def find(name: str) -> Setting:
     """The setting of that name, case-insensitively; ProgrammingError with the nearest known name if
     it is unknown."""
-    setting = _BY_NAME.get(name.lower())
+    lower = name.lower()
+    setting = _BY_NAME.get(_OTHER_NAMES.get(lower, lower))
     if setting is None:
         raise ProgrammingError(
             f'setting "{name}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
-            hint=_ELSEWHERE.get(name.lower())
+            hint=_ELSEWHERE.get(lower)
             or suggest(name, _BY_NAME)
             or suggest(name, _LISTS, "the settings are " + ", ".join(_BY_NAME)),
         )

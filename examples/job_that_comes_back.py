@@ -19,10 +19,7 @@ import runnel
 
 SHOPS = ("Oslo", "Lviv", "Porto")
 ORDERS = "(shop VARCHAR, price INT, n INT, WATERMARK FOR n AS n)"
-COUNTS = (
-    "(__key INT, orders BIGINT, total BIGINT) TYPE IMap "
-    "OPTIONS ('keyFormat'='int', 'valueFormat'='json-flat')"
-)
+COUNTS = "(__key INT, orders BIGINT, total BIGINT) TYPE IMap"
 JOB = """
     CREATE JOB IF NOT EXISTS counting OPTIONS ('snapshotIntervalMillis'='50') AS
     INSERT INTO counts

@@ -19,7 +19,7 @@ def main() -> None:
         cursor = connection.cursor()
         cursor.execute(
             "CREATE MAPPING trades (__key BIGINT, ticker VARCHAR, price DECIMAL, ts TIMESTAMP) "
-            "TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+            "TYPE IMap"
         )
         rows = [
             (i, TICKERS[i % 3], Decimal(100 + i % 7), START + timedelta(minutes=i))

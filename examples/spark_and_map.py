@@ -25,7 +25,7 @@ def main() -> None:
         # A map: look-ups by key take microseconds, and start no Spark job.
         cursor.execute("""
             CREATE MAPPING drivers (__key BIGINT, name VARCHAR, city VARCHAR)
-            TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')""")
+            TYPE IMap""")
         cursor.executemany(
             "SINK INTO drivers VALUES (?, ?, ?)",
             [(0, "Ana", "Lviv"), (1, "Bo", "Oslo"), (2, "Cy", "Oslo")],

@@ -38,7 +38,7 @@ def prepare(connection: runnel.Connection, folder: Path) -> None:
         FROM TABLE(GENERATE_SERIES(0, 172799))""")
     connection.execute("""
         CREATE MAPPING products (__key BIGINT, name VARCHAR)
-        TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')""")
+        TYPE IMap""")
     connection.execute("INSERT INTO products VALUES (0, 'tea'), (1, 'café'), (2, 'mate')")
 
 

@@ -34,8 +34,7 @@ def copy_orders(con: runnel.Connection, folder: Path) -> None:
     """A job that copies the orders of a file to a map, every ten seconds."""
     files = f"'path' = '{folder}', 'format' = 'json', 'follow' = 'true', 'pollMillis' = '1000'"
     con.execute(f"CREATE MAPPING orders (id BIGINT, item VARCHAR) TYPE File OPTIONS ({files})")
-    con.execute("""CREATE MAPPING copies (__key BIGINT, item VARCHAR) TYPE IMap
-        OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')""")
+    con.execute("""CREATE MAPPING copies (__key BIGINT, item VARCHAR) TYPE IMap""")
     con.execute("""CREATE JOB copying OPTIONS ('snapshotIntervalMillis' = '10000') AS
         INSERT INTO copies SELECT id, item FROM orders""")
 

@@ -25,7 +25,9 @@ from runnel.connectors.options import (
 )
 from runnel.errors import DataError, NotSupportedError, ProgrammingError
 
-FORMATS = ("csv", "json", "json-flat", "parquet", "arrow", "avro", "lines")
+FORMATS = ("csv", "json", "json-flat", "jsonl", "ndjson", "parquet", "arrow", "avro", "lines")
+# Names of JSON lines that other systems use.
+_JSON_FORMATS = ("json", "json-flat", "jsonl", "ndjson")
 COMPRESSIONS = ("auto", "none", "gz", "bz2", "zst", "lz4")
 
 
@@ -99,7 +101,7 @@ _SNIFFED: tuple[Option[Any], ...] = (
     DECIMAL_SEPARATOR,
 )
 _CSV_ONLY: tuple[Option[Any], ...] = (*_SNIFFED, NULL_VALUE)
-_TEXT_FORMATS = ("csv", "json", "json-flat", "lines")
+_TEXT_FORMATS = ("csv", *_JSON_FORMATS, "lines")
 _EXTENSIONS = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -165,8 +167,8 @@ class FileOptions:
     """The options of a file mapping.
 
     path: a path, a pattern or a URL.
-    format: None if it is to be derived from the files. "json-flat" becomes "json", since a JSON
-        column can have any name.
+    format: None if it is to be derived from the files. "json-flat", "jsonl" and "ndjson" become
+        "json", since a JSON column can have any name.
     glob: a pattern of names below `path`.
     compression: one of COMPRESSIONS.
     ignore_file_not_found: whether a path without files counts as empty.
@@ -240,7 +242,7 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
         )
     return FileOptions(
         options.require(PATH),
-        "json" if format_name == "json-flat" else format_name,
+        "json" if format_name in _JSON_FORMATS else format_name,
         options.get(GLOB),
         options.require(COMPRESSION),
         options.require(IGNORE_FILE_NOT_FOUND),

@@ -13,7 +13,13 @@ import pyarrow as pa
 
 from runnel.connectors.files.options import CODECS
 from runnel.connectors.files.sniffing.encoding import UTF_8
-from runnel.connectors.files.storage import RemotePath, created, local, remove
+from runnel.connectors.files.storage import (
+    RemotePath,
+    created,
+    local,
+    opened_device,
+    remove,
+)
 from runnel.errors import DataError, Error, OperationalError
 from runnel.storage.durable_files import sync_file
 
@@ -43,14 +49,19 @@ def _remote_errors(path: str) -> type[Exception]:
 class FileOutput:
     """A new file, compressed if requested. `finish` makes it durable; `discard` removes it.
 
-    Text is passed as UTF-8, and written in `encoding`.
+    Text is passed as UTF-8, and written in `encoding`. With `in_place`, `path` is a pipe or another
+    device, which is neither created nor removed, and can't be made durable.
     """
 
-    def __init__(self, path: str, compression: str | None, encoding: str = UTF_8) -> None:
+    def __init__(
+        self, path: str, compression: str | None, encoding: str = UTF_8, *, in_place: bool = False
+    ) -> None:
         self.path = path
+        self._in_place = in_place
         self._encoder = None if encoding == UTF_8 else codecs.getincrementalencoder(encoding)()
         with writing(path):
-            self._raw = created(path)  # `finish` or `discard` closes it
+            # `finish` or `discard` closes it
+            self._raw = opened_device(path) if in_place else created(path)
         self.stream = pa.PythonFile(self._raw, mode="w")
         if compression is not None:
             self.stream = pa.CompressedOutputStream(self.stream, CODECS[compression])
@@ -76,7 +87,7 @@ class FileOutput:
         with writing(self.path):
             if isinstance(self.stream, pa.CompressedOutputStream):
                 self.stream.close()
-            if isinstance(self.path, RemotePath):
+            if isinstance(self.path, RemotePath) or self._in_place:
                 self._raw.close()
             elif self._raw.closed:
                 # Closing the compression closed the file too. Any descriptor of the file serves to
@@ -97,8 +108,9 @@ class FileOutput:
             self.stream.close()
         with suppress(OSError):
             self._raw.close()
-        with suppress(OSError):
-            remove(self.path)
+        if not self._in_place:
+            with suppress(OSError):
+                remove(self.path)
 
 
 class RowWriter(ABC):

@@ -283,6 +283,20 @@ def created(path: str) -> io.IOBase:
     return Path(path).open("xb")
 
 
+def is_device(path: str) -> bool:
+    """Whether a path is neither a file nor a folder: a pipe, a terminal, /dev/null. A confined
+    path never leads to one."""
+    if isinstance(path, RemotePath | ConfinedPath):
+        return False
+    known = Path(local(path))
+    return known.exists() and not known.is_file() and not known.is_dir()
+
+
+def opened_device(path: str) -> io.IOBase:
+    """Opens a device for writing. The caller closes it."""
+    return Path(path).open("wb")
+
+
 def make_folder(path: str) -> None:
     """Creates a folder and its parents, unless they exist. Their names survive a power loss."""
     if isinstance(path, RemotePath):

@@ -6,6 +6,9 @@ single value: the column `__key` or `this`. 'json' makes it one JSON column. 'js
 for a field of the key; every other column is a field of the value, "this.f". With 'java', the class
 names of single values (java.lang.Long, …) stand for their types. A key or value with fields has no
 column for the whole object.
+
+The declared columns determine a format that is left out: the type of the column `__key` or `this`,
+or 'json-flat' for fields.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from runnel.catalog import TableColumn
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.imap.layout import KEY, VALUE, MapLayout, is_key_path
 from runnel.connectors.imap.values import KEY_KINDS
-from runnel.connectors.options import OptionSet, integer, text
+from runnel.connectors.options import Option, Options, OptionSet, integer, text
 from runnel.errors import ProgrammingError, suggest
 from runnel.sqltypes import (
     BIGINT,
@@ -40,7 +43,7 @@ from runnel.sqltypes import (
     decimal,
 )
 
-KEY_FORMAT = text("keyFormat", required=True)
+KEY_FORMAT = text("keyFormat")
 VALUE_FORMAT = text("valueFormat")
 KEY_CLASS = text("keyJavaClass")
 VALUE_CLASS = text("valueJavaClass")
@@ -124,21 +127,14 @@ def resolve_columns(definition: MappingDefinition) -> tuple[tuple[TableColumn, .
     ProgrammingError if options and columns contradict each other.
     """
     options = OPTIONS.read(definition.options)
-    key = _format("keyFormat", options.require(KEY_FORMAT), options.get(KEY_CLASS))
-    value_text = options.get(VALUE_FORMAT)
-    value = (
-        None if value_text is None else _format("valueFormat", value_text, options.get(VALUE_CLASS))
-    )
     columns = [(column, _path(column)) for column in definition.columns]
     _check_unique(columns)
     keys = [(column, path) for column, path in columns if is_key_path(path)]
     values = [(column, path) for column, path in columns if not is_key_path(path)]
+    key = _format(KEY_FORMAT, options, options.get(KEY_CLASS)) or _derived(KEY_FORMAT, KEY, keys)
+    value = _format(VALUE_FORMAT, options, options.get(VALUE_CLASS))
     if value is None and values:
-        raise ProgrammingError(
-            f'column "{values[0][0].name}" is part of the value, '
-            'but option "valueFormat" is missing',
-            hint="add 'valueFormat', or leave the column out for a map of keys only",
-        )
+        value = _derived(VALUE_FORMAT, VALUE, values)
     _check_side(keys, KEY, key)
     result = [TableColumn(c.name, c.type, None if path == c.name else path) for c, path in columns]
     paths = [path for _, path in columns]
@@ -154,18 +150,37 @@ def resolve_columns(definition: MappingDefinition) -> tuple[tuple[TableColumn, .
     return tuple(result), MapLayout(tuple(paths), tuple(column.type for column in result))
 
 
-def _format(option: str, declared: str, java_class: str | None) -> Format:
+def _format(option: Option[str], options: Options, java_class: str | None) -> Format | None:
+    """The format that the option names; None if the option is left out."""
+    declared = options.get(option)
+    if declared is None:
+        return None
     lower = " ".join(declared.lower().split())
     if lower in SINGLE_FORMATS:
-        return Format(option, lower, SINGLE_FORMATS[lower])
+        return Format(option.name, lower, SINGLE_FORMATS[lower])
     if lower in FIELD_FORMATS:
         known = JAVA_CLASSES.get(java_class or "") if lower == "java" else None
-        return Format(option, lower, known)
+        return Format(option.name, lower, known)
     names = [*SINGLE_FORMATS, *FIELD_FORMATS]
     raise ProgrammingError(
-        f"unsupported serialization format '{declared}' in option \"{option}\"",
+        f"unsupported serialization format '{declared}' in option \"{option.name}\"",
         hint=suggest(declared, names, "the formats are " + ", ".join(names)),
     )
+
+
+def _derived(
+    option: Option[str], whole: str, columns: Sequence[tuple[ColumnDefinition, str]]
+) -> Format:
+    """The format that the declared columns of the key or the value determine."""
+    if not columns:
+        raise ProgrammingError(
+            "the mapping has no key",
+            hint=f'declare the key as a column named "{KEY}", its fields with EXTERNAL NAME '
+            f"\"{KEY}.<field>\", or name its type in OPTIONS ('{option.name}' = 'bigint')",
+        )
+    single = next((column.type for column, path in columns if path == whole), None)
+    name = FIELD_FORMATS[0] if single is None else str(single).lower()
+    return Format(option.name, name, single)
 
 
 def _path(column: ColumnDefinition) -> str:

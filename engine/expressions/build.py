@@ -6,6 +6,8 @@ They resolve names, convert arguments, determine types, and raise errors with po
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from math import isinf
 
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions.coercion import (
@@ -22,7 +24,17 @@ from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
 from runnel.expressions.logic.comparison import comparison_type
 from runnel.expressions.nodes import Call, Case, Expression, InList, Literal, Parameter
 from runnel.expressions.time.temporal import keeps_offset
-from runnel.sqltypes import BOOLEAN, Kind, SqlType, common_type, integer_type_of, loses_digits
+from runnel.sqltypes import (
+    BOOLEAN,
+    DOUBLE,
+    MAX_PRECISION,
+    Kind,
+    SqlType,
+    common_type,
+    decimal,
+    integer_type_of,
+    loses_digits,
+)
 
 __all__ = [
     "assign",
@@ -35,34 +47,32 @@ __all__ = [
     "is_function",
     "limited",
     "nullif",
+    "number",
 ]
 
 MAX_SIZE = 20_000
 """The largest permitted number of nodes of an expression."""
 
 _LAZY = {"COALESCE", "NULLIF", "IFNULL", "IF"}
+_FLINK_ONLY = {"DATE_FORMAT", "FROM_UNIXTIME", "UNIX_TIMESTAMP"}
+_OTHER_FORMS = {
+    *_FLINK_ONLY,
+    *("TO_TIMESTAMP", "TO_DATE", "ENCODE", "DECODE", "HEX"),
+    *("ARRAY_PREPEND", "ARRAY_SORT", "LIST_SORT"),
+}
+"""The names of `other_forms`; `_FLINK_ONLY` has those that have no other form."""
 
 
 def is_function(name: str) -> bool:
     """Whether SQL can call a scalar function by this name (in any case)."""
-    return name.upper() in SQL_NAMES or name.upper() in _LAZY
-
-
-_ELSEWHERE = {
-    "DATE_FORMAT": "use STRFTIME with a pattern such as '%Y-%m-%d', or TO_CHAR with 'YYYY-MM-DD'",
-}
-"""Functions of other databases for which `suggest` would propose a name that is spelled alike but
-does something else: the function to use instead.
-"""
+    return name.upper() in SQL_NAMES or name.upper() in _LAZY or name.upper() in _FLINK_ONLY
 
 
 def _unknown_hint(name: str, others: Iterable[str]) -> str | None:
     """The hint for the name of a function that does not exist."""
     from runnel.expressions.left_out import reason
 
-    return (
-        _ELSEWHERE.get(name.upper()) or reason(name) or suggest(name, [*SQL_NAMES, *_LAZY, *others])
-    )
+    return reason(name) or suggest(name, [*SQL_NAMES, *_LAZY, *_FLINK_ONLY, *others])
 
 
 def call(
@@ -80,6 +90,13 @@ def call(
     """
     if name.upper() in _LAZY:
         return _lazy(name.upper(), arguments, position)
+    if name.upper() in _OTHER_FORMS:
+        # Loaded on first use: few statements call one of these.
+        from runnel.expressions.other_forms import other_form
+
+        found = other_form(name.upper(), arguments, position)
+        if found is not None:
+            return found
     name = _by_type(name, arguments)
     if name.upper() == "DATE_TRUNC" and len(arguments) == 3:
         # DATE_TRUNC(unit, x, zone) truncates the local time of a zone other than the session's.
@@ -163,6 +180,36 @@ _OF_TYPE = {
     ("SUBSTR", Kind.VARBINARY): "binary_substring",
 }
 """The function key for a SQL name whose first argument is of that kind."""
+
+
+def number(text: str, position: Position | None) -> Literal:
+    """A number with its SQL type: the narrowest integer type that holds it, DECIMAL for digits with
+    a point, DOUBLE for a number with an exponent."""
+    text = text.replace("_", "")
+    if "e" in text.lower():
+        value = float(text)
+        if isinf(value):
+            raise ProgrammingError(f"number {text[:40]} is too large for DOUBLE", position=position)
+        return Literal(value=value, type=DOUBLE, position=position)
+    digits = text.lstrip("-").replace(".", "", 1).lstrip("0") or "0"
+    fraction = text.partition(".")[2]
+    precision = max(len(digits), len(fraction), 1)
+    if precision > MAX_PRECISION:
+        raise ProgrammingError(
+            f"a number of {precision} digits is too long for DECIMAL",
+            hint=(
+                f"DECIMAL holds {MAX_PRECISION} digits; write it with an exponent for a DOUBLE: 1e0"
+            ),
+            position=position,
+        )
+    if "." in text:
+        return Literal(
+            value=Decimal(text), type=decimal(precision, len(fraction)), position=position
+        )
+    kind = integer_type_of(int(text))
+    return Literal(
+        value=int(text) if kind.is_integer else Decimal(text), type=kind, position=position
+    )
 
 
 def _negated_literal(operand: Expression) -> Expression | None:

@@ -14,7 +14,7 @@ from runnel.planner.parse.syntax import SetOption
 from runnel.planner.plans import ShowPlan, SummarizePlan
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row
-from runnel.settings import SETTINGS, find
+from runnel.settings import SETTINGS, WITHOUT_EFFECT, find
 from runnel.sqltypes import BIGINT, BOOLEAN, JSON, VARCHAR, array, decimal
 from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import data_connector
@@ -98,6 +98,8 @@ def run_set(session: Session, statement: SetOption, call: StatementCall) -> int:
         for setting in SETTINGS:
             if not setting.at_start:
                 session.set(setting.name, None)
+        return -1
+    if name.lower() in WITHOUT_EFFECT:
         return -1
     try:
         if access is not None and name.lower() == "temp_directory" and value:

@@ -17,9 +17,11 @@ from runnel.planner.parse.tokens import TokenReader, like
 _DEPTH = {
     TokenType.L_PAREN: 1,
     TokenType.L_BRACKET: 1,
+    TokenType.L_BRACE: 1,
     TokenType.CASE: 1,
     TokenType.R_PAREN: -1,
     TokenType.R_BRACKET: -1,
+    TokenType.R_BRACE: -1,
     TokenType.END: -1,
 }
 

@@ -167,13 +167,6 @@ def parse_set(reader: StatementReader) -> SetOption:
     """SET {name {= | TO} | TIME ZONE} value"""
     position = reader.position
     reader.expect("SET")
-    if reader.at_string:
-        raise ProgrammingError(
-            f"SET of '{reader.tokens[reader.index].text}' is not supported",
-            hint="the settings of Flink do not exist here: SHOW SETTINGS lists Runnel's; write SET "
-            "name = value",
-            position=reader.position,
-        )
     name = _setting(reader)
     if not reader.accept("TO") and not (name.text == "time_zone" and reader.peek() != "="):
         reader.expect("=")
@@ -192,7 +185,10 @@ def parse_reset(reader: StatementReader) -> SetOption:
 
 
 def _setting(reader: StatementReader) -> Name:
-    """The name of a setting; TIME ZONE is the setting time_zone."""
+    """The name of a setting, which Flink writes as text; TIME ZONE is the setting time_zone."""
+    if reader.at_string:
+        position = reader.position
+        return Name(reader.next().text, position)
     if reader.peek() == "TIME" and reader.peek(1) == "ZONE":
         position = reader.position
         reader.expect("TIME", "ZONE")

@@ -32,10 +32,11 @@ _FOREIGN = {
     "DETACH": "use DROP DATA CONNECTION",
     "ALTER": "ALTER supports TABLE and JOB",
     "ANALYZE": "use EXPLAIN ANALYZE",
-    "CALL": None,
+    "CALL": "call a function in a query: SELECT f(x), or SELECT * FROM f(x) for a table function",
     "CHECKPOINT": "a statement stores its changes when it ends",
     "COMMENT": "write comments into the SQL text",
-    "EXPORT": "use COPY t TO 'file' for a table, or BACKUP TO 'folder' for a directory",
+    "EXPORT": "use COPY t TO 'file' for a table, BACKUP TO 'folder' for a directory, or CREATE "
+    "SNAPSHOT s FOR JOB j for the state of a job",
     "GRANT": None,
     "IMPORT": "use CREATE TABLE t AS SELECT * FROM 'file'",
     "INSTALL": _EXTRAS,
@@ -45,8 +46,8 @@ _FOREIGN = {
     "REPLACE": "use INSERT OR REPLACE INTO",
     "REVOKE": None,
     "UPSERT": "use INSERT OR REPLACE INTO",
-    "USE": None,
-    "VACUUM": None,
+    "USE": "all names are in one namespace: leave USE out",
+    "VACUUM": "the space of deleted rows is reclaimed without a statement",
 }
 
 

@@ -42,6 +42,10 @@ class RunnelDialect(DuckDB):
 
         COMMANDS: ClassVar[set[TokenType]] = set()
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+        # `?::` is an operator in other dialects, and a parameter before a cast here.
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: kind for word, kind in DuckDB.Tokenizer.KEYWORDS.items() if word != "?::"
+        }
 
 
 DIALECT: Any = RunnelDialect()
@@ -59,6 +63,8 @@ _DOLLARS = re.compile(
 )
 """Parameters with a dollar sign, and the texts and comments in which there are none."""
 _OPTIONS_HINT = re.compile(r"\+\s*OPTIONS\b", re.IGNORECASE)
+_IN_BASE = re.compile(r"0(?:x[0-9a-f_]+|o[0-7_]+|b[01_]+)", re.IGNORECASE)
+_BASES = {"x": 16, "o": 8, "b": 2}
 _QUOTES = {"'": "string", '"': "quoted identifier", "`": "quoted identifier"}
 
 
@@ -72,6 +78,8 @@ def tokenize(sql: str) -> list[Token]:
         tokens = _tokens(sql)
     except SqlglotError:
         raise _unterminated(sql) from None
+    if "$" in sql or _IN_BASE.search(sql):
+        tokens = list(_plain_literals(tokens))
     if "/*+" in sql:
         _refuse_options(sql, tokens)
     for token, following in pairwise([*tokens, None]):
@@ -89,6 +97,28 @@ def tokenize(sql: str) -> list[Token]:
                 position=Position.at(sql, token.start, end - token.start),
             )
     return tokens
+
+
+def _plain_literals(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The tokens with `$$text$$` as a string, and 0xFF, 0o17 and 0b11 as decimal numbers."""
+    skipped = False
+    for token, following in pairwise([*tokens, None]):
+        if skipped or token is None:
+            skipped = False
+        elif token.token_type is TokenType.HEREDOC_STRING:
+            yield like(token, TokenType.STRING, token.text)
+        elif (
+            token.text == "0"
+            and following is not None
+            and following.start == token.end + 1
+            and _IN_BASE.fullmatch("0" + following.text)
+        ):
+            digits = following.text.replace("_", "")
+            number = str(int(digits[1:], _BASES[digits[0].lower()]))
+            yield Token(TokenType.NUMBER, number, token.line, token.col, token.start, following.end)
+            skipped = True
+        else:
+            yield token
 
 
 def _refuse_options(sql: str, tokens: Sequence[Token]) -> None:

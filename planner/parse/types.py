@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlglot import TokenType
@@ -33,6 +34,7 @@ _SIMPLE = {
     "TEXT": sqltypes.VARCHAR,
     "STRING": sqltypes.VARCHAR,
     "VARBINARY": sqltypes.VARBINARY,
+    "BYTES": sqltypes.VARBINARY,
     "BYTEA": sqltypes.VARBINARY,
     "BINARY": sqltypes.VARBINARY,
     "BINARY VARYING": sqltypes.VARBINARY,
@@ -43,7 +45,9 @@ _SIMPLE = {
     "DATE": sqltypes.DATE,
     "TIME": sqltypes.TIME,
     "TIMESTAMP": sqltypes.TIMESTAMP,
+    "DATETIME": sqltypes.TIMESTAMP,
     "TIMESTAMPTZ": sqltypes.TIMESTAMP_TZ,
+    "TIMESTAMP_LTZ": sqltypes.TIMESTAMP_TZ,
     "INTERVAL": sqltypes.INTERVAL,
 }
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
@@ -55,6 +59,39 @@ TYPE_WORDS = frozenset(_SIMPLE) - {"INTERVAL"} | frozenset(_DECIMALS)
 """The words that can precede a string to form a typed literal."""
 
 MAX_NESTING = 16
+
+_SIZED_TEXTS = ("VARCHAR", "TEXT", "STRING", "CHARACTER VARYING", "CHAR VARYING")
+_SIZED_TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_LTZ", "DATETIME")
+_DIGITS = (0, 3, 6)
+_REMEDIES = {
+    "CHAR": "use VARCHAR",
+    "CHARACTER": "use VARCHAR",
+    "BPCHAR": "use VARCHAR",
+    "NCHAR": "use VARCHAR",
+    "OBJECT": "use ROW(field type, …) or JSON",
+    "ENUM": "use VARCHAR, in a table with CHECK (column IN ('a', 'b'))",
+    "UNION": "use JSON, or a ROW with a field for each type",
+    "BIT": "use VARBINARY, or BIGINT with the operators & and |",
+    "XML": "use VARCHAR",
+    "MONEY": "use DECIMAL(19, 2)",
+    "VARIANT": "use JSON",
+    "HUGEINT": "use DECIMAL(38, 0)",
+    "INT128": "use DECIMAL(38, 0)",
+    "UHUGEINT": "use DECIMAL(38, 0)",
+    "UBIGINT": "use DECIMAL(20, 0)",
+    "UINT64": "use DECIMAL(20, 0)",
+    "UINTEGER": "use BIGINT",
+    "UINT32": "use BIGINT",
+    "USMALLINT": "use INTEGER",
+    "UINT16": "use INTEGER",
+    "UTINYINT": "use SMALLINT",
+    "UINT8": "use SMALLINT",
+    "TIMESTAMP_S": "use TIMESTAMP",
+    "TIMESTAMP_MS": "use TIMESTAMP",
+    "TIMESTAMP_NS": "use TIMESTAMP, which has microseconds",
+    "TIMETZ": "use TIME or TIMESTAMP WITH TIME ZONE",
+}
+"""The remedy for each type of other systems that does not exist here."""
 
 
 def parse_type(source: TokenReader | str) -> SqlType:
@@ -69,6 +106,36 @@ def parse_type(source: TokenReader | str) -> SqlType:
         reader.finish()
         return parsed
     return _parse(source, 0)
+
+
+def parse_cast_type(reader: TokenReader) -> tuple[SqlType, int | None]:
+    """Parses the type of a CAST, and its length or precision, if it has one.
+
+    CAST(x AS VARCHAR(n)) cuts texts to n characters, CAST(x AS TIMESTAMP(n)) rounds to n digits of
+    a second. Both need no type of their own, because they are applied once, to the result of the
+    CAST.
+    """
+    word, position = reader.peek(), reader.position
+    if reader.peek(1) != "(" or word not in (*_SIZED_TEXTS, *_SIZED_TIMES):
+        return parse_type(reader), None
+    reader.next()
+    reader.expect("(")
+    at = reader.position
+    size = _number(reader, "a number")
+    reader.expect(")")
+    parsed = _SIMPLE.get(word, sqltypes.VARCHAR)
+    if word == "TIMESTAMP":
+        parsed = _zoned(reader, parsed, position)
+    if reader.peek() in ("[", "ARRAY"):
+        raise _sized(word, position)
+    if word in _SIZED_TIMES and size not in _DIGITS:
+        raise NotSupportedError(
+            f"{word}({size}) is not supported",
+            hint="times have microseconds; a CAST rounds to 0, 3 or 6 digits: write "
+            f"{word}({min(_DIGITS, key=lambda digits: abs(digits - size))})",
+            position=at,
+        )
+    return parsed, size
 
 
 def _parse(reader: TokenReader, depth: int) -> SqlType:
@@ -110,6 +177,8 @@ def _base(reader: TokenReader, depth: int) -> SqlType:
     word = " ".join(name.text.upper().split())
     if word in _DECIMALS:
         return _decimal(reader)
+    if word in ("MAP", "ROW", "STRUCT", "ARRAY") and reader.peek() in ("<", "<>"):
+        return parse_angled(reader, word, lambda: _element(reader, depth + 1))
     if word == "MAP" or word in ("ROW", "STRUCT"):
         return _map(reader, depth) if word == "MAP" else _row(reader, depth)
     if word == "DOUBLE":
@@ -206,6 +275,40 @@ def _map(reader: TokenReader, depth: int) -> SqlType:
     return sqltypes.map_of(key, value)
 
 
+def parse_angled(reader: TokenReader, word: str, element: Callable[[], SqlType]) -> SqlType:
+    """Parses `<…>` after ROW, STRUCT, ARRAY or MAP.
+
+    element: parses the type of an element, a key, a value or a field.
+    """
+    reader.expect("<")
+    if word == "ARRAY":
+        result = sqltypes.array(element())
+    elif word == "MAP":
+        key = element()
+        reader.expect(",")
+        result = sqltypes.map_of(key, element())
+    else:
+        fields: list[tuple[str, SqlType]] = []
+        while True:
+            name = reader.name("a field")
+            fields.append((name.text, element()))
+            if reader.peek() == "COMMENT":
+                reader.next()
+                reader.string("a comment in quotes")
+            if not reader.accept(","):
+                break
+        result = sqltypes.row(*fields)
+    reader.expect(">")
+    return result
+
+
+def _element(reader: TokenReader, depth: int) -> SqlType:
+    parsed = _parse(reader, depth)
+    if not reader.accept("NOT", "NULL"):
+        reader.accept("NULL")
+    return parsed
+
+
 def _sized(word: str, position: Position) -> NotSupportedError:
     return NotSupportedError(
         f"{word} with a length or precision is not supported",
@@ -216,15 +319,10 @@ def _sized(word: str, position: Position) -> NotSupportedError:
 
 def _unknown(name: str, position: Position) -> ProgrammingError | NotSupportedError:
     upper = name.upper()
-    if upper in ("CHAR", "CHARACTER", "BPCHAR", "NCHAR"):
+    if upper in _REMEDIES:
         return NotSupportedError(
-            f"type {upper} is not supported", hint="use VARCHAR", position=position
+            f"type {upper} is not supported", hint=_REMEDIES[upper], position=position
         )
-    if upper == "OBJECT":
-        remedy = "use ROW(field type, …) or JSON"
-        return NotSupportedError("type OBJECT is not supported", hint=remedy, position=position)
-    if upper in ("ENUM", "UNION", "BIT", "XML"):
-        return NotSupportedError(f"type {upper} is not supported", position=position)
     known = [item.lower() for item in _NAMES]
     hint = suggest(
         name,
@@ -232,6 +330,12 @@ def _unknown(name: str, position: Position) -> ProgrammingError | NotSupportedEr
         "types are BOOLEAN, BIGINT, DECIMAL(p, s), DOUBLE, VARCHAR, DATE, TIMESTAMP and so on",
     )
     return ProgrammingError(f'unknown type "{name}"', hint=hint, position=position)
+
+
+def size_of(node: Any) -> int | None:
+    """The length or precision of an exp.DataType, as `parse_cast_type` returned it."""
+    size: int | None = node.meta.get("size")
+    return size
 
 
 def sql_type_of(node: Any) -> SqlType:

@@ -3,6 +3,7 @@ refusal. Rows are compared with DuckDB's where DuckDB has the form."""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from typing import Any
 
@@ -248,3 +249,10 @@ def test_paramstyle_is_one_of_pep_249() -> None:
     assert runnel.paramstyle == "qmark"
     runnel.connect(paramstyle=runnel.paramstyle).close()
     runnel.connect(paramstyle="named").close()
+
+
+def test_a_parameter_before_a_cast(con: runnel.Connection) -> None:
+    cursor = con.execute("SELECT ?::INT + 1, ?::DATE", ["41", "2026-01-02"])
+    assert cursor.fetchall() == [(42, datetime.date(2026, 1, 2))]
+    con.execute("PREPARE q AS SELECT ?::INT + ?::INT")
+    assert con.execute("EXECUTE q(1, 2)").fetchall() == [(3,)]

@@ -27,7 +27,7 @@ from tests.rendering.notes import AFTER, BEFORE
 
 PATH = Path(__file__).parents[2] / "docs" / "functions.md"
 ENGINES = (DUCKDB, SPARK)
-INTERNAL = ("decimal_key", "exact_cast")
+INTERNAL = ("decimal_key", "exact_cast", "parse_time")
 """What only the planner calls: SQL has neither a name nor an operator for it."""
 EXAMPLES_PATH = Path(__file__).with_name("function_examples.txt")
 HEAD = """# Functions, and where they run
@@ -135,11 +135,29 @@ def _macro_rows() -> list[str]:
         else:
             head = f"{name}({', '.join(macro.parameters)})"
             body = {"$VERSION": "the version", "$USER": "the name of the user"}.get(
-                macro.body, macro.body.replace("$", "the name of the ").replace("|", "\\|")
+                macro.body, macro.body.replace("|", "\\|")
             )
+            if body.startswith("$"):
+                body = body.replace("$", "the name of the ")
         body = body if body.startswith("the ") else f"`{body}`"
         rows.append(f"| `{head}` | {body} | {macro.family} | {_example(f'macro {name}')[1]} |")
+    for name, (head, body) in FLINK_CALLS.items():
+        rows.append(f"| `{head}` | {body} | date-time | {_example(f'macro {name}')[1]} |")
     return rows
+
+
+FLINK_CALLS = {
+    "DATE_FORMAT": ("DATE_FORMAT(x, pattern)", "`TO_CHAR`, with a pattern of Java"),
+    "FROM_UNIXTIME": (
+        "FROM_UNIXTIME(seconds [, pattern])",
+        "`DATE_FORMAT` of an instant in the session's zone",
+    ),
+    "UNIX_TIMESTAMP": (
+        "UNIX_TIMESTAMP([x [, pattern]])",
+        "the seconds since the epoch of an instant, or of a local time",
+    ),
+}
+"""The functions of `other_forms`, with the arguments and the meaning."""
 
 
 def _cast_rows() -> list[str]:
@@ -204,9 +222,11 @@ def table() -> str:
         _section("Window functions", ("function", "", "example", "DuckDB", "Spark"), windows)
     )
     parts.append(
-        "## Other names\n\nNames of DuckDB and PostgreSQL that stand for a function or a short\n"
-        "expression. Where the two differ, the name means what it means in DuckDB. Engines run\n"
-        "what they run of the expression.\n"
+        "## Other names\n\nNames of DuckDB, PostgreSQL and Flink that stand for a function or a\n"
+        "short expression. Where they differ, the name means what it means in DuckDB. Engines run\n"
+        "what they run of the expression. Patterns of Java, such as yyyy-MM-dd HH:mm:ss, are also\n"
+        "accepted by TO_TIMESTAMP and TO_DATE, and give a TIMESTAMP; of one text, TO_TIMESTAMP is\n"
+        "a CAST to TIMESTAMP.\n"
     )
     parts.append(_section("", ("name", "stands for", "family", "example"), _macro_rows())[4:])
     parts.append(_left_out())

@@ -13,7 +13,7 @@ from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
 from runnel.planner.bind.scalars.macro_table import macros
 from runnel.rendering.spark.dialect import SPARK
-from tests.rendering.matrix import INTERNAL, PATH, examples, table
+from tests.rendering.matrix import FLINK_CALLS, INTERNAL, PATH, examples, table
 from tests.slt.runner import text
 
 ROWS = "FROM (VALUES (1), (2), (4)) AS t (x)"
@@ -47,6 +47,7 @@ def test_every_function_has_an_example() -> None:
     }
     labels |= {name.upper().replace("COUNT_STAR", "COUNT(*)") for name in AGGREGATES}
     labels |= {name.upper() for name in WINDOW_FUNCTIONS} | {f"macro {name}" for name in macros()}
+    labels |= {f"macro {name}" for name in FLINK_CALLS}
     assert labels - examples().keys() == set(INTERNAL) | UNNAMED
 
 

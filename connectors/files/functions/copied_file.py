@@ -27,17 +27,20 @@ from runnel.errors import NotSupportedError, ProgrammingError, suggest
 
 _WITHOUT_EFFECT = frozenset({"overwrite", "overwrite_or_ignore", "use_tmp_file"})
 _INSTEAD = {
-    "partition_by": "write CREATE MAPPING m (…) TYPE File OPTIONS ('path' = 'folder', 'format' = …,"
-    " 'partitionBy' = 'column'), then INSERT INTO m SELECT …",
     "per_thread_output": "leave it out: COPY writes one file",
-    "append": "INSERT INTO a mapping of a folder adds a file",
+    "append": "it is for PARTITION_BY; INSERT INTO a mapping of a folder adds a file",
     "array": "leave it out: COPY writes one object a line",
     "force_quote": "leave it out: values that need quotes have them",
 }
 
 
+CopyOptions = Mapping[str, str | tuple[str, ...]]
+"""The options of COPY as they are written: a text, or the texts of a list."""
+
+
 class CopiedFile:
-    """One new file, which replaces an existing one when it is complete.
+    """One new file, which replaces an existing one when it is complete. A pipe or another device
+    gets the rows as they come.
 
     columns: names and types.
     """
@@ -45,11 +48,11 @@ class CopiedFile:
     def __init__(
         self,
         path: str,
-        options: Mapping[str, str | tuple[str, ...]],
+        options: CopyOptions,
         columns: Sequence[TableColumn],
         access: Access | None,
     ) -> None:
-        texts = _texts(options)
+        texts = file_options(options)
         if "format" not in texts and format_of(path) is None:
             raise ProgrammingError(
                 f'the format of "{path}" is not known: it has no extension of a known format',
@@ -58,7 +61,7 @@ class CopiedFile:
         read = read_options({"path": path, **texts}, access)
         self._path = file_path(path, None, ignore_missing=True, access=access).text
         self._columns = tuple(columns)
-        _check_names(self._columns)
+        check_names(self._columns)
         self._format: FileFormat = format_named(read.format or str(format_of(path)))(
             replace(read, unset=frozenset())
         )
@@ -77,11 +80,14 @@ class CopiedFile:
             raise ProgrammingError(f'"{path}" is a folder', hint="name a file in it")
         compression = self._format.options.compression
         folder, name = file_system.parent_of(path), Path(path).name
-        unfinished = file_system.below(folder, f".{uuid4().hex[:12]}-{name}")
+        in_place = file_system.is_device(path)
+        unfinished = path if in_place else file_system.below(folder, f".{uuid4().hex[:12]}-{name}")
         options = self._format.options
-        is_text = self._format.is_text
         output = FileOutput(
-            unfinished, compression_of(name, compression) if is_text else None, options.encoding
+            unfinished,
+            compression_of(name, compression) if self._format.is_text else None,
+            options.encoding,
+            in_place=in_place,
         )
         rows = 0
         try:
@@ -94,14 +100,16 @@ class CopiedFile:
             with writing(path):
                 writer.finish()
                 output.finish()
-                _replace(unfinished, path)
+                if not in_place:
+                    _replace(unfinished, path)
         except BaseException:
             output.discard()
             raise
         return rows
 
 
-def _check_names(columns: Sequence[TableColumn]) -> None:
+def check_names(columns: Sequence[TableColumn]) -> None:
+    """ProgrammingError if two columns have one name."""
     names: set[str] = set()
     for column in columns:
         if column.name.lower() in names:
@@ -120,7 +128,7 @@ def _replace(unfinished: str, final: str) -> None:
     Path(local(unfinished)).replace(local(final))
 
 
-def _texts(options: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:
+def file_options(options: CopyOptions) -> dict[str, str]:
     """The options of a File mapping."""
     texts: dict[str, str] = {}
     for name, value in options.items():

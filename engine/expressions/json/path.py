@@ -142,7 +142,8 @@ def _steps(reader: _Reader, depth: int) -> list[Step]:
             if reader.peek() != "[":
                 steps.append(_name_step(reader))
         elif reader.accept("."):
-            steps.append(_name_step(reader))
+            if reader.peek() != "[":
+                steps.append(_name_step(reader))
         elif reader.accept("["):
             steps.append(_bracket(reader, depth))
         elif reader.peek() == "?":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
 from runnel.errors import DataError
 from runnel.expressions.function import always_may_fail
@@ -92,6 +92,35 @@ def _url_decode(text: str) -> str:
         raise DataError(f"'{text[:60]}' is not the URL form of UTF-8 text") from None
 
 
+def _parse_url(text: str, part: str, key: str | None = None) -> str | None:
+    """A component of a URL; with `key`, the value of this parameter of its QUERY. None if it has
+    none."""
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        return None
+    if not url.scheme:
+        return None
+    if part == "QUERY" and key is not None:
+        return next((value for name, value in parse_qsl(url.query) if name == key), None)
+    user = url.netloc.rpartition("@")[0]
+    found = {
+        "PROTOCOL": url.scheme,
+        "HOST": url.hostname,
+        "PATH": url.path,
+        "QUERY": url.query or None,
+        "REF": url.fragment or None,
+        "FILE": url.path + (f"?{url.query}" if url.query else ""),
+        "AUTHORITY": url.netloc,
+        "USERINFO": user or None,
+    }
+    if part not in found:
+        raise DataError(
+            f"PARSE_URL has no component '{part[:40]}'", hint="it has " + ", ".join(found)
+        )
+    return found[part]
+
+
 def _string_split(text: str, separator: str) -> list[str]:
     if not separator:
         return list(text) or [""]
@@ -106,6 +135,15 @@ FUNCTIONS = (
     ),
     _text("url_encode", "s VARCHAR", [VARCHAR], VARCHAR, lambda text: quote(text, safe="-_.~")),
     _text("url_decode", "s VARCHAR", [VARCHAR], VARCHAR, _url_decode, can_fail=always_may_fail),
+    _text(
+        "parse_url",
+        "url VARCHAR, part VARCHAR [, key VARCHAR]",
+        [VARCHAR] * 3,
+        VARCHAR,
+        _parse_url,
+        optional=1,
+        can_fail=always_may_fail,
+    ),
     _text(
         "regexp_escape",
         "s VARCHAR",

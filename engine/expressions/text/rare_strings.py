@@ -31,6 +31,14 @@ def _translate(text: str, old: str, new: str) -> str:
     return text.translate(table)
 
 
+def _text_slice(text: str, start: int, stop: int) -> str:
+    """The characters from `start` to `stop`, both included, from 1; negative ones count from the
+    end."""
+    first = max(start + len(text) + 1 if start < 0 else start, 1)
+    last = stop + len(text) + 1 if stop < 0 else stop
+    return text[first - 1 : max(last, 0)]
+
+
 def _overlay(text: str, new: str, start: int, count: int | None = None) -> str:
     if start < 1:
         raise DataError(f"OVERLAY start must be at least 1, not {start}")
@@ -251,6 +259,13 @@ FUNCTIONS = (
         VARCHAR,
         _to_base,
         can_fail=always_may_fail,
+    ),
+    _text(
+        "text_slice",
+        "s VARCHAR, start BIGINT, stop BIGINT",
+        [VARCHAR, BIGINT, BIGINT],
+        VARCHAR,
+        _text_slice,
     ),
     _text("to_hex", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 16)),
     _text("to_bin", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 2)),

@@ -92,6 +92,10 @@ def _to_date(pattern: str) -> Callable[[Datum], Datum]:
     )
 
 
+def _parse_time(pattern: str) -> Callable[[Datum], Datum]:
+    return over_distinct(lambda texts: read(texts, pattern).walls)
+
+
 def _bind_timestamp(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """TO_TIMESTAMP(text, pattern), or TO_TIMESTAMP(seconds since the epoch)."""
     if len(arguments) == 1:
@@ -190,6 +194,15 @@ FUNCTIONS = (
         can_fail=always_may_fail,
         needs_frame=True,
         depends_on_session=lambda call: len(call.arguments) == 2,
+        family="date-time",
+    ),
+    Function(
+        name="parse_time",
+        arguments="",
+        result="TIMESTAMP",
+        bind=signature(VARCHAR, VARCHAR, result=TIMESTAMP),
+        compile=by_option(_parse_time),
+        can_fail=always_may_fail,
         family="date-time",
     ),
     named(

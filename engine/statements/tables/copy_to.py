@@ -1,4 +1,4 @@
-"""COPY … TO: writes the rows of a query to a file."""
+"""COPY … TO: writes the rows of a query to a file, or to a folder of partitions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from runnel.statements.call import StatementCall
 from runnel.statements.queries import run_key_get, with_room
 
 if TYPE_CHECKING:
+    from runnel.access import Access
+    from runnel.connectors.files.functions.copied_file import CopiedFile
+    from runnel.connectors.files.functions.copied_folder import CopiedFolder
     from runnel.dag import DAG
     from runnel.runtime.light_job import Job
     from runnel.session.session import Session
 
 
 def copy_to(session: Session, plan: CopyToPlan, call: StatementCall) -> int:
-    """Writes the file, and returns the number of rows."""
-    # Loaded on first use: few statements write files.
-    from runnel.connectors.files.functions.copied_file import CopiedFile
-
-    columns = [TableColumn(field.name, field.type) for field in plan.query.fields]
-    file = CopiedFile(plan.path, plan.options, columns, session.caller.access)
+    """Writes the files, and returns the number of rows."""
+    file = _target(plan, session.caller.access)
     if isinstance(plan.query, KeyGetPlan):
         return file.write(_found(session, plan.query, call))
     query = plan.query
@@ -39,6 +38,18 @@ def copy_to(session: Session, plan: CopyToPlan, call: StatementCall) -> int:
                 job.wait()
 
     return with_room(session, query, run)
+
+
+def _target(plan: CopyToPlan, access: Access | None) -> CopiedFile | CopiedFolder:
+    # Loaded on first use: few statements write files.
+    columns = [TableColumn(field.name, field.type) for field in plan.query.fields]
+    if any(name.lower() == "partition_by" for name in plan.options):
+        from runnel.connectors.files.functions.copied_folder import CopiedFolder
+
+        return CopiedFolder(plan.path, plan.options, columns, access)
+    from runnel.connectors.files.functions.copied_file import CopiedFile
+
+    return CopiedFile(plan.path, plan.options, columns, access)
 
 
 def _batches(job: Job) -> Iterator[pa.RecordBatch]:

@@ -8,8 +8,6 @@ expressions of `engine/relation/subqueries.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from decimal import Decimal
-from math import isinf
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -32,16 +30,9 @@ from runnel.planner.bind.grouping.aggregate import AggregateBinder, call_of, is_
 from runnel.planner.bind.select_parts import Aggregates
 from runnel.planner.parse.query.allow_list import function_call, sql_type_of, unwrapped
 from runnel.planner.parse.query.shapes import LAMBDA_FUNCTIONS, WORDED
+from runnel.planner.parse.types import size_of
 from runnel.relation.subqueries import Exists, ScalarSubquery
-from runnel.sqltypes import (
-    BOOLEAN,
-    DOUBLE,
-    MAX_PRECISION,
-    NULL,
-    VARCHAR,
-    decimal,
-    integer_type_of,
-)
+from runnel.sqltypes import BOOLEAN, NULL, VARCHAR
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import QueryBinder
@@ -71,6 +62,9 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeE
 
 _WORDS = frozenset({"USER", "CURRENT_ROLE", "CURRENT_SCHEMA"})
 """Functions that SQL calls without parentheses, unless a column has the name."""
+
+_ROUNDINGS = ("FLOOR", "CEIL", "CEILING")
+"""Functions that are macros with two arguments: FLOOR(x TO unit)."""
 
 _MANY = 50
 """Chains of || with more operands than this are bound as a balanced tree."""
@@ -250,7 +244,7 @@ class ExpressionBinder(AggregateBinder):
         position = self._at(tree)
         if tree.is_string:
             return Literal(value=tree.this, type=VARCHAR, position=position)
-        return number_literal(tree.this, position)
+        return build.number(tree.this, position)
 
     def _boolean(self, tree: Any) -> Expression:
         return Literal(value=bool(tree.this), type=BOOLEAN, position=self._at(tree))
@@ -270,7 +264,7 @@ class ExpressionBinder(AggregateBinder):
     def _negate(self, tree: Any) -> Expression:
         inner = unwrapped(tree.this)
         if isinstance(inner, exp.Literal) and not inner.is_string:
-            return number_literal("-" + inner.this, self._at(tree))
+            return build.number("-" + inner.this, self._at(tree))
         return build.call("negate", [self.bind(inner)], self._at(tree))
 
     def _not(self, tree: Any) -> Expression:
@@ -310,7 +304,15 @@ class ExpressionBinder(AggregateBinder):
         return self.bind(tree.this)
 
     def _cast(self, tree: Any) -> Expression:
-        return build.cast(self.bind(tree.this), sql_type_of(tree.args["to"]), self._at(tree))
+        to, position = tree.args["to"], self._at(tree)
+        found = build.cast(self.bind(tree.this), sql_type_of(to), position)
+        size = size_of(to)
+        if size is None:
+            return found
+        # Loaded on first use: few types have a size.
+        from runnel.planner.bind.scalars.literals import fitted
+
+        return fitted(found, size, position)
 
     def _interval(self, tree: Any) -> Expression:
         # Loaded on first use: few statements have an interval.
@@ -425,7 +427,7 @@ class ExpressionBinder(AggregateBinder):
                 hint=f"write {name}(…) OVER (…)",
                 position=self._at(tree),
             )
-        if name not in SQL_NAMES:
+        if name not in SQL_NAMES or (len(arguments) == 2 and name in _ROUNDINGS):
             found = self._macro(tree)
             if found is not None:
                 return found
@@ -566,33 +568,3 @@ _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
     exp.PositionalColumn: ExpressionBinder._bound,
     exp.Window: ExpressionBinder._window,
 }
-
-
-def number_literal(text: str, position: Position | None) -> Literal:
-    """A number with its SQL type: the narrowest integer type that holds it, DECIMAL for digits with
-    a point, DOUBLE for a number with an exponent."""
-    text = text.replace("_", "")
-    if "e" in text.lower():
-        value = float(text)
-        if isinf(value):
-            raise ProgrammingError(f"number {text[:40]} is too large for DOUBLE", position=position)
-        return Literal(value=value, type=DOUBLE, position=position)
-    digits = text.lstrip("-").replace(".", "", 1).lstrip("0") or "0"
-    fraction = text.partition(".")[2]
-    precision = max(len(digits), len(fraction), 1)
-    if precision > MAX_PRECISION:
-        raise ProgrammingError(
-            f"a number of {precision} digits is too long for DECIMAL",
-            hint=(
-                f"DECIMAL holds {MAX_PRECISION} digits; write it with an exponent for a DOUBLE: 1e0"
-            ),
-            position=position,
-        )
-    if "." in text:
-        return Literal(
-            value=Decimal(text), type=decimal(precision, len(fraction)), position=position
-        )
-    kind = integer_type_of(int(text))
-    return Literal(
-        value=int(text) if kind.is_integer else Decimal(text), type=kind, position=position
-    )

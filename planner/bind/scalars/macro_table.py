@@ -1,10 +1,11 @@
-"""The functions that stand for others: names of DuckDB and of PostgreSQL for functions that exist
-here under another name, and short compositions of such functions.
+"""The functions that stand for others: names of DuckDB, PostgreSQL and Flink for functions that
+exist here under another name, and short compositions of such functions.
 
 A line is `NAME = OTHER`, another name of the same function with the same arguments, or
 `NAME(x, y) = expression`; a line that begins with two blanks continues the line before it. A name
-may have several lines with different numbers of parameters. Where the two products differ in the
-meaning of a name, the line has DuckDB's.
+may have several lines with different numbers of parameters. Where the products differ in the
+meaning of a name, the line has DuckDB's. TO_UNITS is the function for the argument `unit`: TO_DAYS
+for 'day'.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-OVERLOADED = {"MAX": 2, "MIN": 2, "ARG_MAX": 3, "ARG_MIN": 3, "MAX_BY": 3, "MIN_BY": 3}
+OVERLOADED = {
+    **dict.fromkeys(("MAX", "MIN", "FLOOR", "CEIL", "CEILING"), 2),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN", "MAX_BY", "MIN_BY"), 3),
+}
 """Names of functions that are macros only if called with this number of arguments."""
 
 TEXT = """
@@ -24,6 +28,25 @@ UCASE = UPPER
 LEN = LENGTH
 PREFIX = STARTS_WITH
 SUFFIX = ENDS_WITH
+STARTSWITH = STARTS_WITH
+ENDSWITH = ENDS_WITH
+LOCATE(part, s) = STRPOS(s, part)
+LOCATE(part, s, start) =
+  CASE WHEN STRPOS(SUBSTRING(s, start), part) = 0 THEN 0
+  ELSE STRPOS(SUBSTRING(s, start), part) + start - 1 END
+REGEXP(s, pattern) = s ~ pattern
+SPLIT_INDEX(s, separator, index) = STRING_SPLIT(s, separator)[index + 1]
+STR_TO_MAP(s) = STR_TO_MAP(s, ',', '=')
+STR_TO_MAP(s, pairs, separator) =
+  MAP_FROM_ENTRIES([ROW(SPLIT_PART(pair, separator, 1),
+  SUBSTRING(pair, NULLIF(STRPOS(pair, separator), 0) + LENGTH(separator)))
+  FOR pair IN STRING_SPLIT(s, pairs)])
+IS_ALPHA(s) = COALESCE(s ~ '^[[:alpha:]]+$', FALSE)
+IS_DIGIT(s) = COALESCE(s ~ '^[0-9]+$', FALSE)
+IS_DECIMAL(s) = TRY_CAST(s AS DOUBLE) IS NOT NULL
+SHA2(s, bits) =
+  CASE bits WHEN 224 THEN SHA224(s) WHEN 256 THEN SHA256(s) WHEN 384 THEN SHA384(s)
+  WHEN 512 THEN SHA512(s) END
 BIN = TO_BIN
 TO_BINARY = TO_BIN
 STR_SPLIT = STRING_SPLIT
@@ -47,6 +70,9 @@ FDIV(x, y) = FLOOR(CAST(x AS DOUBLE) / y)
 FMOD(x, y) = x - y * FLOOR(CAST(x AS DOUBLE) / y)
 EVEN(x) = SIGN(x) * CEIL(ABS(CAST(x AS DOUBLE)) / 2) * 2
 ROUNDBANKERS = ROUND_EVEN
+E() = EXP(1.0)
+RAND_INTEGER(bound) = CAST(FLOOR(RANDOM() * bound) AS INTEGER)
+RAND_INTEGER(seed, bound) = CAST(FLOOR(RANDOM(seed) * bound) AS INTEGER)
 
 # date-time
 DATEPART = DATE_PART
@@ -71,6 +97,18 @@ GET_CURRENT_TIME = CURRENT_TIME
 CURRENT_LOCALTIMESTAMP = LOCALTIMESTAMP
 CURRENT_LOCALTIME = LOCALTIME
 AGO(amount) = NOW() - amount
+FLOOR(x, unit) = DATE_TRUNC(unit, x)
+CEIL(x, unit) =
+  CASE WHEN DATE_TRUNC(unit, x) = x THEN DATE_TRUNC(unit, x)
+  ELSE DATE_TRUNC(unit, x) + TO_UNITS(1) END
+CEILING = CEIL
+TIMESTAMPADD(unit, count, x) = x + TO_UNITS(count)
+TIMESTAMPDIFF(unit, start, stop) = COMPLETE_UNITS(unit, start, stop)
+TO_TIMESTAMP_LTZ(x) = EPOCH_MS(x) AT TIME ZONE 'UTC'
+TO_TIMESTAMP_LTZ(x, digits) =
+  CASE digits WHEN 0 THEN EPOCH_MS(x * 1000) WHEN 3 THEN EPOCH_MS(x) END AT TIME ZONE 'UTC'
+CONVERT_TZ(x, zone, other) =
+  DATE_FORMAT(CAST(x AS TIMESTAMP) AT TIME ZONE zone AT TIME ZONE other, 'yyyy-MM-dd HH:mm:ss')
 
 # array
 LIST_VALUE = [
@@ -135,7 +173,12 @@ LIST_NEGATIVE_DOT_PRODUCT = LIST_NEGATIVE_INNER_PRODUCT
 ARRAY_NEGATIVE_INNER_PRODUCT = LIST_NEGATIVE_INNER_PRODUCT
 ARRAY_NEGATIVE_DOT_PRODUCT = LIST_NEGATIVE_INNER_PRODUCT
 
+ARRAY_UNION(x, y) = ARRAY_DISTINCT(ARRAY_CAT(x, y))
+ARRAY_JOIN = ARRAY_TO_STRING
+
 # map
+MAP_FROM_ARRAYS(keys, items) = MAP(keys, items)
+MAP_UNION(x, y) = MAP_CONCAT(x, y)
 MAP_EXTRACT(x, key) = CASE WHEN MAP_CONTAINS(x, key) THEN [x[key]] ELSE [] END
 MAP_EXTRACT_VALUE(x, key) = x[key]
 MAP_CONTAINS_VALUE(x, value) = ARRAY_CONTAINS(MAP_VALUES(x), value)
@@ -151,6 +194,8 @@ JSONB_CONTAINS = JSON_CONTAINS
 ARRAY_TO_JSON = TO_JSON
 JSON_QUOTE = TO_JSON
 JSON(x) = CAST(x AS JSON)
+JSON_STRING(x) = CAST(TO_JSON(x) AS VARCHAR)
+JSON_UNQUOTE(x) = CAST(x AS JSON) ->> '$'
 JSON_OBJECT_KEYS(x) = UNNEST(JSON_KEYS(x))
 JSONB_OBJECT_KEYS = JSON_OBJECT_KEYS
 JSON_ARRAY_ELEMENTS(x) = UNNEST(JSON_ELEMENTS(x))
@@ -181,6 +226,7 @@ GEOMETRIC_MEAN = GEOMEAN
 SEM(x) = STDDEV_POP(x) / SQRT(NULLIF(COUNT(x), 0))
 WAVG(x, weight) = SUM(CAST(x AS DOUBLE) * weight) / SUM(weight)
 WEIGHTED_AVG = WAVG
+COLLECT = HISTOGRAM
 HISTOGRAM(x) = LIST_HISTOGRAM(ARRAY_AGG(x) FILTER (WHERE x IS NOT NULL))
 ENTROPY(x) = LIST_ENTROPY(COALESCE(ARRAY_AGG(x) FILTER (WHERE x IS NOT NULL), []))
 MAD(x) = LIST_MAD(ARRAY_AGG(CAST(x AS DOUBLE)) FILTER (WHERE x IS NOT NULL))

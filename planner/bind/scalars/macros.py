@@ -101,6 +101,8 @@ def _substituted(
     given = dict(zip(macro.parameters or (), arguments, strict=True))
     if "AGGREGATE(u" in macro.body:
         macro = macro._replace(body=_with_aggregate(name, macro.body, given["name"], position))
+    if "TO_UNITS" in macro.body:
+        macro = macro._replace(body=_with_unit(name, macro.body, given["unit"], position))
     # A Paren around the body, so that the root can be replaced as well.
     body = exp.Paren(this=_parsed(macro.body).copy())
     for column in list(body.find_all(exp.Column)):
@@ -127,6 +129,27 @@ def _with_aggregate(name: str, body: str, tree: Any, position: Position | None) 
             position=position,
         )
     return body.replace("AGGREGATE(u", f"{word}(u")
+
+
+def _with_unit(name: str, body: str, tree: Any, position: Position | None) -> str:
+    """The body with the function that makes an interval of the unit: TO_DAYS for 'day'."""
+    word = tree.this.upper() if isinstance(tree, exp.Literal) and tree.is_string else ""
+    function = f"TO_{word.removesuffix('S')}S"
+    if word == "QUARTER":
+        return body.replace("TO_UNITS(", "TO_MONTHS(3 * ")
+    if function not in _UNITS:
+        raise ProgrammingError(
+            f"{name} has no unit {word or 'of that kind'}",
+            hint="units are " + ", ".join(unit.removeprefix("TO_")[:-1] for unit in _UNITS),
+            position=position,
+        )
+    return body.replace("TO_UNITS(", f"{function}(")
+
+
+_UNITS = tuple(
+    f"TO_{unit}S"
+    for unit in "YEAR MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND".split()
+)
 
 
 @cache

@@ -13,8 +13,10 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.planner.bind.scalars import json as bind_json
 from runnel.planner.bind.scalars import operators, rows
-from runnel.planner.parse.query.allow_list import position_of, sql_type_of
-from runnel.sqltypes import BIGINT, NULL, VARBINARY, VARCHAR, Kind, can_cast
+from runnel.planner.bind.scalars.literals import binary_literal, fitted
+from runnel.planner.parse.query.allow_list import function_call, position_of, sql_type_of
+from runnel.planner.parse.types import size_of
+from runnel.sqltypes import BIGINT, NULL, VARCHAR, Kind, can_cast
 
 if TYPE_CHECKING:
     from runnel.planner.bind.scope import Scope
@@ -48,9 +50,15 @@ def special(bind: Bind, tree: Any, sql: str) -> Expression | None:
 
 
 def _dot(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    called = function_call(tree.expression)
+    if called is not None:
+        # DuckDB's `x.upper()` is `upper(x)`.
+        call = tree.expression.copy()
+        call.set("expressions", [tree.this.copy(), *called[1]])
+        return bind(call)
     if not isinstance(tree.expression, exp.Identifier):
         raise NotSupportedError(
-            "only the name of a field may follow a point here", position=position
+            "only the name of a field or a function may follow a point here", position=position
         )
     name = Literal(value=tree.expression.name, type=VARCHAR, position=position)
     return build.call("field", [bind(tree.this), name], position)
@@ -80,6 +88,8 @@ def _subscript(bind: Bind, tree: Any, position: Position | None) -> Expression:
     operand, subscript = bind(tree.this), bind(tree.expressions[0])
     if operand.type.kind is Kind.ROW:
         return build.call("field", [operand, subscript], position)
+    if operand.type.kind is Kind.VARCHAR and subscript.type.is_integer:
+        return build.call("text_slice", [operand, subscript, subscript], position)
     return build.call("subscript", [operand, subscript], position)
 
 
@@ -88,14 +98,14 @@ def _at_time_zone(bind: Bind, tree: Any, position: Position | None) -> Expressio
 
 
 def _slice(bind: Bind, tree: Any, position: Position | None) -> Expression:
-    """`a[i:j]`; an absent bound is NULL."""
-    part = tree.expressions[0]
-    nothing = Literal(value=None, type=BIGINT)
+    """`a[i:j]` of an array or a text. An absent bound of an array is NULL."""
+    part, operand = tree.expressions[0], bind(tree.this)
+    is_text = operand.type.kind is Kind.VARCHAR
     bounds = [
-        nothing if bound is None else bind(bound)
-        for bound in (part.this, part.args.get("expression"))
+        Literal(value=default if is_text else None, type=BIGINT) if bound is None else bind(bound)
+        for bound, default in ((part.this, 1), (part.args.get("expression"), -1))
     ]
-    return build.call("array_slice", [bind(tree.this), *bounds], position)
+    return build.call("text_slice" if is_text else "array_slice", [operand, *bounds], position)
 
 
 def _regexp_ignoring_case(bind: Bind, tree: Any, position: Position | None) -> Expression:
@@ -118,11 +128,12 @@ def _bitwise_not(bind: Bind, tree: Any, position: Position | None) -> Expression
 
 def _try_cast(bind: Bind, tree: Any, position: Position | None) -> Expression:
     operand, target = bind(tree.this), sql_type_of(tree.args["to"])
-    if operand.type == target or operand.type == NULL:
-        return build.cast(operand, target, position)
-    if not can_cast(operand.type, target):
-        return build.cast(operand, target, position)
-    return Call(function="try_cast", arguments=(operand,), type=target, position=position)
+    size = size_of(tree.args["to"])
+    if operand.type == target or operand.type == NULL or not can_cast(operand.type, target):
+        found = build.cast(operand, target, position)
+    else:
+        found = Call(function="try_cast", arguments=(operand,), type=target, position=position)
+    return found if size is None else fitted(found, size, position)
 
 
 def _overlaps(bind: Bind, tree: Any, position: Position | None) -> Expression:
@@ -196,19 +207,6 @@ def worded_call(
     if name in bind_json.NAMES:
         return bind_json.json_call(bind, name, arguments, position)
     return build.call(name, [bind(item) for item in arguments], position)
-
-
-def binary_literal(tree: Any, position: Position | None) -> Expression:
-    """Binds X'ff'."""
-    digits = "".join(tree.expressions[0].name.split())
-    try:
-        return Literal(value=bytes.fromhex(digits), type=VARBINARY, position=position)
-    except ValueError:
-        raise ProgrammingError(
-            f"X'{tree.expressions[0].name}' is not a binary value",
-            hint="write pairs of the digits 0-9 and a-f",
-            position=position,
-        ) from None
 
 
 _METHODS: dict[type, Callable[[Bind, Any, Position | None], Expression]] = {

@@ -12,7 +12,6 @@ from typing import Any
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal, SortKey
-from runnel.planner.bind.scalars.expression import number_literal
 from runnel.planner.bind.tables.percent import first_share, percentage
 from runnel.planner.bind.tables.positional import numbered
 from runnel.relation.nodes import Filter, Limit, Project, Relation, Sort, references
@@ -37,7 +36,7 @@ def sampled(relation: Relation, tree: Any, position: Position | None) -> Relatio
         )
     share = None
     if size is None:
-        amount = number_literal(tree.args["percent"].this, position)
+        amount = build.number(tree.args["percent"].this, position)
         share = percentage(amount, "TABLESAMPLE", position)
     width = len(relation.fields)
     chosen = _with_chance(relation, seed, position)
@@ -73,7 +72,7 @@ def _with_chance(relation: Relation, seed: Any, position: Position | None) -> Re
         relation = numbered(relation, position)
         number = references(relation.fields)[-1]
         spread = build.call("multiply", [number, Literal(value=_STEP, type=BIGINT)], position)
-        arguments = [build.call("add", [spread, number_literal(seed.this, position)], position)]
+        arguments = [build.call("add", [spread, build.number(seed.this, position)], position)]
     columns = references(relation.fields)[:width]
     return Project(
         input=relation,
@@ -90,7 +89,7 @@ def _nearest_share(
 
 
 def _count(size: Any, position: Position | None) -> Expression:
-    count = number_literal(size.this, position)
+    count = build.number(size.this, position)
     if not isinstance(count.value, int):
         raise ProgrammingError(
             f"the number of rows of a sample must be a whole number, not {size.this}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from runnel import sqltypes
 from runnel.errors import NotSupportedError
 from runnel.planner.parse.tokens import TokenReader
-from runnel.planner.parse.types import MAX_NESTING, parse_type
+from runnel.planner.parse.types import MAX_NESTING, parse_angled, parse_type
 from runnel.sqltypes import SqlType
 
 _TEXTS = ("STRING", "VARCHAR", "CHAR", "CHARACTER", "CHARACTER VARYING", "TEXT")
@@ -45,7 +45,7 @@ def _base(reader: TokenReader, depth: int) -> SqlType:
         raise _refused(reader, word)
     if word in ("ROW", "ARRAY", "MAP") and opening in ("<", "<>"):
         reader.next()
-        return _nested(reader, word, depth)
+        return parse_angled(reader, word, lambda: _element(reader, depth))
     if word in _TEXTS or word in _BYTES:
         reader.next()
         _skip_number(reader)
@@ -59,30 +59,6 @@ def _base(reader: TokenReader, depth: int) -> SqlType:
         reader.next()
         return sqltypes.decimal(10, 0)
     return parse_type(reader)
-
-
-def _nested(reader: TokenReader, word: str, depth: int) -> SqlType:
-    """Reads `<…>` of ROW, ARRAY or MAP."""
-    reader.expect("<")
-    if word == "ARRAY":
-        result = sqltypes.array(_element(reader, depth))
-    elif word == "MAP":
-        key = _element(reader, depth)
-        reader.expect(",")
-        result = sqltypes.map_of(key, _element(reader, depth))
-    else:
-        fields: list[tuple[str, SqlType]] = []
-        while True:
-            name = reader.name("a field")
-            fields.append((name.text, _element(reader, depth)))
-            if reader.peek() == "COMMENT":
-                reader.next()
-                reader.string("a comment in quotes")
-            if not reader.accept(","):
-                break
-        result = sqltypes.row(*fields)
-    reader.expect(">")
-    return result
 
 
 def _element(reader: TokenReader, depth: int) -> SqlType:

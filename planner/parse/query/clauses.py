@@ -290,6 +290,7 @@ CLAUSES: tuple[Clause, ...] = (
         variables={"WindowSpec": ("NO OTHERS", "CURRENT ROW", "GROUP", "TIES")},
     ),
     Clause("EXTRACT(f FROM a)", ("FROM",), ("EXTRACT",), rules.separator),
+    Clause("FLOOR(a TO unit)", ("TO",), ("FLOOR", "CEIL", "CEILING"), rules.unit_of_rounding),
     Clause("SUBSTRING(a FROM b FOR c)", ("FROM", "FOR"), ("SUBSTRING",), rules.separator),
     Clause("POSITION(a IN b)", ("IN", "FROM"), ("POSITION",), rules.separator),
     Clause(

@@ -125,7 +125,8 @@ def whole_interval(to: TokenPass, token: Token) -> bool:
 
 
 def opening(to: TokenPass, token: Token) -> bool:
-    """`TABLE(f(…))` becomes `f(…)`, and the field of EXTRACT becomes a string."""
+    """`TABLE(f(…))` becomes `f(…)`; the field of EXTRACT and the unit of TIMESTAMPADD become
+    strings."""
     before = to.previous()
     to.index += 1
     if before == "TABLE" and to.peek(1) == "(" and to.peek() not in ("SELECT", "WITH", "FROM"):
@@ -134,9 +135,21 @@ def opening(to: TokenPass, token: Token) -> bool:
         return True
     to.enter(before)
     to.output.append(token)
-    if before == "EXTRACT" and to.peek(1) == "FROM":
+    if (before == "EXTRACT" and to.peek(1) == "FROM") or (
+        before in ("TIMESTAMPADD", "TIMESTAMPDIFF") and to.peek(1) == ","
+    ):
         field = to.next()
         to.put(field, TokenType.STRING, field.text)
+    return True
+
+
+def unit_of_rounding(to: TokenPass, token: Token) -> bool:
+    """`FLOOR(x TO HOUR)` becomes `FLOOR(x, 'HOUR')`."""
+    if to.peek(2) != ")":
+        return False
+    to.put(to.next(), TokenType.COMMA, ",")
+    unit = to.next()
+    to.put(unit, TokenType.STRING, unit.text)
     return True
 
 
@@ -434,9 +447,24 @@ def end_of_test(to: TokenPass, token: Token) -> bool:
 
 
 def colon(to: TokenPass, token: Token) -> bool:
-    """Refuses `alias: expression`."""
-    if to.inside not in BRACKETS and to.inside not in PAIRS | BRACES:
-        raise to.syntax_error(token)
+    """Refuses `name: expression` except in the lists of SELECT and FROM, where the name is an
+    alias."""
+    if to.inside in BRACKETS or to.inside in PAIRS | BRACES or _is_prefixed_alias(to):
+        return False
+    raise to.syntax_error(token)
+
+
+def _is_prefixed_alias(to: TokenPass) -> bool:
+    """Whether the word before the colon is the first one of an item of SELECT or FROM."""
+    if to.previous(2) in ("SELECT", "DISTINCT", "ALL", "FROM", "JOIN"):
+        return True
+    depth = 0
+    for word in reversed(to.words[: to.index - 1]):
+        depth += (word == ")") - (word == "(")
+        if depth < 0:
+            return False
+        if depth == 0 and word in ("SELECT", "FROM"):
+            return to.previous(2) == ","
     return False
 
 

@@ -154,12 +154,14 @@ def _restore_quantifier(node: Any) -> None:
         node.replace(quantifier(this=node.expressions[0]))
 
 
-def _restore_type(node: Any, types: Sequence[SqlType]) -> None:
+def _restore_type(node: Any, types: Sequence[tuple[SqlType, int | None]]) -> None:
     kind = node.args.get("kind")
     if isinstance(kind, str) and kind.startswith(TYPE) and kind[len(TYPE) :].isdecimal():
-        sql_type = types[int(kind[len(TYPE) :])]
+        sql_type, size = types[int(kind[len(TYPE) :])]
         node.set("kind", str(sql_type))
         node.meta["sql_type"] = sql_type
+        if size is not None:
+            node.meta["size"] = size
 
 
 class Complaint(NamedTuple):

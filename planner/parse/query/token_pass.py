@@ -21,7 +21,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.errors import Position, ProgrammingError
 from runnel.planner.parse.syntax import Name
 from runnel.planner.parse.tokens import DIALECT, TokenReader, like, position_at
-from runnel.planner.parse.types import parse_type
+from runnel.planner.parse.types import parse_cast_type
 from runnel.sqltypes import SqlType
 
 MARK = "\0"
@@ -106,7 +106,7 @@ class TokenPass(TokenReader):
         self.parameters = parameters
         self.is_query = is_query
         self.output: list[Token] = []
-        self.types: list[SqlType] = []
+        self.types: list[tuple[SqlType, int | None]] = []
         self.open: list[str] = []
         self.common_tables: list[int] = []
         self.emission: EmissionTokens | None = None
@@ -190,13 +190,13 @@ class TokenPass(TokenReader):
         """Reads a type, and writes a word that stands for it: the index of the type in `types`."""
         at = min(self.index, len(self.tokens) - 1)
         self.put(self.tokens[at], TokenType.VAR, f"{TYPE}{len(self.types)}")
-        self.types.append(parse_type(self))
+        self.types.append(parse_cast_type(self))
 
     def cast(self, value: Token | None = None) -> None:
         """Reads a type, and writes a CAST to this type: of the token `value`, or of the next
         token."""
         first = self.tokens[min(self.index, len(self.tokens) - 1)]
-        parsed = parse_type(self)
+        parsed = parse_cast_type(self)
         self.put(first, TokenType.VAR, "CAST")
         self.put(first, TokenType.L_PAREN, "(")
         self.output.append(self.next() if value is None else value)

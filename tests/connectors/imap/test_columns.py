@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from runnel.connectors.imap.columns import resolve_columns
 from runnel.connectors.imap.connector import MapConnector
 from runnel.errors import ProgrammingError
-from runnel.sqltypes import BIGINT, INTEGER, JSON, TIMESTAMP_TZ, VARCHAR, array, decimal
+from runnel.sqltypes import BIGINT, DATE, INTEGER, JSON, TIMESTAMP_TZ, VARCHAR, array, decimal
 from tests.connectors.imap.maps import open_map
 
 
@@ -153,13 +155,6 @@ WRONG = [
         "json-flat",
     ),
     (
-        [("x", BIGINT)],
-        "bigint",
-        None,
-        'column "x" is part of the value, but option "valueFormat" is missing',
-        "keys only",
-    ),
-    (
         [("x", BIGINT, "foo")],
         "bigint",
         "json-flat",
@@ -225,8 +220,30 @@ def test_reserved_names_and_object_types(maps: MapConnector) -> None:
         maps.open(MappingDefinition("m", (), {"keyFormat": "int"}, object_type="Collection"))
 
 
-def test_the_key_format_is_required(maps: MapConnector) -> None:
+def test_a_key_is_required(maps: MapConnector) -> None:
     from runnel.connector import MappingDefinition
 
-    with pytest.raises(ProgrammingError, match='"keyFormat" of connector IMap is missing'):
+    with pytest.raises(ProgrammingError, match="the mapping has no key") as raised:
         maps.open(MappingDefinition("m", (), {"valueFormat": "bigint"}))
+    assert '"__key"' in str(raised.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("columns", "paths"),
+    [
+        ([("__key", BIGINT)], ("__key",)),
+        ([("__key", BIGINT), ("this", VARCHAR)], ("__key", "this")),
+        ([("__key", VARCHAR), ("x", BIGINT)], ("__key", "this.x")),
+        ([("a", BIGINT, "__key.a"), ("b", DATE, "__key.b"), ("x", DATE)],
+         ("__key.a", "__key.b", "this.x")),
+    ],
+)  # fmt: skip
+def test_the_columns_determine_formats_that_are_left_out(
+    columns: list[tuple[Any, ...]], paths: tuple[str, ...]
+) -> None:
+    from runnel.connector import ColumnDefinition, MappingDefinition
+
+    declared = tuple(ColumnDefinition(*column) for column in columns)
+    _, layout = resolve_columns(MappingDefinition("m", declared, {}))
+    assert layout.paths == paths
+    assert layout.types == tuple(column[1] for column in columns)

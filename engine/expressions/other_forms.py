@@ -1,0 +1,272 @@
+"""Calls in the forms of other systems whose meaning depends on types, or on a pattern of Java:
+Flink's DATE_FORMAT, FROM_UNIXTIME and UNIX_TIMESTAMP, its forms of TO_TIMESTAMP, TO_DATE, ENCODE,
+DECODE and ARRAY_PREPEND, and DuckDB's of HEX and LIST_SORT. Loaded on first use of one of these
+names.
+
+A pattern of Java is translated into one of TO_CHAR, so that one implementation formats and parses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions.coercion import cast
+from runnel.expressions.functions import FUNCTIONS
+from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.sqltypes import BIGINT, DATE, TIMESTAMP, TIMESTAMP_TZ, VARBINARY, VARCHAR, Kind, SqlType
+
+_DEFAULT = "yyyy-MM-dd HH:mm:ss"
+_FIELDS = {
+    "y": {1: "YYYY", 2: "YY", 4: "YYYY"},
+    "u": {1: "YYYY", 2: "YY", 4: "YYYY"},
+    "M": {1: "FMMM", 2: "MM", 3: "Mon", 4: "FMMonth"},
+    "d": {1: "FMDD", 2: "DD"},
+    "D": {1: "FMDDD", 3: "DDD"},
+    "H": {1: "FMHH24", 2: "HH24"},
+    "h": {1: "FMHH12", 2: "HH12"},
+    "m": {1: "FMMI", 2: "MI"},
+    "s": {1: "FMSS", 2: "SS"},
+    "S": {1: "FF1", 2: "FF2", 3: "FF3", 4: "FF4", 5: "FF5", 6: "FF6"},
+    "a": {1: "AM"},
+    "E": {1: "Dy", 2: "Dy", 3: "Dy", 4: "FMDay"},
+    "Q": {1: "Q"},
+}
+"""The field of TO_CHAR for each letter of Java, by the number of its repetitions."""
+
+_TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']", re.DOTALL)
+
+
+def is_java_pattern(pattern: str) -> bool:
+    """Whether a pattern of TO_TIMESTAMP or TO_DATE is one of Java: there `mm` are minutes and `HH`
+    hours up to 23. TO_CHAR's patterns ignore case, and have MI and HH24."""
+    if re.search("HH24|HH12|MI|mi|hh24", pattern):
+        return False
+    has_small_fields = "mm" in pattern or "yyyy" in pattern or "dd" in pattern
+    return has_small_fields and ("HH" in pattern or ("mm" in pattern and "MM" in pattern))
+
+
+def translated_pattern(pattern: str, position: Position | None) -> str:
+    """The pattern of TO_CHAR for a pattern of Java. ProgrammingError for a letter without a
+    counterpart."""
+    if "%" in pattern:
+        raise ProgrammingError(
+            f"'{pattern[:60]}' is not a pattern of Java, such as 'yyyy-MM-dd HH:mm:ss'",
+            hint="use STRFTIME(x, '%Y-%m-%d')",
+            position=position,
+        )
+    parts, at = [], 0
+    while at < len(pattern):
+        found = _TOKEN.match(pattern, at)
+        if found is None:
+            raise ProgrammingError(
+                f"the pattern '{pattern[:60]}' has a quote without an end", position=position
+            )
+        parts.append(_translated_token(found, pattern, position))
+        at = found.end()
+    return "".join(parts)
+
+
+def _translated_token(found: re.Match[str], pattern: str, position: Position | None) -> str:
+    quoted, letter = found[1], found[2]
+    if letter is not None:
+        field = _FIELDS.get(letter, {}).get(len(found[0]))
+        if field is None:
+            raise NotSupportedError(
+                f"'{found[0]}' in the pattern '{pattern[:60]}' is not supported",
+                hint=f"put text in quotes, as in yyyy-MM-dd''T''HH:mm; fields are {_known()}",
+                position=position,
+            )
+        return field
+    text = found[0] if quoted is None else quoted.replace("''", "'") or "'"
+    if '"' in text:
+        raise NotSupportedError(
+            f"a double quote in the pattern '{pattern[:60]}' is not supported", position=position
+        )
+    return f'"{text}"'
+
+
+def _known() -> str:
+    return ", ".join(letter * max(counts) for letter, counts in _FIELDS.items() if letter != "u")
+
+
+def other_form(
+    name: str, arguments: Sequence[Expression], position: Position | None
+) -> Expression | None:
+    """A call in one of these forms; None if the function has no such form with these arguments."""
+    return _CALLS[name](list(arguments), position)
+
+
+def _function(name: str, arguments: list[Expression], position: Position | None) -> Expression:
+    function = FUNCTIONS[name]
+    bound, result = function.bind(name, arguments, position)
+    return Call(function=name, arguments=bound, type=result, position=position)
+
+
+def _count(
+    name: str, arguments: Sequence[Expression], counts: range, position: Position | None
+) -> None:
+    if len(arguments) not in counts:
+        wanted = " or ".join(map(str, counts))
+        raise ProgrammingError(
+            f"{name} expects {wanted} arguments, not {len(arguments)}", position=position
+        )
+
+
+def _pattern(name: str, argument: Expression) -> Literal:
+    """The pattern of TO_CHAR for an argument, which must be a literal."""
+    if not isinstance(argument, Literal) or argument.type.kind is not Kind.VARCHAR:
+        raise NotSupportedError(
+            f"the pattern of {name} must be a text literal",
+            hint="TO_CHAR and STRFTIME accept patterns from columns",
+            position=argument.position,
+        )
+    text = translated_pattern(str(argument.value), argument.position)
+    return Literal(value=text, type=VARCHAR, position=argument.position)
+
+
+def _has_java_pattern(arguments: Sequence[Expression]) -> bool:
+    return (
+        len(arguments) == 2
+        and isinstance(arguments[1], Literal)
+        and isinstance(arguments[1].value, str)
+        and is_java_pattern(arguments[1].value)
+    )
+
+
+def _is_text(arguments: Sequence[Expression], index: int = 0) -> bool:
+    return arguments[index].type.kind is Kind.VARCHAR
+
+
+def _parsed(
+    name: str, arguments: list[Expression], result: SqlType, position: Position | None
+) -> Expression:
+    """The local time that a text has by a pattern."""
+    pattern = _pattern(name, arguments[1])
+    parsed = _function("parse_time", [arguments[0], pattern], position)
+    return parsed if result == TIMESTAMP else cast(parsed, result, position)
+
+
+def _to_timestamp(arguments: list[Expression], position: Position | None) -> Expression | None:
+    if len(arguments) == 1 and _is_text(arguments):
+        return cast(arguments[0], TIMESTAMP, position)
+    if _has_java_pattern(arguments):
+        return _parsed("TO_TIMESTAMP", arguments, TIMESTAMP, position)
+    return None
+
+
+def _to_date(arguments: list[Expression], position: Position | None) -> Expression | None:
+    if len(arguments) == 1:
+        return cast(arguments[0], DATE, position)
+    if _has_java_pattern(arguments):
+        return _parsed("TO_DATE", arguments, DATE, position)
+    return None
+
+
+def _date_format(arguments: list[Expression], position: Position | None) -> Expression:
+    _count("DATE_FORMAT", arguments, range(2, 3), position)
+    time, pattern = arguments
+    if time.type.kind is not Kind.TIMESTAMP:
+        time = cast(time, TIMESTAMP, position)
+    return _function("to_char", [time, _pattern("DATE_FORMAT", pattern)], position)
+
+
+def _from_unixtime(arguments: list[Expression], position: Position | None) -> Expression:
+    _count("FROM_UNIXTIME", arguments, range(1, 3), position)
+    instant = _function("to_timestamp", arguments[:1], position)
+    pattern = arguments[1] if len(arguments) == 2 else Literal(value=_DEFAULT, type=VARCHAR)
+    return _date_format([instant, pattern], position)
+
+
+def _unix_timestamp(arguments: list[Expression], position: Position | None) -> Expression:
+    _count("UNIX_TIMESTAMP", arguments, range(3), position)
+    if not arguments:
+        time: Expression = _function("now", [], position)
+    elif len(arguments) == 2:
+        time = _parsed("UNIX_TIMESTAMP", arguments, TIMESTAMP, position)
+    else:
+        time = cast(arguments[0], TIMESTAMP, position) if _is_text(arguments) else arguments[0]
+    instant = time if time.type == TIMESTAMP_TZ else cast(time, TIMESTAMP_TZ, position)
+    seconds = _function(
+        "div",
+        [_function("epoch_us", [instant], position), Literal(value=1_000_000, type=BIGINT)],
+        position,
+    )
+    return seconds if seconds.type == BIGINT else cast(seconds, BIGINT, position)
+
+
+def _encode(arguments: list[Expression], position: Position | None) -> Expression | None:
+    if len(arguments) == 2 and _is_text(arguments) and _names_utf8(arguments[1], position):
+        return cast(arguments[0], VARBINARY, position)
+    return None
+
+
+def _decode(arguments: list[Expression], position: Position | None) -> Expression | None:
+    is_binary = len(arguments) == 2 and arguments[0].type.kind is Kind.VARBINARY
+    if is_binary and _names_utf8(arguments[1], position):
+        return _function("from_utf8", arguments[:1], position)
+    return None
+
+
+def _names_utf8(charset: Expression, position: Position | None) -> bool:
+    """Whether an argument is the name of UTF-8; false for the formats of ENCODE and for what is no
+    literal, ProgrammingError for another encoding."""
+    value = charset.value if isinstance(charset, Literal) else None
+    if not isinstance(value, str):
+        return False
+    if value.upper() in ("UTF-8", "UTF8"):
+        return True
+    if value.lower() in ("hex", "base64", "escape"):
+        return False
+    raise ProgrammingError(
+        "texts are encoded in UTF-8 alone",
+        hint="write 'UTF-8'; ENCODE(bytes, 'hex') writes bytes as text",
+        position=charset.position or position,
+    )
+
+
+def _hex(arguments: list[Expression], position: Position | None) -> Expression | None:
+    """The digits of a number; HEX of texts and bytes is another function."""
+    if len(arguments) != 1 or not arguments[0].type.is_integer:
+        return None
+    return _function("upper", [_function("to_hex", arguments, position)], position)
+
+
+def _list_sort(arguments: list[Expression], position: Position | None) -> Expression | None:
+    """DuckDB's LIST_SORT(x, 'DESC')."""
+    if len(arguments) < 2:
+        return None
+    _count("LIST_SORT", arguments, range(1, 3), position)
+    order = arguments[1].value if isinstance(arguments[1], Literal) else None
+    if not isinstance(order, str) or order.upper() not in ("ASC", "DESC"):
+        raise ProgrammingError(
+            "the order of LIST_SORT must be 'ASC' or 'DESC'",
+            position=arguments[1].position or position,
+        )
+    name = "array_sort" if order.upper() == "ASC" else "array_reverse_sort"
+    return _function(name, arguments[:1], position)
+
+
+def _array_prepend(arguments: list[Expression], position: Position | None) -> Expression | None:
+    """Flink has the array first, PostgreSQL and DuckDB have it last."""
+    if len(arguments) != 2 or arguments[0].type.kind is not Kind.ARRAY:
+        return None
+    if arguments[1].type.kind is Kind.ARRAY:
+        return None
+    return _function("array_prepend", arguments[::-1], position)
+
+
+_CALLS: dict[str, Callable[[list[Expression], Position | None], Expression | None]] = {
+    "TO_TIMESTAMP": _to_timestamp,
+    "TO_DATE": _to_date,
+    "DATE_FORMAT": _date_format,
+    "FROM_UNIXTIME": _from_unixtime,
+    "UNIX_TIMESTAMP": _unix_timestamp,
+    "ENCODE": _encode,
+    "DECODE": _decode,
+    "HEX": _hex,
+    "LIST_SORT": _list_sort,
+    "ARRAY_SORT": _list_sort,
+    "ARRAY_PREPEND": _array_prepend,
+}

@@ -1,0 +1,39 @@
+"""Literals of bytes, and the length or precision of a CAST. Loaded on first use."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from runnel.errors import Position, ProgrammingError
+from runnel.expressions import build
+from runnel.expressions.nodes import Expression, Literal
+from runnel.sqltypes import BIGINT, INTERVAL, VARBINARY, VARCHAR, Kind
+
+_UNITS = {0: "second", 3: "milliseconds"}
+
+
+def fitted(value: Expression, size: int, position: Position | None) -> Expression:
+    """The result of a CAST to VARCHAR(size), cut to `size` characters, or to TIMESTAMP(size),
+    rounded to `size` digits of a second, halves up, as in PostgreSQL and DuckDB."""
+    if value.type.kind is Kind.VARCHAR:
+        return build.call("LEFT", [value, Literal(value=size, type=BIGINT)], position)
+    unit = _UNITS.get(size)
+    if unit is None:
+        return value
+    half = Literal(value=timedelta(seconds=0.5 / 10**size), type=INTERVAL)
+    word = Literal(value=unit, type=VARCHAR)
+    return build.call("DATE_TRUNC", [word, build.call("add", [value, half], position)], position)
+
+
+def binary_literal(tree: Any, position: Position | None) -> Expression:
+    """Binds X'ff'."""
+    digits = "".join(tree.expressions[0].name.split())
+    try:
+        return Literal(value=bytes.fromhex(digits), type=VARBINARY, position=position)
+    except ValueError:
+        raise ProgrammingError(
+            f"X'{tree.expressions[0].name}' is not a binary value",
+            hint="write pairs of the digits 0-9 and a-f",
+            position=position,
+        ) from None
