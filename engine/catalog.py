@@ -66,10 +66,27 @@ class TableColumn:
 
 
 @frozen
+class ComputedColumn:
+    """A column of a mapping that is computed from other columns when rows are read.
+
+    name: name of the column in SQL.
+    type: SQL type.
+    text: the expression in SQL.
+    index: its position among the columns of the statement, from 0.
+    """
+
+    name: str
+    type: SqlType
+    text: str
+    index: int
+
+
+@frozen
 class EventTime:
     """WATERMARK FOR of a mapping, resolved.
 
-    column: index of the column that holds the event time.
+    column: index of the column that holds the event time; computed columns follow the columns of
+        the table.
     lag: how far an event time may be below the largest one read so far, in units of event time
         (microseconds for a temporal column, otherwise the column's own unit).
     idle_timeout: milliseconds without a row after which a partition no longer holds back the
@@ -123,6 +140,9 @@ class Table(ABC):
     """Options that the connector found in the data when the mapping was created, and that the
     statement leaves out. They are stored with the mapping."""
 
+    computed: tuple[ComputedColumn, ...] = ()
+    """The columns that the binder computes from `columns`."""
+
     event_time: EventTime | None = None
     """The event time, if the rows have one whose watermark the source generates."""
 
@@ -158,6 +178,19 @@ class Table(ABC):
 
     def close(self) -> None:
         """Called for a registered table when its connection closes; no scan follows."""
+
+
+def readable_columns(table: Table) -> tuple[TableColumn, ...]:
+    """All columns that a query can name: the table's, then the computed ones."""
+    return (*table.columns, *(TableColumn(item.name, item.type) for item in table.computed))
+
+
+def visible_columns(table: Table) -> list[TableColumn]:
+    """The columns of `SELECT *`, in the order of the statement that created the mapping."""
+    found = [column for column in table.columns if not column.hidden]
+    for item in table.computed:
+        found.insert(item.index, TableColumn(item.name, item.type))
+    return found
 
 
 _versions = count(1)

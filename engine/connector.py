@@ -1,5 +1,4 @@
-"""The connector contract: how the columns of a mapping are resolved, and how its rows are read,
-looked up and written.
+"""The connector contract: how a mapping's columns are resolved, and its rows read and written.
 
 A connector handles CREATE MAPPING: `open` validates the options, resolves the columns and returns a
 table. The class of the table says what can be done with it: a `ReadableTable` can be scanned, an
@@ -20,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.catalog import Index, Table, TableDefinition, WatermarkClause
+from runnel.catalog import ComputedColumn, Index, Table, TableDefinition, WatermarkClause
 from runnel.columns.batches import Mask
 from runnel.errors import (
     DataError,
@@ -67,8 +66,8 @@ class MappingDefinition:
     access: the paths and URLs that the table may open, and the error for others; None: all.
     granted: lower-case names of the options that come from a data connection without bounds.
     table: the constraints of a table of CREATE TABLE; None: CREATE MAPPING.
-    is_stored: it was saved by an earlier statement: options that it leaves out have their defaults,
-        and are not looked for in the data.
+    is_stored: it was saved by an earlier statement: options left out are not looked for in data.
+    computed: the columns that the binder computes; the connector ignores them.
     """
 
     name: str
@@ -81,6 +80,7 @@ class MappingDefinition:
     granted: frozenset[str] = frozenset()
     table: TableDefinition | None = None
     is_stored: bool = False
+    computed: tuple[ComputedColumn, ...] = ()
 
     def is_granted(self, option: str) -> bool:
         """Whether the value of an option was set by the owner, so that no bounds apply to it."""

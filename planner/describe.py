@@ -117,6 +117,11 @@ def _table_rows(item: CatalogObject, table: Table) -> tuple[Row, ...]:
                 ", ".join(extra) or None,
             )
         )
+    for number, computed in enumerate(table.computed, len(table.columns)):
+        watermark = watermark_of(table, number)
+        note = f"computed as {computed.text}"
+        note += "" if watermark is None else f", watermark {watermark}"
+        rows.insert(computed.index, (computed.name, str(computed.type), "YES", None, None, note))
     return tuple(rows)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runnel.catalog import Snapshot, View, WatermarkClause
+from runnel.catalog import ComputedColumn, Snapshot, View, WatermarkClause, readable_columns
 from runnel.connector import (
     ColumnDefinition,
     KeyedTable,
@@ -176,7 +176,7 @@ def _plan(
                 return _described(binder, described)
             return ShowPlan(what=statement.what, name=name, like=statement.like)
         case syntax.CreateMapping():
-            return _create_mapping(statement)
+            return _create_mapping(binder, statement)
     query = getattr(statement, "query", None)
     if query is not None and getattr(statement, "target", None) is not None:
         # Loaded on first use: few statements write files.
@@ -484,7 +484,7 @@ def _show(binder: Binder, statement: syntax.Show) -> Plan:
                 "YES" if item.hidden else "NO",
                 watermark_of(found.table, number),
             )
-            for number, item in enumerate(found.table.columns)
+            for number, item in enumerate(readable_columns(found.table))
         )
     return ShowPlan(what=statement.what, name=found.name, rows=rows)
 
@@ -531,7 +531,7 @@ def _table_plan(binder: Binder, statement: syntax.Statement) -> Plan:
     )
 
 
-def _create_mapping(statement: syntax.CreateMapping) -> CreateMappingPlan:
+def _create_mapping(binder: Binder, statement: syntax.CreateMapping) -> CreateMappingPlan:
     return CreateMappingPlan(
         name=statement.name.text,
         connector=None if statement.connector is None else statement.connector.text,
@@ -550,7 +550,17 @@ def _create_mapping(statement: syntax.CreateMapping) -> CreateMappingPlan:
         or_replace=statement.or_replace,
         if_not_exists=statement.if_not_exists,
         watermark=_watermark(statement),
+        computed=_computed(binder, statement),
     )
+
+
+def _computed(binder: Binder, statement: syntax.CreateMapping) -> tuple[ComputedColumn, ...]:
+    if not statement.computed:
+        return ()
+    # Loaded on first use: few mappings have one.
+    from runnel.planner.bind.tables.computed import computed_columns
+
+    return computed_columns(binder, statement)
 
 
 def _watermark(statement: syntax.CreateMapping) -> WatermarkClause | None:

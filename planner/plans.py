@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.catalog import Dependency, Table, TableDefinition, WatermarkClause
+from runnel.catalog import ComputedColumn, Dependency, Table, TableDefinition, WatermarkClause
 from runnel.connector import (
     ColumnDefinition,
     KeyedTable,
@@ -231,6 +231,7 @@ class CreateMappingPlan(Plan):
     external_name: the object's name at the connector, joined by dots; None for the default.
     object_type, or_replace, if_not_exists: as in `syntax.CreateMapping`.
     watermark: how watermarks are generated; None: there are none.
+    computed: the columns that are computed from declared ones.
     """
 
     name: str
@@ -243,6 +244,7 @@ class CreateMappingPlan(Plan):
     or_replace: bool
     if_not_exists: bool
     watermark: WatermarkClause | None = None
+    computed: tuple[ComputedColumn, ...] = ()
 
 
 @frozen(kw_only=True)

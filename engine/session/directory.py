@@ -23,6 +23,7 @@ from runnel.base.forks import watch
 from runnel.base.frozen import frozen
 from runnel.catalog import (
     CatalogObject,
+    ComputedColumn,
     DataConnection,
     Index,
     Mapping,
@@ -308,6 +309,10 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
         if watermark is None
         else [watermark.column, watermark.lag, watermark.is_interval],
         "table": None if definition is None else _table_record(definition),
+        "computed": [
+            [item.name, type_record(item.type), item.text, item.index]
+            for item in mapping.table.computed
+        ],
     }
 
 
@@ -352,4 +357,8 @@ def _definition(record: dict[str, Any]) -> MappingDefinition:
         None if watermark is None else WatermarkClause(*watermark),
         table=_table_of(record.get("table")),
         is_stored=True,
+        computed=tuple(
+            ComputedColumn(name, type_of(kind), text, index)
+            for name, kind, text, index in record.get("computed", ())
+        ),
     )

@@ -10,7 +10,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runnel.catalog import DataConnection, EventTime, Snapshot, Table, TableColumn, WatermarkClause
+from runnel.catalog import (
+    DataConnection,
+    EventTime,
+    Snapshot,
+    Table,
+    TableColumn,
+    WatermarkClause,
+    readable_columns,
+    visible_columns,
+)
 from runnel.connector import Connector, MappingDefinition, ReadableTable, ScanRequest, Source
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.sqltypes import INTERVAL, Kind
@@ -40,6 +49,8 @@ def open_table(connector: Connector, definition: MappingDefinition) -> Table:
     options = {name: value for name, value in definition.options.items() if name.lower() not in own}
     table = connector.open(replace(definition, options=options) if given else definition)
     timeout = _timeout(given[IDLE_TIMEOUT]) if IDLE_TIMEOUT in given else None
+    if definition.computed:
+        table.computed = definition.computed
     if REFRESH in given:
         table.refresh_millis = _refresh(given[REFRESH], table)
     if definition.watermark is not None:
@@ -103,18 +114,15 @@ def _milliseconds(text: str) -> int | None:
 
 
 def _event_time(clause: WatermarkClause, table: Table, timeout: int | None) -> EventTime:
-    found = [
-        i for i, column in enumerate(table.columns) if column.name.lower() == clause.column.lower()
-    ]
+    columns = readable_columns(table)
+    found = [i for i, column in enumerate(columns) if column.name.lower() == clause.column.lower()]
     if not found:
         raise ProgrammingError(
             f'column "{clause.column}" of WATERMARK FOR does not exist',
-            hint=suggest(
-                clause.column, [column.name for column in table.columns if not column.hidden]
-            ),
+            hint=suggest(clause.column, [column.name for column in visible_columns(table)]),
             position=clause.position,
         )
-    time = table.columns[found[0]].type
+    time = columns[found[0]].type
     if not time.is_integer and time.kind not in _TEMPORAL:
         raise ProgrammingError(
             f"the watermark column type ({time}) is no event time",
@@ -159,6 +167,7 @@ class BrokenTable(ReadableTable):
         self.columns = tuple(
             TableColumn(c.name, c.type, c.external_name) for c in definition.columns
         )
+        self.computed = definition.computed
         self._reason = reason
 
     def row_count(self) -> int | None:

@@ -59,6 +59,7 @@ def _reopened(session: Session, connection: DataConnection) -> tuple[Mapping, ..
             mapping.object_type,
             mapping.watermark,
             session.bounds if mapping.is_confined else None,
+            computed=mapping.table.computed,
         )
         connector = session.connectors.get(connection.connector)
         table = open_table(connector, merged(connection, definition))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from runnel.catalog import CatalogObject, Index, Mapping, Registration, View
+from runnel.catalog import CatalogObject, Index, Mapping, Registration, View, visible_columns
 from runnel.connector import IndexedTable, MappingDefinition
 from runnel.errors import ErrorCode, ProgrammingError, suggest
 from runnel.planner.parse.syntax import CreateIndex, DropIndex, DropMapping, DropObject
@@ -38,6 +38,7 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             plan.object_type,
             plan.watermark,
             session.caller.access,
+            computed=plan.computed,
         )
         connector, whole = connector_and_definition(
             session.connectors,
@@ -69,9 +70,7 @@ def _is_same(replaced: Mapping, mapping: Mapping) -> bool:
     """Whether two mappings are defined alike: a job can use either."""
     return replace(
         replaced, table=mapping.table, version=mapping.version, name=mapping.name
-    ) == mapping and [column for column in replaced.table.columns if not column.hidden] == [
-        column for column in mapping.table.columns if not column.hidden
-    ]
+    ) == mapping and visible_columns(replaced.table) == visible_columns(mapping.table)
 
 
 def _check_unused(session: Session, mapping: Mapping, *, is_dropped: bool) -> None:

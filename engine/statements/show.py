@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from runnel.catalog import Mapping, TableColumn
+from runnel.catalog import Mapping, TableColumn, visible_columns
 from runnel.connector import DataConnector
 from runnel.errors import Error, internal
 from runnel.planner.parse.syntax import SetOption
@@ -158,7 +158,7 @@ def _plans(session: Session) -> Result:
 
 
 def _shown(mapping: Mapping) -> list[TableColumn]:
-    return [column for column in mapping.table.columns if not column.hidden]
+    return visible_columns(mapping.table)
 
 
 def _functions(session: Session) -> Result:

@@ -404,6 +404,12 @@ def column_index(table: Table, name: Name, column: Name) -> int:
         if candidate.name.lower() == column.text.lower():
             return i
     names = [item.name for item in table.columns if not item.hidden]
+    if any(item.name.lower() == column.text.lower() for item in table.computed):
+        raise ProgrammingError(
+            f'column "{column.text}" of "{name.text}" is computed, and can\'t be written',
+            hint=f"leave it out; the columns to write are {', '.join(names[:20])}",
+            position=column.position,
+        )
     raise ProgrammingError(
         f'column "{column.text}" of table "{name.text}" does not exist',
         hint=suggest(column.text, names, f"its columns are {', '.join(names[:20])}"),

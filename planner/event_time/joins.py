@@ -23,8 +23,16 @@ from runnel.planner.event_time.join_bounds import interval_shape, window_join_sh
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
-from runnel.planner.rewriting import conjunction, shift
-from runnel.relation.nodes import Join, JoinKind, Relation, Scan, walk
+from runnel.planner.rewriting import column, conjunction, shift, substitute
+from runnel.relation.nodes import (
+    Join,
+    JoinKind,
+    Project,
+    Relation,
+    Scan,
+    references,
+    walk,
+)
 from runnel.relation.stream_joins import AsOfShape
 from runnel.relation.streams import AsOfJoin, event_times
 from runnel.sqltypes import SqlType
@@ -221,9 +229,41 @@ def _window_join(node: Join, choose: Choose) -> Physical:
     )
 
 
+def _computed_look_up(node: Join, right: Project, scan: Scan, choose: Choose) -> Physical | None:
+    """The join of a stream with a mapping that has computed columns: they are computed from the row
+    that the look-up finds. In a row without a match they are NULL."""
+    width = len(node.left.fields)
+    left = references(node.left.fields)
+    both = (*left, *(shift(item, width) for item in right.expressions))
+    found = _look_up(
+        replace(
+            node,
+            right=scan,
+            right_keys=tuple(substitute(key, right.expressions) for key in node.right_keys),
+            condition=None if node.condition is None else substitute(node.condition, both),
+        ),
+        choose,
+    )
+    if found is None or len(node.fields) != len(both):
+        return None
+    key = scan.columns.index(scan.table.key_columns[0])
+    is_found = build.call("is_not_null", [column(found.fields, width + key)])
+    values = [
+        item
+        if isinstance(item, Column) or node.kind is JoinKind.INNER
+        else build.case([is_found], [item])
+        for item in both
+    ]
+    return physical.Calc(
+        fields=node.fields, rows=estimate(node), input=found, projections=tuple(values)
+    )
+
+
 def _look_up(node: Join, choose: Choose) -> Physical | None:
     """The join of a stream with a table by the table's key; None for any other join."""
     scan = node.right
+    if isinstance(scan, Project) and isinstance(scan.input, Scan) and scan.input.table.computed:
+        return _computed_look_up(node, scan, scan.input, choose)
     if (
         not isinstance(scan, Scan)
         or not isinstance(scan.table, KeyedTable)

@@ -15,6 +15,7 @@ from runnel.catalog import (
     View,
     WatermarkClause,
     check_schema,
+    readable_columns,
 )
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions import build
@@ -35,15 +36,18 @@ def mapping_ddl(mapping: Mapping) -> str:
     if mapping.external_name is not None:
         parts = mapping.external_name.split(".")
         lines.append("EXTERNAL NAME " + ".".join(map(quoted, parts)))
-    columns = [column for column in mapping.table.columns if not column.hidden]
     texts = []
-    for column in columns:
+    for column in mapping.table.columns:
+        if column.hidden:
+            continue
         external = (
             ""
             if column.external_name is None
             else " EXTERNAL NAME " + _external(column.external_name)
         )
         texts.append(f"  {quoted(column.name)} {type_text(column.type)}{external}")
+    for item in mapping.table.computed:
+        texts.insert(item.index, f"  {quoted(item.name)} AS {item.text}")
     if mapping.watermark is not None:
         texts.append(f"  {_watermark(mapping.watermark)}")
     if texts:
@@ -97,7 +101,7 @@ def watermark_of(table: Table, column: int) -> str | None:
     # Loaded on first use: few tables have one.
     from runnel.processors.sources.partition_watermarks import IDLE_TIMEOUT
 
-    time = table.columns[column]
+    time = readable_columns(table)[column]
     idle = IDLE_TIMEOUT if times.idle_timeout is None else times.idle_timeout
     return f"{_lag(time.name, times.lag, time.type.is_temporal)}, " + (
         f"idle after {idle} ms" if idle else "never idle"

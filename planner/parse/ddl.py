@@ -5,6 +5,7 @@ from __future__ import annotations
 from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written, suggest
 from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
 from runnel.planner.parse.syntax import (
+    ComputedClause,
     CreateDataConnection,
     CreateIndex,
     CreateMapping,
@@ -112,7 +113,7 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
     if_not_exists = reader.accept_if_not_exists(or_replace)
     name = reader.object_name("the mapping")
     external_name = _external_name(reader) if reader.accept("EXTERNAL", "NAME") else None
-    columns, watermark = _columns(reader) if reader.peek() == "(" else ((), None)
+    columns, computed, watermark = _columns(reader) if reader.peek() == "(" else ((), (), None)
     if reader.peek() == "EXTERNAL" and columns:
         raise ProgrammingError(
             'syntax error at "EXTERNAL"',
@@ -142,6 +143,7 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
         or_replace=or_replace,
         if_not_exists=if_not_exists,
         watermark=watermark,
+        computed=computed,
     )
 
 
@@ -163,10 +165,14 @@ def _external_part(reader: StatementReader) -> Name:
     return reader.name("an external name")
 
 
-def _columns(reader: StatementReader) -> tuple[tuple[MappingColumn, ...], MappingWatermark | None]:
-    """Reads the columns, and WATERMARK FOR, which may be anywhere among them."""
+def _columns(
+    reader: StatementReader,
+) -> tuple[tuple[MappingColumn, ...], tuple[ComputedClause, ...], MappingWatermark | None]:
+    """Reads the columns, those that are computed, and WATERMARK FOR, which may be anywhere among
+    them."""
     reader.expect("(")
     columns: list[MappingColumn] = []
+    computed: list[ComputedClause] = []
     watermark: MappingWatermark | None = None
     while True:
         if reader.peek() == "WATERMARK" and reader.peek(1) == "FOR":
@@ -174,10 +180,14 @@ def _columns(reader: StatementReader) -> tuple[tuple[MappingColumn, ...], Mappin
             if not reader.accept(","):
                 break
             continue
-        name = reader.unique(reader.name("a column"), [item.name for item in columns], "column")
-        column_type = parse_type(reader)
-        external_name = _external_name(reader) if reader.accept("EXTERNAL", "NAME") else None
-        columns.append(MappingColumn(name, column_type, external_name))
+        known = [item.name for item in columns] + [item.name for item in computed]
+        name = reader.unique(reader.name("a column"), known, "column")
+        if reader.peek() == "AS":
+            computed.append(reader.computed_column(name, len(known)))
+        else:
+            column_type = parse_type(reader)
+            external_name = _external_name(reader) if reader.accept("EXTERNAL", "NAME") else None
+            columns.append(MappingColumn(name, column_type, external_name))
         if not reader.accept(","):
             break
     if reader.peek() in ("PRIMARY KEY", "NOT", "NULL", "DEFAULT", "UNIQUE", "CHECK", "REFERENCES"):
@@ -187,7 +197,7 @@ def _columns(reader: StatementReader) -> tuple[tuple[MappingColumn, ...], Mappin
             position=reader.position,
         )
     reader.expect(")")
-    return tuple(columns), watermark
+    return tuple(columns), tuple(computed), watermark
 
 
 def _watermark(reader: StatementReader, earlier: MappingWatermark | None) -> MappingWatermark:

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.catalog import CATALOG, check_schema
 from runnel.errors import ProgrammingError
 from runnel.planner.parse.query.query import parse_expression, parse_query
-from runnel.planner.parse.syntax import Name, Query
+from runnel.planner.parse.syntax import ComputedClause, Name, Query
 from runnel.planner.parse.tokens import TokenReader, like
 
 _DEPTH = {
@@ -145,6 +145,14 @@ class StatementReader(TokenReader):
         return parse_expression(
             self.tokens[start : self.index], self.sql, self.parameters, self.position
         )
+
+    def computed_column(self, name: Name, index: int) -> ComputedClause:
+        """Reads `AS expression` of a column of a mapping."""
+        self.expect("AS")
+        start = self.index
+        value = self.expression(",", ")")
+        first, last = self.tokens[start], self.tokens[self.index - 1]
+        return ComputedClause(name, self.sql[first.start : last.end + 1], index, value)
 
     def names(self, what: str) -> tuple[Name, ...]:
         """Reads `(a, b, …)`; ProgrammingError if a name is listed twice."""

@@ -104,6 +104,24 @@ class MappingColumn:
 
 
 @frozen
+class ComputedClause:
+    """`name AS expression` among the columns of CREATE MAPPING.
+
+    name: the column in SQL.
+    text: the expression as it is written.
+    index: the position among the columns of the statement, from 0.
+    value: the sqlglot tree of the expression; None if `type` is set.
+    type: the type, if the expression names columns of the connector that are not declared.
+    """
+
+    name: Name
+    text: str
+    index: int
+    value: Any = None
+    type: SqlType | None = None
+
+
+@frozen
 class MappingWatermark:
     """WATERMARK FOR of a mapping.
 
@@ -147,6 +165,7 @@ class CreateMapping(Statement):
     or_replace: whether an existing mapping is replaced.
     if_not_exists: whether an existing mapping is left as it is.
     watermark: the clause WATERMARK FOR, or None.
+    computed: the computed columns.
     """
 
     name: Name
@@ -159,6 +178,7 @@ class CreateMapping(Statement):
     or_replace: bool
     if_not_exists: bool
     watermark: MappingWatermark | None = None
+    computed: tuple[ComputedClause, ...] = ()
 
 
 @frozen(kw_only=True)

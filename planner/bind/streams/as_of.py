@@ -11,7 +11,7 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Call, Expression, columns_of, conjuncts
 from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.rewriting import column, shift
-from runnel.relation.nodes import JoinKind, Relation, Scan
+from runnel.relation.nodes import JoinKind, Project, Relation, Scan
 from runnel.relation.streams import AsOfJoin
 
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
@@ -125,6 +125,13 @@ def at_version(
 
 
 def _time_column(relation: Relation) -> int | None:
+    if (
+        isinstance(relation, Project)
+        and isinstance(relation.input, Scan)
+        and relation.input.table.computed
+    ):
+        times = relation.input.table.event_time
+        return None if times is None else times.column
     if isinstance(relation, Scan):
         return (
             None

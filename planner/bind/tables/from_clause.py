@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.catalog import INFORMATION_SCHEMA, EventTime, Table, View, check_schema
+from runnel.catalog import (
+    INFORMATION_SCHEMA,
+    EventTime,
+    Table,
+    TableColumn,
+    View,
+    check_schema,
+    readable_columns,
+    visible_columns,
+)
 from runnel.connector import ReadableTable
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import Expression
@@ -251,9 +260,14 @@ class FromBinder:
             malformed=malformed,
             position=position,
         )
+        if table.computed:
+            # Loaded on first use: few mappings have computed columns.
+            from runnel.planner.bind.tables.computed import with_computed
+
+            scan = with_computed(self.binder, scan, table)
         if table.event_time is not None and table.is_unbounded:
             scan = in_order(scan, table.event_time, next(self.binder.watermarks))
-        shown = [c for c in table.columns if not c.hidden]
+        shown = visible_columns(table)
         if len(names) > len(shown):
             raise ProgrammingError(
                 f'"{qualifier}" has {len(shown)} columns, but {len(names)} names are given',
@@ -268,7 +282,7 @@ class FromBinder:
                 qualifier,
                 column.hidden,
             )
-            for i, column in enumerate(table.columns)
+            for i, column in _in_order_of_statement(table)
         )
         return BoundRelation(scan, Scope(columns, self.outer))
 
@@ -328,6 +342,16 @@ class FromBinder:
             hint=table_function_hint(name),
             position=self.at(tree),
         )
+
+
+def _in_order_of_statement(table: Table) -> list[tuple[int, TableColumn]]:
+    """The columns with their indexes in the relation of `_scan`, where computed ones are last."""
+    numbered = list(enumerate(readable_columns(table)))
+    width = len(table.columns)
+    found = numbered[:width]
+    for item, pair in zip(table.computed, numbered[width:], strict=True):
+        found.insert(item.index, pair)
+    return found
 
 
 def in_order(scan: Relation, time: EventTime, watermark: int) -> Relation:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.catalog import CATALOG, CatalogObject, Mapping, TableColumn, View
+from runnel.catalog import CATALOG, CatalogObject, Mapping, TableColumn, View, visible_columns
 from runnel.columns.batches import empty_columns
 from runnel.connector import (
     BATCH_ROWS,
@@ -134,7 +134,7 @@ def _columns_of(
     binder: StatementBinder, item: CatalogObject
 ) -> list[tuple[str, str | None, SqlType]]:
     if not isinstance(item, View):
-        return [(c.name, c.external_name, c.type) for c in item.table.columns if not c.hidden]
+        return [(c.name, c.external_name, c.type) for c in visible_columns(item.table)]
     return [(field.name, None, field.type) for field in view_fields(binder, item)]
 
 

@@ -6,8 +6,15 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError, as_writ
 from runnel.planner.parse.flink.options import FlinkOptions, FlinkTable, translated
 from runnel.planner.parse.flink.types import flink_type
 from runnel.planner.parse.reader import StatementReader
-from runnel.planner.parse.syntax import CreateMapping, MappingColumn, MappingWatermark, Name
+from runnel.planner.parse.syntax import (
+    ComputedClause,
+    CreateMapping,
+    MappingColumn,
+    MappingWatermark,
+    Name,
+)
 from runnel.planner.parse.tokens import read_options
+from runnel.sqltypes import SqlType
 
 _HIDDEN = {"timestamp": "__timestamp", "partition": "__partition", "offset": "__offset"}
 """The columns of TYPE Kafka for the metadata of Flink's connector."""
@@ -19,6 +26,7 @@ class FlinkColumns:
     def __init__(self, reader: StatementReader) -> None:
         self._reader = reader
         self.columns: list[MappingColumn] = []
+        self.computed: list[ComputedClause] = []
         self.watermark: MappingWatermark | None = None
         self.key: tuple[Name, ...] = ()
         self._not_null: list[Name] = []
@@ -84,15 +92,20 @@ class FlinkColumns:
 
     def _column(self) -> None:
         reader = self._reader
-        name = reader.unique(
-            reader.name("a column"), [item.name for item in self.columns], "column"
-        )
+        known = [item.name for item in self.columns] + [item.name for item in self.computed]
+        name = reader.unique(reader.name("a column"), known, "column")
         if reader.peek() == "AS":
-            raise self._computed(name)
+            if reader.peek(1) == "PROCTIME":
+                raise _processing_time(name)
+            self.computed.append(reader.computed_column(name, len(known)))
+            if reader.accept("COMMENT"):
+                reader.string("a comment in quotes")
+            return
         kind = flink_type(reader)
         while True:
-            if reader.peek() == "METADATA":
-                raise self._metadata(name)
+            if reader.accept("METADATA"):
+                self.computed.append(self._metadata(name, kind, len(known)))
+                return
             if reader.accept("NOT", "NULL"):
                 self._not_null.append(name)
             elif reader.accept("PRIMARY KEY"):
@@ -103,34 +116,31 @@ class FlinkColumns:
                 break
         self.columns.append(MappingColumn(name, kind))
 
-    def _computed(self, name: Name) -> NotSupportedError:
-        reader = self._reader
-        if reader.peek(1) == "PROCTIME":
-            hint = (
-                "there is no processing time column: a stream can emit by the clock with EMIT "
-                "EVERY, and joins a table as it is, without FOR SYSTEM_TIME AS OF"
-            )
-        else:
-            hint = (
-                "compute it in a view: CREATE VIEW v AS SELECT *, … FROM t; a watermark over it "
-                "is TABLE(IMPOSE_ORDER(TABLE v, DESCRIPTOR(column), INTERVAL '5' SECOND))"
-            )
-        return NotSupportedError(
-            f'the computed column "{name}" is not supported', hint=hint, position=name.position
-        )
-
-    def _metadata(self, name: Name) -> NotSupportedError:
+    def _metadata(self, name: Name, kind: SqlType, index: int) -> ComputedClause:
+        """Reads `[FROM 'key'] [VIRTUAL]` of a column of metadata, which is computed from a hidden
+        column."""
         reader = self._reader
         key = name.text
-        if reader.peek(1) == "FROM" and reader.index + 2 < len(reader.tokens):
-            key = reader.tokens[reader.index + 2].text
+        if reader.accept("FROM"):
+            key = reader.string("the key of the metadata in quotes").text
+        reader.accept("VIRTUAL")
         hidden = _HIDDEN.get(key.lower())
-        hint = "leave it out"
-        if hidden is not None:
-            hint = f"leave it out, and write {hidden} in queries: a topic has this hidden column"
-        return NotSupportedError(
-            f'the metadata column "{name}" is not supported', hint=hint, position=name.position
-        )
+        if hidden is None:
+            raise NotSupportedError(
+                f"the metadata '{key}' of column \"{name}\" is not supported",
+                hint=f"connector 'kafka' has {', '.join(_HIDDEN)}",
+                position=name.position,
+            )
+        return ComputedClause(name, f"CAST({hidden} AS {kind})", index, type=kind)
+
+
+def _processing_time(name: Name) -> NotSupportedError:
+    return NotSupportedError(
+        f'the computed column "{name}" of the processing time is not supported',
+        hint="there is no processing time: a stream can emit by the clock with EMIT EVERY, and "
+        "joins a table as it is, without FOR SYSTEM_TIME AS OF",
+        position=name.position,
+    )
 
 
 def has_options(reader: StatementReader) -> bool:
@@ -200,6 +210,7 @@ def parse_flink_table(
         or_replace=or_replace,
         if_not_exists=if_not_exists,
         watermark=body.watermark,
+        computed=tuple(body.computed),
     )
 
 

@@ -31,11 +31,6 @@ _REFUSED = (
     ),
     ("Pivot.default_on_null", "DEFAULT ON NULL", "use COALESCE over the columns"),
     ("PivotAny", "IN (ANY)", "leave IN out: PIVOT t ON column …"),
-    (
-        "RawString",
-        "a string between $$",
-        "write it between single quotes, and each quote in it twice",
-    ),
     ("National", "N before a string", "leave it out: every string is Unicode"),
     ("BitwiseXor", "operator XOR", None),
     ("RegexpFullMatch", "operator ~", None),
