@@ -5,6 +5,7 @@ PYTHON ?=
 PYTHONS := python3 python $(foreach minor,11 12 13 14 15 16 17 18 19,python3.$(minor))
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt --config-settings editable_mode=strict
 SOURCES = $(sort $(shell find engine planner connectors -name '*.py'))
 
 # Shell code that sets `python` and `version`, or explains what is missing and fails. Old Pythons are listed in `old`.
@@ -97,24 +98,24 @@ $(VENV)/bin/python:
 $(VENV)/.files: $(VENV)/bin/python FORCE
 	@echo "$(SOURCES)" | cmp --silent - $@ || { echo "$(SOURCES)" > $@.new && mv $@.new $@; }
 
-$(VENV)/.installed: setup.cfg pyproject.toml $(VENV)/.files
-	$(BIN)/python -m pip install --quiet --editable '.[shell]' --config-settings editable_mode=strict
+$(VENV)/.installed: setup.cfg pyproject.toml constraints.txt $(VENV)/.files
+	$(INSTALL) --editable '.[shell]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[test,docs]' --config-settings editable_mode=strict
+	$(INSTALL) --editable '.[test,docs]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[dev]' --config-settings editable_mode=strict
+	$(INSTALL) --editable '.[dev]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[docs]' --config-settings editable_mode=strict
+	$(INSTALL) --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[bench]' --config-settings editable_mode=strict
+	$(INSTALL) --editable '.[bench]'
 	@touch $@
 
 FORCE:

@@ -102,11 +102,12 @@ Window functions: use LAST_VALUE(x IGNORE NULLS) OVER (…)
   fill
 Types as values: use TYPEOF and CAST
   can_cast_implicitly cast_to_type get_type make_type replace_type format_type format_pg_type
-  map_to_pg_oid
+  map_to_pg_oid map_type_id_to_pg_oid
 Conditions: use CASE, or CHECK of a table
   switch error assert_true
 Tests and internals of DuckDB: these functions are for interactive use or for tests of DuckDB
   bar alias binom decimal_division index_key invoke stats vector_type vertex_extract write_log
+  add_grammar_extension remove_grammar_extension
   parse_duckdb_log_message ilike_escape like_escape not_ilike_escape not_like_escape
   json_copy_strftime_* array_to_string_comma_default get_block_size
 Sessions: use CURRENT_USER, CURRENT_SCHEMA and SHOW
@@ -125,7 +126,7 @@ Settings of DuckDB: use SET
   force_checkpoint *_external_resource register_external_resource_type
 Metadata of Parquet files: use DESCRIBE 'file.parquet' and SUMMARIZE
   parquet_bloom_probe parquet_file_metadata parquet_full_metadata parquet_kv_metadata
-  parquet_metadata parquet_schema
+  parquet_metadata parquet_page_index parquet_schema
 Other readers: use READ_CSV, READ_JSON, READ_PARQUET, READ_ARROW or READ_LINES
   read_blob read_text read_duckdb read_json_objects* read_ndjson_objects read_single_* arrow_scan*
   pandas_scan python_arrow_scan seq_scan

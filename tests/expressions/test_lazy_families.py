@@ -159,7 +159,7 @@ LISTS = Rows(
 @pytest.mark.parametrize(
     ("name", "columns", "sql"),
     [
-        ("ARRAY_CONTAINS", "an", "list_contains(a, n)"),
+        ("ARRAY_CONTAINS", "an", "CASE WHEN n IS NOT NULL THEN list_contains(a, n) END"),
         ("ARRAY_POSITION", "an", "list_position(a, n)"),
         ("ARRAY_DISTINCT", "a", "list_sort(list_distinct(a))"),
         ("ARRAY_SORT", "a", "list_sort(a, 'ASC', 'NULLS FIRST')"),

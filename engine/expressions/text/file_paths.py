@@ -122,9 +122,7 @@ def _parse_url(text: str, part: str, key: str | None = None) -> str | None:
 
 
 def _string_split(text: str, separator: str) -> list[str]:
-    if not separator:
-        return list(text) or [""]
-    return text.split(separator)
+    return text.split(separator) if separator else list(text)
 
 
 _text = partial(by_value, family="string")
