@@ -3,6 +3,7 @@ written."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -17,6 +18,7 @@ from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
 from runnel.planner.parse.syntax import Delete, Insert, Name, Update
 from runnel.planner.physical.key_lookup import equated_key
+from runnel.planner.plans import RowChanges
 from runnel.relation.nodes import Field, Filter, Project, Relation, Scan, Values, references
 from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
 from runnel.sqltypes import NULL
@@ -51,12 +53,8 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
     """Binds INSERT INTO and SINK INTO."""
     mode = WriteMode.SINK if statement.replaces else statement.mode
     table = writable(binder, statement.table, mode)
-    if statement.replaces and not getattr(table, "has_key", True):
-        raise ProgrammingError(
-            f'table "{statement.table.text}" has no PRIMARY KEY or UNIQUE',
-            hint="no row of it is replaced by another: write INSERT INTO",
-            position=statement.table.position,
-        )
+    if mode is WriteMode.SINK and isinstance(table, RowChanges):
+        _check_replacement(table.unique_keys(), statement)
     tree = statement.query.expression
     is_values = _is_values(tree) and not statement.by_name
     source = binder.statement_query(statement.query) if not is_values else None
@@ -89,6 +87,24 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
             position=statement.query.position,
         )
     return rows_of(table, mode, columns, source, others)
+
+
+def _check_replacement(keys: Sequence[tuple[str, ...]], statement: Insert) -> None:
+    """Raises ProgrammingError if a table has no key by which OR REPLACE can replace rows, or if it
+    has several keys, by which one row could replace several."""
+    if statement.replaces and not keys:
+        raise ProgrammingError(
+            f'table "{statement.table.text}" has no PRIMARY KEY or UNIQUE',
+            hint="no row of it is replaced by another: write INSERT INTO",
+            position=statement.table.position,
+        )
+    if len(keys) > 1:
+        raise ProgrammingError(
+            f'table "{statement.table.text}" has several keys, so a row could replace several rows',
+            hint="write INSERT INTO … "
+            + " or ".join(f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET …" for key in keys),
+            position=statement.table.position,
+        )
 
 
 def rows_of(

@@ -16,7 +16,8 @@ AFTER = {
 `{'a': 1, 'b': 'x'}` and `STRUCT_PACK(a := 1, b := 'x')` make a ROW with named fields, `ROW(1, 'x')`
 one with the fields `f1` and `f2`. `s.a`, `t.s.a.b`, `(f(x)).a`, `s['a']` and `STRUCT_EXTRACT(s,
 'a')` read a field. `MAP {'a': 1}`, `MAP(['a'], [1])` and `MAP['a', 1]` make a MAP; `m['a']` reads
-the value of a key, NULL if the key is missing.
+the value of a key, NULL if the key is missing. The name of a table in FROM is the ROW of its
+columns, if no column has the name: `SELECT row_to_json(t) FROM t`.
 
 `a[1]` is the first element of an ARRAY, `a[-1]` the last one, and NULL outside the array. `a[2:3]`,
 `a[-2:]` and `a[:2]` are slices, with both ends.

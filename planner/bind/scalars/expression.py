@@ -187,15 +187,14 @@ class ExpressionBinder(AggregateBinder):
     def _column(self, tree: Any) -> Expression:
         if isinstance(tree.this, exp.Star):
             raise ProgrammingError(f"* is not allowed in {self._clause}", position=self._at(tree))
-        if not tree.args.get("table"):
-            return self._plain_column(tree)
         try:
             return self._plain_column(tree)
         except ProgrammingError:
-            # Loaded on first use: few statements read fields.
-            from runnel.planner.bind.scalars.special import nested_field
+            # Loaded on first use: few statements read fields or whole rows.
+            from runnel.planner.bind.scalars.special import nested_field, whole_row
 
-            found = nested_field(self._scope, tree, self._at(tree))
+            look_up = nested_field if tree.args.get("table") else whole_row
+            found = look_up(self._scope, tree, self._at(tree))
             if found is None:
                 raise
             return found

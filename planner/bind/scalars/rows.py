@@ -19,7 +19,7 @@ Fields = dict[str, Expression]
 
 def literal(bind: Bind, tree: Any, position: Position | None) -> Expression:
     """Binds `{a: 1, 'b': 2}`: a ROW with named fields."""
-    return _made(_named(bind, "STRUCT_PACK", tree.expressions, position), position)
+    return row_of(_named(bind, "STRUCT_PACK", tree.expressions, position), position)
 
 
 def row_call(
@@ -27,7 +27,7 @@ def row_call(
 ) -> Expression:
     """Binds a call of one of the functions of the module."""
     if name == "STRUCT_PACK":
-        return _made(_named(bind, name, arguments, position), position)
+        return row_of(_named(bind, name, arguments, position), position)
     if not arguments:
         raise ProgrammingError(f"{name} expects at least 1 argument, not 0", position=position)
     if name == "STRUCT_KEYS":
@@ -43,14 +43,14 @@ def row_call(
             added = _fields_of(bind(argument), name, index, position)
             _check_new(fields, added, position)
             fields |= added
-        return _made(fields, position)
+        return row_of(fields, position)
     changes = _named(bind, name, arguments[1:], position)
     if name == "STRUCT_INSERT":
         _check_new(fields, changes, position)
     written = {key.lower(): key for key in fields}
     for key, value in changes.items():
         fields[written.get(key.lower(), key)] = value
-    return _made(fields, position)
+    return row_of(fields, position)
 
 
 def _check_new(fields: Fields, added: Fields, position: Position | None) -> None:
@@ -100,7 +100,8 @@ def _named(bind: Bind, function: str, items: Sequence[Any], position: Position |
     return fields
 
 
-def _made(fields: Fields, position: Position | None) -> Expression:
+def row_of(fields: Fields, position: Position | None) -> Expression:
+    """A ROW of values by the names of its fields; ProgrammingError if there are none."""
     if not fields:
         raise ProgrammingError(
             "a ROW needs a field",
@@ -111,4 +112,4 @@ def _made(fields: Fields, position: Position | None) -> Expression:
     return Call(function="row", arguments=tuple(fields.values()), type=kind, position=position)
 
 
-__all__ = ["literal", "row_call"]
+__all__ = ["literal", "row_call", "row_of"]

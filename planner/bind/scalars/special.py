@@ -192,6 +192,22 @@ def nested_field(scope: Scope, tree: Any, position: Position | None) -> Expressi
     return None
 
 
+def whole_row(scope: Scope, tree: Any, position: Position | None) -> Expression | None:
+    """The ROW of the columns of a table, if the tree is the name of a table of the scope or of a
+    scope around it, and no column has this name; None: there is no such table."""
+    around: Scope | None = scope
+    if scope.has(tree.name):
+        return None
+    while around is not None:
+        if any((column.qualifier or "").lower() == tree.name.lower() for column in around.columns):
+            names = [column.name for column in around.star(tree.name, position)]
+            return rows.row_of(
+                {name: scope.resolve(name, tree.name, position) for name in names}, position
+            )
+        around = around.outer
+    return None
+
+
 def worded_call(
     bind: Bind, tree: Any, name: str, arguments: list[Any], position: Position | None
 ) -> Expression:
