@@ -1,21 +1,32 @@
 """CSV files: read as text by Arrow's streaming reader, then brought to the columns' types batch by
 batch.
 
-Reading text first costs a third more than typed reading would, and buys that a value that doesn't
-fit can be named, with its line, and that conversions mean what CAST means. An unquoted empty field
+Several threads parse a large file (`csv_chunks`). Reading text first costs a third more than typed
+reading would, and buys that a value that doesn't fit can be named, with its line, and that
+conversions mean what CAST means. An unquoted empty field
 (or the `nullValue`) is NULL; a quoted one is the empty text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.catalog import TableColumn
+from runnel.connectors.files.ahead import done_ahead
 from runnel.connectors.files.conversion import ValueLocation, convert_or_fail, unfit
+from runnel.connectors.files.csv.csv_chunks import (
+    THREADS,
+    UNREADABLE,
+    RowChunk,
+    can_be_chunked,
+    parsed_chunk,
+    row_chunks,
+)
 from runnel.connectors.files.csv.csv_faults import check_header, line_of_row
 from runnel.connectors.files.csv.csv_reader import CsvHead, read_head, text_batches
 from runnel.connectors.files.csv.csv_times import formatted_type, text_converter
@@ -135,17 +146,46 @@ class CsvFormat(FileFormat):
             check_header(file.path, head.names, asked.table_columns)
         places = self._places(asked, head)
         used = sorted({place for place in places if place is not None})
-        rows_before = 1 if self.options.dialect.header else 0
-        for texts in text_batches(file, head, used, self.options):
-            arrays = []
-            for column, place in zip(asked.requested, places, strict=True):
-                if place is None:
-                    arrays.append(pa.nulls(texts.num_rows, to_arrow(column.type)))
-                else:
-                    text = texts.column(used.index(place))
-                    arrays.append(self._typed(text, column, (file, rows_before), asked.is_inferred))
-            yield batch_of(arrays, asked.names, texts.num_rows)
-            rows_before += texts.num_rows
+        header_rows = 1 if self.options.dialect.header else 0
+        emitted = 0
+        if head.has_rows and asked.limit is None and can_be_chunked(file, self.options):
+
+            def columns_of(chunk: RowChunk) -> pa.RecordBatch:
+                texts = parsed_chunk(chunk, head, used, self.options.dialect)
+                return self._columns(texts, asked, places, None)
+
+            try:
+                with closing(
+                    done_ahead(columns_of, row_chunks(file, self.options), THREADS)
+                ) as done:
+                    for _, batch in done:
+                        yield batch
+                        emitted += batch.num_rows
+                return
+            except UNREADABLE:
+                # The reader of whole files continues, and finds what is wrong with the rest.
+                pass
+        for texts in text_batches(file, head, used, self.options, emitted):
+            yield self._columns(texts, asked, places, (file, header_rows + emitted))
+            emitted += texts.num_rows
+
+    def _columns(
+        self,
+        texts: pa.RecordBatch,
+        asked: FileScanRequest,
+        positions: Sequence[int | None],
+        origin: tuple[DataFile, int] | None,
+    ) -> pa.RecordBatch:
+        """The requested columns in their types. `origin` as in `_typed`."""
+        used = sorted({position for position in positions if position is not None})
+        arrays = []
+        for column, position in zip(asked.requested, positions, strict=True):
+            if position is None:
+                arrays.append(pa.nulls(texts.num_rows, to_arrow(column.type)))
+            else:
+                text = texts.column(used.index(position))
+                arrays.append(self._typed(text, column, origin, asked.is_inferred))
+        return batch_of(arrays, asked.names, texts.num_rows)
 
     def _places(self, asked: FileScanRequest, head: CsvHead) -> list[int | None]:
         """Where the wanted columns are in a file: by name, or without a header by position."""
@@ -154,13 +194,19 @@ class CsvFormat(FileFormat):
         return [i if i < len(head.names) else None for i in asked.columns]
 
     def _typed(
-        self, text: pa.Array, column: TableColumn, origin: tuple[DataFile, int], is_inferred: bool
+        self,
+        text: pa.Array,
+        column: TableColumn,
+        origin: tuple[DataFile, int] | None,
+        is_inferred: bool,
     ) -> pa.Array:
         """A text column in the type of the table's column; `origin` is the file and the number of
-        rows before."""
+        rows before, for the error; None: the error needs no location."""
         convert = text_converter(column, self.options.dialect, is_inferred)
         if convert is None:
             return text
+        if origin is None:
+            return convert(text)
 
         def fault(index: int) -> Error:
             file, rows_before = origin

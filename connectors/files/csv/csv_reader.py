@@ -86,19 +86,19 @@ def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def text_batches(
-    file: DataFile, head: CsvHead, used: Sequence[int], options: FileOptions
+    file: DataFile, head: CsvHead, used: Sequence[int], options: FileOptions, emitted: int = 0
 ) -> Batches:
-    """The rows as batches of the columns at `used`, as text. Where a row is longer than a block,
-    reading starts again with longer blocks after the rows already given."""
+    """The rows after the first `emitted` ones as batches of the columns at `used`, as text. Where a
+    row is longer than a block, reading starts again with longer blocks after the rows already
+    emitted."""
     if not head.has_rows:
         return
-    given = 0
     block = BLOCK_BYTES
     while True:
         try:
-            for batch in _batches_after(given, file, head, used, (options, block)):
+            for batch in _batches_after(emitted, file, head, used, (options, block)):
                 yield batch
-                given += batch.num_rows
+                emitted += batch.num_rows
             return
         except pa.ArrowInvalid as error:
             if ROW_LONGER_THAN_BLOCK not in str(error) or block >= LONGEST_ROW:
