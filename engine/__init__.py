@@ -145,6 +145,9 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
+_CALLS = ("execute", "executemany", "read_csv", "read_json", "read_parquet", "table")
+"""Calls of the default connection that the module has as well, as it has `sql`."""
+
 for _name in (
     "ErrorCode",
     "Position",
@@ -240,6 +243,8 @@ def sql(
 
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
+    if name in _CALLS:
+        return getattr(default_connection(), name)
     if home is None:
         raise AttributeError(f"module 'runnel' has no attribute {name!r}")
     module = import_module(f"runnel.{home}")

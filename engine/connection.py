@@ -31,6 +31,7 @@ from runnel.errors import (
     suggest,
 )
 from runnel.expressions.context import EvaluationContext
+from runnel.results.calls import Calls
 from runnel.runtime.light_job import Job, JobOptions
 from runnel.session.session import Session
 from runnel.statements.run import SessionExecutor
@@ -90,7 +91,7 @@ def prepare_job(database: Database, record: JobRecord, /) -> PreparedJob:
     return prepare_job(Session.of_owner(database), record)
 
 
-class Connection:
+class Connection(Calls[Cursor]):
     """A connection. Threads may share it, but each needs its own cursors; while one thread has a
     transaction open, from BEGIN to COMMIT or ROLLBACK, the statements of others fail."""
 

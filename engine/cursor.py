@@ -26,6 +26,7 @@ from runnel.errors import (
     short_errors,
     shorten,
 )
+from runnel.results.forms import Forms
 from runnel.results.rows import (
     DECODE_ROWS,
     FAILED,
@@ -62,7 +63,7 @@ class CursorConnection(Protocol):
         """Closes the connection."""
 
 
-class Cursor:
+class Cursor(Forms):
     """Runs statements and returns their rows. Created by `Connection.cursor`."""
 
     __module__ = "runnel"
@@ -358,21 +359,6 @@ class Cursor:
         """All remaining rows as a Polars DataFrame; waits and refuses like `fetchall`."""
         polars = _require("polars")
         return polars.from_arrow(self._table("fetch_polars", timeout))
-
-    @short_errors
-    def df(self, timeout: float | None = None) -> Any:
-        """Short for `fetch_df`."""
-        return self.fetch_df(timeout)
-
-    @short_errors
-    def pl(self, timeout: float | None = None) -> Any:
-        """Short for `fetch_polars`."""
-        return self.fetch_polars(timeout)
-
-    @short_errors
-    def arrow(self, timeout: float | None = None) -> pa.Table:
-        """Short for `fetch_arrow_table`."""
-        return self.fetch_arrow_table(timeout)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The remaining rows, through the Arrow C stream interface."""

@@ -1,4 +1,4 @@
-"""Plans of COPY … TO and COPY … FROM."""
+"""Plans of COPY … TO and COPY … FROM, and what EXPLAIN shows of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from runnel.errors import NotSupportedError
 from runnel.planner.bind.tables.files import COPY_FROM, open_file
 from runnel.planner.bind.write import BoundWrite, defaults, rows_of, target_columns, writable
 from runnel.planner.parse.query.copies import CopyFrom, CopyTo
-from runnel.planner.parse.syntax import Statement
-from runnel.planner.plans import CopyToPlan, KeyGetPlan, Plan, QueryPlan
+from runnel.planner.parse.syntax import Explain, Statement
+from runnel.planner.plans import ChangePlan, CopyToPlan, KeyGetPlan, Plan, QueryPlan
 from runnel.relation.nodes import Scan
 
 if TYPE_CHECKING:
@@ -51,3 +51,15 @@ def bind_copy(binder: Binder, statement: CopyFrom) -> BoundWrite:
     assert isinstance(files, ReadableTable)
     rows = Scan(table=files, columns=scanned)
     return rows_of(table, WriteMode.INSERT, columns, rows, defaults(binder, table, columns))
+
+
+def explained_rows(change: ChangePlan | CopyToPlan, statement: Explain) -> Plan:
+    """The query of the rows that a statement changes, or writes to a file."""
+    if statement.stage == "analyze":
+        raise NotSupportedError(
+            "EXPLAIN ANALYZE does not support COPY … TO, ON CONFLICT, RETURNING, MERGE, "
+            "UPDATE … FROM and DELETE … USING",
+            hint="EXPLAIN shows the query of the rows; run that with EXPLAIN ANALYZE",
+            position=statement.position,
+        )
+    return change.rows if isinstance(change, ChangePlan) else change.query

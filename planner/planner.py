@@ -50,6 +50,7 @@ from runnel.planner.plans import (
     ChangePlan,
     ClearPlan,
     CommandPlan,
+    CopyToPlan,
     CreateJobPlan,
     CreateMappingPlan,
     CreateViewPlan,
@@ -139,8 +140,11 @@ def _plan(
         expected = statement.query.parameters
     if isinstance(statement, syntax.Explain):
         inner = _plan(statement.statement, snapshot, types, environment)
-        if isinstance(inner, ChangePlan):
-            inner = _explained_change(inner, statement)
+        if isinstance(inner, ChangePlan | CopyToPlan):
+            # Loaded on first use: few statements are explained.
+            from runnel.planner.copy_plans import explained_rows
+
+            inner = explained_rows(inner, statement)
         return ExplainPlan(
             stage=statement.stage, format=statement.format, plan=inner, parameters=inner.parameters
         )
@@ -163,8 +167,12 @@ def _plan(
             return _write(binder, _bound_write(binder, statement), unbounded_state)
         case syntax.CreateView():
             return _create_view(binder, statement)
-        case syntax.Describe() | syntax.Summarize() | syntax.Show(what="all tables"):
+        case syntax.Describe() | syntax.Show(what="all tables"):
             return _described(binder, statement)
+        case syntax.Summarize():
+            from runnel.planner.bind.tables.described import summarize
+
+            return _query(binder, summarize(binder, statement))
         case syntax.Show(what="columns" | "views"):
             return _show(binder, statement)
         case syntax.Show():
@@ -211,18 +219,6 @@ def plan_job(
 
         check_no_statement_time(found.logical)
     return found
-
-
-def _explained_change(change: ChangePlan, statement: syntax.Explain) -> QueryPlan:
-    """The query of the rows that a statement changes."""
-    if statement.stage == "analyze":
-        raise NotSupportedError(
-            "EXPLAIN ANALYZE does not support ON CONFLICT, RETURNING, MERGE, UPDATE … FROM and "
-            "DELETE … USING",
-            hint="EXPLAIN shows the query of the changed rows; run that with EXPLAIN ANALYZE",
-            position=statement.position,
-        )
-    return change.rows
 
 
 def _job_write(
@@ -442,17 +438,16 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
     )
 
 
-def _described(binder: Binder, statement: syntax.Describe | syntax.Summarize | syntax.Show) -> Plan:
+def _described(binder: Binder, statement: syntax.Describe | syntax.Show) -> Plan:
     # Loaded on first use: few statements describe anything.
-    from runnel.planner.describe import all_tables, describe, summarize
+    from runnel.planner.bind.tables.described import ALL_TABLES, all_tables, description
 
-    if isinstance(statement, syntax.Summarize):
-        return summarize(binder, statement, _query)
-    return (
-        describe(binder, statement)
-        if isinstance(statement, syntax.Describe)
-        else all_tables(binder)
-    )
+    if isinstance(statement, syntax.Show):
+        fields, rows = ALL_TABLES, all_tables(binder)
+    else:
+        fields, rows = description(binder, statement)
+    what = "all tables" if fields is ALL_TABLES else "description"
+    return ShowPlan(what=what, rows=rows, parameters=binder.parameter_types)
 
 
 def _show(binder: Binder, statement: syntax.Show) -> Plan:

@@ -380,20 +380,6 @@ class ShowPlan(Plan):
 
 
 @frozen(kw_only=True)
-class SummarizePlan(Plan):
-    """SUMMARIZE.
-
-    query: the plan of the query that computes the statistics of all columns in one row.
-    columns: the columns that are summarized.
-    statistics: the number of aggregates for each column.
-    """
-
-    query: QueryPlan
-    columns: tuple[Field, ...]
-    statistics: int
-
-
-@frozen(kw_only=True)
 class PivotPlan(Plan):
     """A statement with PIVOT without IN: it is planned again with the values that a query returns.
 

@@ -237,7 +237,8 @@ class OneShotReader(RegisteredData):
             if self._claimed or self._reader in _READ:
                 raise OperationalError(
                     f'the rows of the registered reader "{name}" can be read only once',
-                    hint=f'register a table instead: con.register("{name}", reader.read_all())',
+                    hint=f'keep them in a table: con.register("{name}", reader.read_all()), '
+                    "or the result of .arrow() of a cursor",
                 )
             self._claimed = True
             _READ.add(self._reader)

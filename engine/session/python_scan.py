@@ -37,8 +37,9 @@ def variable_table(name: str) -> Registration | None:
     from runnel.connectors.arrow.tables import registered_table
 
     for value in _values(name):
-        if _is_frame(value):
-            return Registration(name, registered_table(name, value))
+        data = value if _is_frame(value) else _rows_of(value, name)
+        if data is not None:
+            return Registration(name, registered_table(name, data))
     return None
 
 
@@ -51,7 +52,7 @@ def variable_hint(name: str) -> str | None:
         if not isinstance(value, type(sys)) and not callable(value):
             return (
                 f'the variable "{name}" is a {type(value).__name__}: FROM reads data frames of '
-                "pandas and Polars, and Arrow tables, batches, readers and datasets"
+                "pandas and Polars, Arrow tables, batches, readers and datasets, and cursors"
             )
     frame = caller()
     if frame is None:
@@ -88,6 +89,12 @@ def caller() -> FrameType | None:
     ):
         frame = frame.f_back  # type: ignore[assignment]
     return frame
+
+
+def _rows_of(value: Any, name: str) -> Any:
+    """The reader of the rows of a cursor of Runnel; None for another value."""
+    is_cursor = type(value).__module__ == _PACKAGE and hasattr(type(value), "rows_in_sql")
+    return value.rows_in_sql(name) if is_cursor else None
 
 
 def _is_frame(value: Any) -> bool:

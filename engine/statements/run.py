@@ -234,7 +234,6 @@ def _load_handlers() -> None:
             syntax.DropMapping: definitions.drop,
             syntax.DropView: definitions.drop,
             plans.ShowPlan: show.run_show,
-            plans.SummarizePlan: show.run_summarize,
             syntax.SetOption: show.run_set,
             plans.CreateJobPlan: _lazily(jobs, "create_job"),
             plans.AlterJobPlan: _lazily(jobs, "alter_job"),
@@ -273,11 +272,7 @@ def run_many(
     )
     if has_rows or isinstance(
         plan,
-        plans.QueryPlan
-        | plans.KeyGetPlan
-        | plans.ExplainPlan
-        | plans.ShowPlan
-        | plans.SummarizePlan,
+        plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan,
     ):
         raise _returns_rows()
     from runnel.statements.batches import run_batch, templates

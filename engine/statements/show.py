@@ -1,25 +1,24 @@
-"""SHOW, SUMMARIZE and SET: the catalog, jobs, cached plans, and settings."""
+"""SHOW and SET: the catalog, jobs, cached plans, and settings."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runnel.catalog import Mapping, TableColumn, visible_columns
 from runnel.connector import DataConnector
 from runnel.errors import Error, internal
+from runnel.planner.bind.tables.described import ALL_TABLES, DESCRIPTION
 from runnel.planner.parse.syntax import SetOption
-from runnel.planner.plans import ShowPlan, SummarizePlan
+from runnel.planner.plans import ShowPlan
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row
 from runnel.settings import SETTINGS, WITHOUT_EFFECT, find
-from runnel.sqltypes import BIGINT, BOOLEAN, JSON, VARCHAR, array, decimal
+from runnel.sqltypes import BIGINT, JSON, VARCHAR
 from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import data_connector
 from runnel.statements.functions import function_rows
-from runnel.statements.queries import run_query
 from runnel.statements.session_tables import plan_rows, setting_rows
 
 if TYPE_CHECKING:
@@ -44,10 +43,9 @@ def _found(session: Session, plan: ShowPlan) -> Result:
     if plan.what == "columns":
         return Result(_texts("column_name", "data_type", "is_hidden", "watermark"), list(plan.rows))
     if plan.what == "description":
-        names = ("column_name", "column_type", "null", "key", "default", "extra")
-        return Result(_texts(*names), list(plan.rows))
+        return Result(DESCRIPTION, list(plan.rows))
     if plan.what == "all tables":
-        return Result(_ALL_TABLES, list(plan.rows))
+        return Result(ALL_TABLES, list(plan.rows))
     if plan.what == "views":
         return Result(_texts("name", "query", "columns"), list(plan.rows))
     if plan.what == "plans":
@@ -56,38 +54,6 @@ def _found(session: Session, plan: ShowPlan) -> Result:
     if show is None:
         raise internal(f"no SHOW {plan.what.upper()}")
     return show(session)
-
-
-def run_summarize(session: Session, plan: SummarizePlan, call: StatementCall) -> Result:
-    """One row of statistics for each column of a table, a file or a query, from one scan."""
-    found = run_query(session, plan.query, call).one()
-    assert found is not None
-    rows: list[Row] = []
-    for number, field in enumerate(plan.columns):
-        start = 1 + number * plan.statistics
-        values, distinct, least, most, *rest = found[start : start + plan.statistics]
-        rows.append(
-            (
-                field.name,
-                str(field.type),
-                _text(least),
-                _text(most),
-                distinct,
-                *rest,
-                found[0],
-                _null_percentage(found[0], values),
-            )
-        )
-    return Result(_STATISTICS, rows)
-
-
-def _text(value: Any) -> Any:
-    """The text of a VARBINARY value; other values are texts already."""
-    return "\\x" + value.hex() if isinstance(value, bytes) else value
-
-
-def _null_percentage(rows: int, values: int) -> Decimal | None:
-    return None if not rows else round(Decimal(100 * (rows - values)) / rows, 2)
 
 
 def run_set(session: Session, statement: SetOption, call: StatementCall) -> int:
@@ -187,12 +153,6 @@ def _texts(*names: str) -> tuple[Field, ...]:
     return tuple(Field(name, VARCHAR) for name in names)
 
 
-_ALL_TABLES = (
-    *_texts("database", "schema", "name"),
-    Field("column_names", array(VARCHAR)),
-    Field("column_types", array(VARCHAR)),
-    Field("temporary", BOOLEAN),
-)
 _SHOWS: dict[str, Callable[[Session], Result]] = {
     "mappings": _mappings,
     "functions": _functions,
@@ -201,11 +161,3 @@ _SHOWS: dict[str, Callable[[Session], Result]] = {
     "snapshots": _snapshots,
     "settings": _settings,
 }
-_TEXTS = ("avg", "std", "q25", "q50", "q75")
-_STATISTICS = (
-    *(Field(name, VARCHAR) for name in ("column_name", "column_type", "min", "max")),
-    Field("approx_unique", BIGINT),
-    *(Field(name, VARCHAR) for name in _TEXTS),
-    Field("count", BIGINT),
-    Field("null_percentage", decimal(9, 2)),
-)

@@ -241,7 +241,7 @@ _STAGES = {
     "ANALYZE": "analyze",
 }
 _FORMATS = {"TEXT": "text", "DOT": "dot", "JSON": "json"}
-_EXPLAINED = (*QUERY_WORDS, "INSERT", "SINK", "UPDATE", "DELETE", "MERGE")
+_EXPLAINED = (*QUERY_WORDS, "INSERT", "SINK", "UPDATE", "DELETE", "MERGE", "COPY", "SUMMARIZE")
 
 
 def _parse_explain(reader: StatementReader) -> Explain:
@@ -266,7 +266,8 @@ def _parse_explain(reader: StatementReader) -> Explain:
                 break
         reader.expect(")")
     is_job = reader.peek() in ("CREATE", "ALTER") and reader.peek(1) == "JOB"
-    if reader.peek() not in _EXPLAINED and not is_job and not _is_copy_from(reader):
+    is_table = _is_table_as(reader)
+    if reader.peek() not in _EXPLAINED and not is_job and not is_table:
         if reader.at_end:
             raise reader.error("a query, INSERT, SINK, UPDATE, DELETE or CREATE JOB")
         raise NotSupportedError(
@@ -275,6 +276,14 @@ def _parse_explain(reader: StatementReader) -> Explain:
             position=reader.position if not reader.at_end else position,
         )
     statement = _parse_statement(reader)
+    if is_table and stage == "analyze":
+        raise NotSupportedError(
+            "EXPLAIN ANALYZE does not support CREATE TABLE … AS",
+            hint="analyze its query",
+            position=statement.position,
+        )
+    if is_table:
+        statement = getattr(statement, "query", None) or statement
     if isinstance(statement, AlterJob) and statement.body is None:
         raise NotSupportedError(
             "EXPLAIN ALTER JOB needs a new query",
@@ -293,12 +302,11 @@ def _parse_explain(reader: StatementReader) -> Explain:
     return Explain(sql=reader.sql, position=position, stage=stage, format=form, statement=statement)
 
 
-def _is_copy_from(reader: StatementReader) -> bool:
-    """Whether the statement is COPY … FROM, which is explained as an INSERT."""
-    if reader.peek() != "COPY" or reader.peek(1) == "(":
-        return False
-    texts = [token.text.upper() for token in reader.tokens[reader.index :]]
-    return "FROM" in texts and "TO" not in texts[: texts.index("FROM")]
+def _is_table_as(reader: StatementReader) -> bool:
+    """Whether the statement is CREATE [OR REPLACE] [TEMP] TABLE … AS, which is explained as its
+    query."""
+    words = [token.text.upper() for token in reader.tokens[reader.index :]]
+    return words[:1] == ["CREATE"] and "TABLE" in words[1:5] and "AS" in words
 
 
 def _explain_hint(reader: StatementReader) -> str:
@@ -308,7 +316,10 @@ def _explain_hint(reader: StatementReader) -> str:
             word, f"FORMAT {word}" if word in _FORMATS else word
         )
         return f"write the options of EXPLAIN in parentheses: EXPLAIN ({option}) SELECT …"
-    return "EXPLAIN accepts a query, INSERT, SINK, UPDATE, DELETE, CREATE JOB or ALTER JOB … AS"
+    return (
+        "EXPLAIN accepts a query, SUMMARIZE, INSERT, SINK, UPDATE, DELETE, MERGE, COPY, "
+        "CREATE TABLE … AS, CREATE JOB or ALTER JOB … AS"
+    )
 
 
 def _choice(reader: StatementReader, choices: dict[str, str], expected: str) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runnel.catalog import Table
     from runnel.statements.call import StatementCall
 
-_READS = (plans.KeyGetPlan, plans.ShowPlan, plans.SummarizePlan, plans.NothingPlan)
+_READS = (plans.KeyGetPlan, plans.ShowPlan, plans.NothingPlan)
 _COMMANDS = (SetOption, Prepare, Execute, Deallocate, BeginTransaction, EndTransaction)
 _OUTSIDE = "do it before BEGIN or after COMMIT; the transaction is open as before"
 

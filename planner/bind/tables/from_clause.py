@@ -25,7 +25,11 @@ from runnel.planner.bind.convert import renamed
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import BoundRelation, Scope, ScopeColumn, scope_of, table_alias
 from runnel.planner.parse.query.allow_list import function_call, position_of
-from runnel.planner.parse.query.table_arguments import TABLE_OPENERS, WINDOW_FUNCTIONS
+from runnel.planner.parse.query.table_arguments import (
+    ROWS_OF_STATEMENT,
+    TABLE_OPENERS,
+    WINDOW_FUNCTIONS,
+)
 from runnel.relation.nodes import (
     Relation,
     Scan,
@@ -307,6 +311,12 @@ class FromBinder:
             return Scan(
                 table=table, columns=tuple(range(len(table.columns))), position=self.at(tree)
             )
+        if name == ROWS_OF_STATEMENT:
+            # Loaded on first use: few statements describe anything.
+            from runnel.planner.bind.tables.described import rows_of_statement
+
+            start, _, end = arguments[0].name.partition(":")
+            return rows_of_statement(self.binder, int(start), int(end))
         binder = ExpressionBinder(self.binder, Scope((), self.outer), "a table function")
         positional: list[Expression] = []
         named: dict[str, Expression] = {}

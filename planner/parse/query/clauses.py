@@ -216,6 +216,12 @@ CLAUSES: tuple[Clause, ...] = (
         },
         shapes={"Pivot": shapes.pivot, "PivotAlias": shapes.pivot_alias},
     ),
+    Clause(
+        "(DESCRIBE t), (SUMMARIZE t), (SHOW TABLES)",
+        ("DESCRIBE", "SUMMARIZE", "SHOW"),
+        (),
+        table_arguments.rows_of_statement,
+    ),
     Clause("LATERAL", nodes={"Lateral": "this alias ordinality"}),
     Clause(
         "UNNEST",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
-from runnel.errors import ProgrammingError, suggest
+from runnel.errors import NotSupportedError, ProgrammingError, suggest
 from runnel.planner.parse.query.token_pass import TokenPass
 from runnel.planner.parse.tokens import is_word, position_at
 
@@ -210,3 +210,39 @@ def _number(to: TokenPass, what: str) -> Token:
     if to.at_end or to.tokens[to.index].token_type is not TokenType.NUMBER:
         raise to.error(what)
     return to.next()
+
+
+ROWS_OF_STATEMENT = "ROWS\0"
+"""The name of the call that stands for the statement; no name in SQL text can contain it."""
+
+_BEFORE_TABLES = ("FROM", "JOIN", ",", "(")
+
+
+def rows_of_statement(to: TokenPass, token: Token) -> bool:
+    """`FROM (DESCRIBE t)` becomes FROM (SELECT * FROM ROWS('6:16')): the offsets of
+    the statement in the text."""
+    words = to.words
+    if to.index < 2 or words[to.index - 1] != "(" or words[to.index - 2] not in _BEFORE_TABLES:
+        return False
+    if (to.peek(1) in ("", ")") and not to.index + 1 < len(to.tokens)) or to.peek(1) == ")":
+        return False
+    depth = 0
+    last = token
+    while to.index < len(to.tokens):
+        depth += {"(": 1, ")": -1}.get(to.peek(), 0)
+        if depth < 0:
+            break
+        last = to.next()
+        if last.start in to.parameters:
+            raise NotSupportedError(
+                f"a parameter within {token.text.upper()} is not supported in FROM",
+                hint="write the value into the statement, or create a view",
+                position=position_at(last, to.sql),
+            )
+    to.put(token, TokenType.SELECT, "SELECT")
+    to.put(token, TokenType.STAR, "*")
+    to.put(token, TokenType.FROM, "FROM")
+    to.open_call(token, ROWS_OF_STATEMENT)
+    to.put(token, TokenType.STRING, f"{token.start}:{last.end + 1}")
+    to.close_call(token)
+    return True

@@ -1,54 +1,91 @@
-"""The plans of DESCRIBE and SUMMARIZE, and the rows of SHOW ALL TABLES."""
+"""The rows of DESCRIBE and SHOW ALL TABLES, and SUMMARIZE as a query: of statements, and of items
+of FROM such as `(DESCRIBE t)`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from runnel.catalog import CATALOG, CatalogObject, Mapping, Table, View
-from runnel.errors import NotSupportedError
-from runnel.planner.bind.query import Binder
+from runnel.errors import NotSupportedError, Position
+from runnel.expressions.nodes import Literal
 from runnel.planner.bind.tables.information_schema import SCHEMA, view_fields
 from runnel.planner.explain.ddl import watermark_of
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Describe, Query, Summarize
-from runnel.planner.plans import Plan, QueryPlan, ShowPlan, SummarizePlan
-from runnel.relation.nodes import Field
-from runnel.sqltypes import Kind, SqlType
+from runnel.relation.nodes import Field, Relation, Values
+from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, SqlType, array
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import StatementBinder
 
 Row = tuple[Any, ...]
-PlanQuery = Callable[[Binder, Query], Plan]
-"""Returns the plan of a query."""
 
-STATISTICS = 9
-"""The number of aggregates for each column: values that are not NULL, distinct values, minimum,
-maximum, average, standard deviation, and three quartiles."""
+DESCRIPTION = tuple(
+    Field(name, VARCHAR) for name in "column_name column_type null key default extra".split()
+)
+"""The columns of DESCRIBE."""
+
+ALL_TABLES = (
+    *(Field(name, VARCHAR) for name in ("database", "schema", "name")),
+    Field("column_names", array(VARCHAR)),
+    Field("column_types", array(VARCHAR)),
+    Field("temporary", BOOLEAN),
+)
+"""The columns of SHOW ALL TABLES."""
+
+_NAMES = ("values", "approx_unique", "min", "max", "avg", "std", "q25", "q50", "q75")
+"""The aggregates of each column: values that are not NULL, distinct values, minimum, maximum,
+average, standard deviation, and three quartiles."""
+
+_STATISTICS = len(_NAMES)
 
 
-def describe(binder: Binder, statement: Describe) -> ShowPlan:
+def rows_of_statement(binder: StatementBinder, start: int, end: int) -> Relation:
+    """The rows of the DESCRIBE, SUMMARIZE or SHOW that is the section of the statement's text from
+    `start` to `end`, in FROM."""
+    before = re.sub(r"[^\n]", " ", binder.sql[:start])  # so that positions are those of the whole
+    statement = parse(before + binder.sql[start:end])
+    position: Position = statement.position
+    if isinstance(statement, Summarize):
+        return binder.query(summarize(binder, statement).expression, None)
+    if isinstance(statement, Query):
+        return binder.query(statement.expression, None)
+    if not isinstance(statement, Describe) or (statement.query or statement.name) is None:
+        raise NotSupportedError(
+            "this list is not supported in FROM",
+            hint="DESCRIBE of a table, SHOW TABLES and SHOW JOBS are; for all columns read "
+            "information_schema.columns",
+            position=position,
+        )
+    fields, rows = description(binder, statement)
+    literals = tuple(
+        tuple(Literal(value=v, type=f.type) for v, f in zip(row, fields, strict=True))
+        for row in rows
+    )
+    return Values(rows=literals, columns=fields, position=position)
+
+
+def description(
+    binder: StatementBinder, statement: Describe
+) -> tuple[tuple[Field, ...], tuple[Row, ...]]:
     """The columns of a table, a view or a query; without any of them, all tables."""
     if statement.query is not None:
         fields = binder.statement_query(statement.query).fields
-        return ShowPlan(
-            what="description",
-            rows=tuple(_row(field.name, field.type) for field in fields),
-            parameters=binder.parameter_types,
-        )
+        return DESCRIPTION, tuple(_row(field.name, field.type) for field in fields)
     if statement.name is None:
-        return all_tables(binder)
+        return ALL_TABLES, all_tables(binder)
     found = binder.lookup(statement.name.text, statement.name.position)
-    rows: tuple[Row, ...]
     if isinstance(found, View):
-        rows = tuple(_row(field.name, field.type) for field in binder.view_fields(found))
-    else:
-        rows = _table_rows(found, found.table)
-    return ShowPlan(what="description", name=found.name, rows=rows)
+        fields = binder.view_fields(found)
+        return DESCRIPTION, tuple(_row(field.name, field.type) for field in fields)
+    return DESCRIPTION, _table_rows(found, found.table)
 
 
-def all_tables(binder: Binder) -> ShowPlan:
+def all_tables(binder: StatementBinder) -> tuple[Row, ...]:
     """The tables and views with their columns."""
     rows = []
     for item in binder.snapshot:
@@ -63,12 +100,12 @@ def all_tables(binder: Binder) -> ShowPlan:
                 _is_temporary(item),
             )
         )
-    return ShowPlan(what="all tables", rows=tuple(sorted(rows, key=lambda row: row[2].lower())))
+    return tuple(sorted(rows, key=lambda row: row[2].lower()))
 
 
-def summarize(binder: Binder, statement: Summarize, plan_query: PlanQuery) -> SummarizePlan:
-    """The plan of SUMMARIZE: a query with the statistics of all columns in one row."""
-    bound = replace(binder, dependencies={}).statement_query(statement.query)
+def summarize(binder: StatementBinder, statement: Summarize) -> Query:
+    """The query with one row of statistics for each column, in one scan."""
+    bound = binder.inside(binder.common_tables).statement_query(statement.query)
     if bound.is_unbounded:
         raise NotSupportedError(
             "SUMMARIZE of a stream is not supported: it has no end",
@@ -76,11 +113,7 @@ def summarize(binder: Binder, statement: Summarize, plan_query: PlanQuery) -> Su
             position=statement.query.position,
         )
     tree = _statistics(bound.fields, statement.query.expression)
-    found = plan_query(binder, replace(statement.query, expression=tree))
-    assert isinstance(found, QueryPlan)
-    return SummarizePlan(
-        query=found, columns=bound.fields, statistics=STATISTICS, parameters=found.parameters
-    )
+    return replace(statement.query, expression=_by_column(bound.fields, tree))
 
 
 def _row(name: str, kind: SqlType) -> Row:
@@ -125,7 +158,7 @@ def _table_rows(item: CatalogObject, table: Table) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _columns(binder: Binder, item: CatalogObject) -> list[tuple[str, SqlType]]:
+def _columns(binder: StatementBinder, item: CatalogObject) -> list[tuple[str, SqlType]]:
     if isinstance(item, View):
         return [(field.name, field.type) for field in view_fields(binder, item)]
     return [(column.name, column.type) for column in item.table.columns if not column.hidden]
@@ -138,7 +171,7 @@ def _is_temporary(item: CatalogObject) -> bool:
 
 
 def _statistics(fields: tuple[Field, ...], query: Any) -> Any:
-    """The tree of the query that computes the statistics over another one.
+    """The tree of the query that computes the statistics over another one, in one row: s0, s1, …
 
     The other query gets columns c0, c1, …, because its own names may be ambiguous.
     """
@@ -147,24 +180,62 @@ def _statistics(fields: tuple[Field, ...], query: Any) -> Any:
         items += _aggregates(f"c{number}", field.type)
     names = ", ".join(f"c{number}" for number in range(len(fields)))
     listed = ", ".join(f"{item} AS s{number}" for number, item in enumerate(items))
-    parsed = parse(f"SELECT {listed} FROM x AS q({names})")
+    return _over(f"SELECT {listed} FROM x AS q({names})", query.copy())
+
+
+def _by_column(fields: tuple[Field, ...], statistics: Any) -> Any:
+    """The tree with a row for each column, from the one row of all statistics.
+
+    Of two columns: SELECT ['a', 'b'][n] AS column_name, …, [s2, s11][n] AS approx_unique, …
+    FROM (statistics) AS q CROSS JOIN (VALUES (1), (2)) AS v(n) ORDER BY n
+    """
+    columns = range(len(fields))
+    chosen = {
+        name: f"[{', '.join(f's{1 + number * _STATISTICS + offset}' for number in columns)}][n]"
+        for offset, name in enumerate(_NAMES)
+    }
+    missing = f"CAST(100 * (s0 - {chosen['values']}) AS DECIMAL(38, 6)) / NULLIF(s0, 0)"
+    items = {
+        "column_name": f"[{', '.join(_text(field.name) for field in fields)}][n]",
+        "column_type": f"[{', '.join(_text(str(field.type)) for field in fields)}][n]",
+        **{name: chosen[name] for name in ("min", "max", "approx_unique", *_NAMES[4:])},
+        "count": "s0",
+        "null_percentage": f"CAST(ROUND({missing}, 2) AS DECIMAL(9, 2))",
+    }
+    listed = ", ".join(f'{item} AS "{name}"' for name, item in items.items())
+    numbers = ", ".join(f"({number + 1})" for number in columns)
+    return _over(
+        f"SELECT {listed} FROM x AS q CROSS JOIN (VALUES {numbers}) AS v(n) ORDER BY n", statistics
+    )
+
+
+def _over(sql: str, query: Any) -> Any:
+    """The tree of a SELECT from x, with another query in place of x. Its own nodes have no
+    positions, as the user did not write them."""
+    parsed = parse(sql)
     assert isinstance(parsed, Query)
     tree = parsed.expression
     for node in tree.walk():
         node.meta.pop("start", None)
         node.meta.pop("end", None)
     table = tree.args["from_"].this
-    table.replace(exp.Subquery(this=query.copy(), alias=table.args["alias"]))
+    table.replace(exp.Subquery(this=query, alias=table.args["alias"]))
     return tree
 
 
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 def _aggregates(name: str, kind: SqlType) -> list[str]:
-    """STATISTICS aggregates of a column; NULL for those that its type does not have."""
+    """_STATISTICS aggregates of a column; NULL for those that its type does not have."""
     null = "CAST(NULL AS VARCHAR)"
     is_plain = not kind.is_nested and kind.kind not in (Kind.JSON, Kind.NULL)
     texts = f"CAST({name} AS VARCHAR)"
     least, most = (f"MIN({name})", f"MAX({name})") if is_plain else (null, null)
-    if is_plain and kind.kind is not Kind.VARBINARY:
+    if kind.kind is Kind.VARBINARY:
+        least, most = (f"'\\x' || LOWER(HEX({value}))" for value in (least, most))
+    elif is_plain:
         least, most = f"CAST({least} AS VARCHAR)", f"CAST({most} AS VARCHAR)"
     distinct = f"APPROX_COUNT_DISTINCT({name if is_plain else texts})"
     average = deviation = null
