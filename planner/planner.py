@@ -167,12 +167,8 @@ def _plan(
             return _write(binder, _bound_write(binder, statement), unbounded_state)
         case syntax.CreateView():
             return _create_view(binder, statement)
-        case syntax.Describe() | syntax.Show(what="all tables"):
+        case syntax.Describe() | syntax.Summarize() | syntax.Show(what="all tables"):
             return _described(binder, statement)
-        case syntax.Summarize():
-            from runnel.planner.bind.tables.described import summarize
-
-            return _query(binder, summarize(binder, statement))
         case syntax.Show(what="columns" | "views"):
             return _show(binder, statement)
         case syntax.Show():
@@ -438,10 +434,12 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
     )
 
 
-def _described(binder: Binder, statement: syntax.Describe | syntax.Show) -> Plan:
+def _described(binder: Binder, statement: syntax.Describe | syntax.Summarize | syntax.Show) -> Plan:
     # Loaded on first use: few statements describe anything.
-    from runnel.planner.bind.tables.described import ALL_TABLES, all_tables, description
+    from runnel.planner.bind.tables.described import ALL_TABLES, all_tables, description, summarize
 
+    if isinstance(statement, syntax.Summarize):
+        return _query(binder, summarize(binder, statement))
     if isinstance(statement, syntax.Show):
         fields, rows = ALL_TABLES, all_tables(binder)
     else:
