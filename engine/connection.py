@@ -477,8 +477,9 @@ class Connection(Calls[Cursor]):
         self.close()
 
     def __repr__(self) -> str:
-        directory = self._database.directory
-        where = "in memory" if directory is None else f"to {str(directory.path)!r}"
+        database = self._database
+        path = database.file if database.directory is None else database.directory.path
+        where = "in memory" if path is None else f"to {str(path)!r}"
         return f"<runnel.Connection {where}{', closed' if self.is_closed else ''}>"
 
     def _register(self, name: str, table: Table, caller: Caller | None = None) -> None:

@@ -101,7 +101,9 @@ class Database:
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
         self.memory = Memory(is_shared=lambda: self._kernel is not None and self._kernel.is_open)
         self.jobs = self._new_jobs(clock)
-        self.directory = None if path is None else _directory(path)
+        self.file = None if path is None else _database_file(path)
+        """The DuckDB file that has the tables of the connection; None: it is not one to a file."""
+        self.directory = None if path is None or self.file is not None else _directory(path)
         self.connectors = ConnectorRegistry(
             None if self.directory is None else self.directory.path,
             self.kernel,
@@ -122,6 +124,8 @@ class Database:
         if spark is not None:
             # Before the jobs of a directory are started, which may need it.
             self._use_spark(spark)
+        if self.file is not None:
+            self._open_file(self.file)
         if self.directory is not None:
             self._open_saved(self.directory)
             if (self.directory.path / "jobs").exists():
@@ -295,9 +299,9 @@ class Database:
 
             with self.definitions:
                 if self._kernel is None:
-                    tables = (
-                        None if self.directory is None else self.directory.path / "tables.duckdb"
-                    )
+                    tables = self.file
+                    if self.directory is not None:
+                        tables = self.directory.path / "tables.duckdb"
                     limit = _share_of_duckdb(self.memory.limit)
                     self._kernel = DuckDBKernel(
                         self.jobs.workers, limit, self.memory.directory, tables=tables
@@ -467,6 +471,29 @@ class Database:
 
         return DuckDBEngine(self.kernel(), rows)
 
+    def _open_file(self, file: Path) -> None:
+        """Names the tables and views of the DuckDB file. One that cannot be opened keeps its name,
+        and raises the reason when it is used."""
+        from runnel.connectors.duckdb.file_tables import definitions_in_file
+        from runnel.session.table_options import open_definition
+
+        connector = self.connectors.get("DuckDB")
+        try:
+            for definition in definitions_in_file(connector, file):  # type: ignore[arg-type]
+                self.catalog.put(
+                    TableMapping(
+                        definition.name,
+                        connector.name,
+                        open_definition(connector, definition),
+                        {},
+                        definition.external_name,
+                        definition=definition.table,
+                    )
+                )
+        except BaseException:
+            self.close()
+            raise
+
     def _open_saved(self, directory: Directory) -> None:
         """Loads the saved catalog. A mapping whose table cannot be opened now (a missing file)
         keeps its name, and raises the reason when it is used."""
@@ -511,6 +538,19 @@ def _share_of_duckdb(limit: int) -> int | None:
     """DuckDB's share of the memory limit: half of it, but at least LEAST_FOR_DUCKDB. None: no
     limit."""
     return max(limit // 2, LEAST_FOR_DUCKDB) if limit else None
+
+
+def _database_file(path: object) -> Path | None:
+    """The path if it is the one of a DuckDB file."""
+    if not isinstance(path, str | Path) or "\0" in str(path) or path == "":
+        return None
+    file = Path(path).expanduser()
+    if not file.is_file() and file.suffix.lower() != ".duckdb":
+        return None
+    # Loaded on first use: most connections are to a directory, or in memory.
+    from runnel.connectors.duckdb.file_tables import is_database_file
+
+    return file if is_database_file(file) else None
 
 
 def _directory(path: object) -> Directory:

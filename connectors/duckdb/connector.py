@@ -148,7 +148,7 @@ class DuckDBConnector(DataConnector):
             try:
                 alias = kernel.attach(file, read_only=read_only)
             except Exception as error:
-                raise _cannot_open(path, error) from error
+                raise cannot_open(path, error) from error
             self._read_only.setdefault(key, read_only)
         return alias
 
@@ -217,7 +217,7 @@ def _check_file(file: Path, path: str, *, may_create: bool, access: Access | Non
         )
 
 
-def _cannot_open(path: str, error: Exception) -> OperationalError:
+def cannot_open(path: str, error: Exception) -> OperationalError:
     """The error for an existing file that cannot be attached."""
     cause = error.__cause__ or error
     said = str(cause).partition("\n")[0].strip()

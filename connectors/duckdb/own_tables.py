@@ -7,12 +7,17 @@ between leaves a DuckDB table without a name, which the next `clean` drops. A st
 the columns of a table makes another DuckDB table, which the catalog then names instead.
 
 DuckDB enforces NOT NULL, keys and CHECK. Runnel computes DEFAULT.
+
+If the connection is one to a DuckDB file, the tables are in its schema main under their own names,
+so that other programs find them, and DuckDB's table has the DEFAULTs as well. A table that is made
+to replace another one first has another name, and gets its own name when the other is dropped.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
@@ -21,7 +26,7 @@ from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, TableLocation
 from runnel.connectors.duckdb.sink import STAGED_PREFIX
 from runnel.connectors.duckdb.table import DuckDBTable
-from runnel.connectors.duckdb.types import quoted, type_text
+from runnel.connectors.duckdb.types import is_canonical, quoted, sql_type_of, type_text
 from runnel.deadline import DeadlineLock
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError, ProgrammingError
 from runnel.expressions.nodes import Expression
@@ -37,6 +42,17 @@ if TYPE_CHECKING:
 
 SCHEMA = "runnel_tables"
 """The schema of the DuckDB tables."""
+
+
+_NOT_COPIED = """
+SELECT 'it has a foreign key' FROM duckdb_constraints()
+WHERE constraint_type = 'FOREIGN KEY' AND database_name = ? AND schema_name = ? AND table_name = ?
+UNION ALL SELECT 'it has the index ' || index_name FROM duckdb_indexes()
+WHERE database_name = ? AND schema_name = ? AND table_name = ?
+UNION ALL SELECT 'it has a generated column' FROM duckdb_tables()
+WHERE database_name = ? AND schema_name = ? AND table_name = ? AND sql LIKE '%GENERATED ALWAYS%'
+"""
+"""What a copy of a table would not have."""
 
 
 @frozen
@@ -58,11 +74,23 @@ class OwnTables:
     def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
         self._kernel = kernel
         self._is_clean = False
+        self._schema = SCHEMA
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the database is a DuckDB file of the user."""
+        return self._schema != SCHEMA
 
     @property
     def kernel(self) -> DuckDBKernel:
         """The connection's DuckDB."""
         return self._kernel()
+
+    def use_file(self) -> None:
+        """The database is a DuckDB file of the user: its tables are in its schema main, and none
+        is dropped that the catalog does not name."""
+        self._is_clean = True
+        self._schema = "main"
 
     def create(
         self,
@@ -77,16 +105,76 @@ class OwnTables:
         kernel = self._kernel()
         database = self._database(definition.is_temporary)
         with kernel.cursor() as cursor:
-            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{SCHEMA}")
-            physical = _free_name(name, _names(cursor, database))
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{self._schema}")
+            used = _names(cursor, database, self._schema)
+            is_own_name = self._schema != SCHEMA and name.lower() not in used
+            physical = name if is_own_name else _free_name(name, used)
             location = self._location(name, physical, definition)
-            items = [*_columns(columns, definition), *_keys(definition)]
+            items = [*self._columns(columns, definition), *_keys(definition)]
             items += [f"CHECK ({_check(check, columns)})" for check in checks]
             try:
                 cursor.execute(f"CREATE TABLE {location.qualified} ({', '.join(items)})")
             except Exception as error:
                 raise location.failure(error) from error
-        return MappingDefinition(name, tuple(columns), {}, f"{SCHEMA}.{physical}", table=definition)
+        external_name = f"{self._schema}.{physical}"
+        return MappingDefinition(name, tuple(columns), {}, external_name, table=definition)
+
+    def check_copyable(self, table: DuckDBTable) -> None:
+        """NotSupportedError for a table of a file that a copy, which ALTER TABLE makes, would
+        change: its types, foreign keys, indexes or generated columns."""
+        if not self.is_file:
+            return
+        location = table.location
+        reason = next(
+            (
+                f'column "{item.name}" is of type {item.type}'
+                for item in table.duck_columns
+                if not is_canonical(item.type)
+            ),
+            None,
+        )
+        if reason is None:
+            names = [location.database[1:-1], location.schema, location.table]
+            with location.cursor() as cursor:
+                row = cursor.execute(_NOT_COPIED, names * 3).fetchone()
+            reason = None if row is None else row[0]
+        if reason is not None:
+            raise NotSupportedError(
+                f"this change of {location.title} is not supported",
+                detail=f"it copies the rows, and the copy would lose that {reason}",
+                hint="change the table in DuckDB",
+            )
+
+    def settled(
+        self, definition: MappingDefinition, replaced: DuckDBTable | None
+    ) -> MappingDefinition:
+        """In a file of the user: drops the table that another one has replaced, and gives this one
+        the name and the DEFAULTs that the catalog has. Returns the definition with its name."""
+        constraints = definition.table
+        assert constraints is not None
+        if constraints.is_temporary:
+            return definition
+        physical = (definition.external_name or "").partition(".")[2]
+        location = self._location(definition.name, physical, constraints)
+        steps = [] if replaced is None else [f"DROP TABLE IF EXISTS {replaced.location.qualified}"]
+        for column in definition.columns:
+            default = constraints.defaults.get(column.name.lower())
+            action = "DROP DEFAULT" if default is None else f"SET DEFAULT ({default})"
+            steps.append(
+                f"ALTER TABLE {location.qualified} ALTER COLUMN {quoted(column.name)} {action}"
+            )
+        if physical != definition.name:
+            steps.append(f"ALTER TABLE {location.qualified} RENAME TO {quoted(definition.name)}")
+        with location.cursor() as cursor:
+            try:
+                cursor.execute("BEGIN TRANSACTION")
+                for step in steps:
+                    cursor.execute(step)
+                cursor.execute("COMMIT")
+            except Exception as error:
+                cursor.execute("ROLLBACK")
+                raise location.failure(error) from error
+        return replace(definition, external_name=f"{self._schema}.{definition.name}")
 
     def open(self, definition: MappingDefinition) -> DuckDBTable:
         """The table; OperationalError if its DuckDB table does not exist."""
@@ -105,6 +193,8 @@ class OwnTables:
                 else "its rows in DuckDB do not exist",
                 hint="was tables.duckdb changed or replaced? Restore it, or drop the table",
             )
+        for name, kind in types.values():
+            _check_type(location, name, kind)
         columns = [
             DuckDBColumn(TableColumn(c.name, c.type), *types[c.name.lower()])
             for c in definition.columns
@@ -132,7 +222,7 @@ class OwnTables:
         database = self._database(False)
         used = {name.partition(".")[2].lower() for name in known}
         with self._kernel().cursor() as cursor:
-            for name in _names(cursor, database):
+            for name in _names(cursor, database, SCHEMA):
                 if name not in used and not name.startswith(STAGED_PREFIX):
                     cursor.execute(f"DROP TABLE {database}.{SCHEMA}.{quoted(name)}")
         self._is_clean = True
@@ -147,12 +237,24 @@ class OwnTables:
         return TableLocation(
             self._kernel(),
             database,
-            SCHEMA,
+            self._schema,
             physical,
             title,
             DeadlineLock(title),
             definition.checks,
         )
+
+    def _columns(
+        self, columns: Sequence[ColumnDefinition], definition: TableDefinition
+    ) -> list[str]:
+        found = []
+        for column in columns:
+            suffix = " NOT NULL" if column.name.lower() in definition.not_null else ""
+            default = definition.defaults.get(column.name.lower())
+            if default is not None and self._schema != SCHEMA and not definition.is_temporary:
+                suffix += f" DEFAULT ({default})"
+            found.append(f"{quoted(column.name)} {type_text(column.type)}{suffix}")
+        return found
 
     @staticmethod
     def _types(location: TableLocation) -> dict[str, tuple[str, object]]:
@@ -169,6 +271,17 @@ class OwnTables:
                 name.lower(): (name, kind)
                 for name, kind in zip(relation.columns, relation.types, strict=True)
             }
+
+
+def _check_type(location: TableLocation, name: str, kind: object) -> None:
+    """NotSupportedError for a column of DuckDB whose type has no SQL type."""
+    try:
+        sql_type_of(kind)
+    except NotSupportedError as error:
+        raise NotSupportedError(
+            f'column "{name}" of {location.title} has a type that is not supported: {kind}',
+            hint="in DuckDB, change the type of the column, or create a view without it",
+        ) from error
 
 
 def _check_column(column: ColumnDefinition) -> None:
@@ -193,12 +306,12 @@ def _has_interval(sql_type: SqlType) -> bool:
     return sql_type.is_interval or any(map(_has_interval, inner))
 
 
-def _names(cursor: DuckDBPyConnection, database: str) -> set[str]:
+def _names(cursor: DuckDBPyConnection, database: str, schema: str) -> set[str]:
     """The names of the tables in the schema, in lower case."""
     rows = cursor.execute(
         "SELECT lower(table_name) FROM duckdb_tables() "
         "WHERE '\"' || database_name || '\"' = ? AND schema_name = ?",
-        [database, SCHEMA],
+        [database, schema],
     ).fetchall()
     return {name for (name,) in rows}
 
@@ -210,14 +323,6 @@ def _free_name(name: str, used: Collection[str]) -> str:
     while found in used or found.startswith(STAGED_PREFIX):
         number += 1
         found = f"t_{base}_{number}" if base.startswith("__") else f"{base}_{number}"
-    return found
-
-
-def _columns(columns: Sequence[ColumnDefinition], definition: TableDefinition) -> list[str]:
-    found = []
-    for column in columns:
-        suffix = " NOT NULL" if column.name.lower() in definition.not_null else ""
-        found.append(f"{quoted(column.name)} {type_text(column.type)}{suffix}")
     return found
 
 

@@ -118,6 +118,8 @@ class DuckDBKernel:
         OperationalError if another process has the file open.
         """
         key = "" if path is None else str(Path(path).resolve())
+        if self._tables is not None and key == str(Path(self._tables).resolve()):
+            key, path = "", None
         with self._lock:
             known = self._attached.get(key)
             if known is not None:

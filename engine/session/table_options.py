@@ -184,6 +184,14 @@ class BrokenTable(ReadableTable):
         ) from self._reason
 
 
+def open_definition(connector: Connector, definition: MappingDefinition) -> Table:
+    """The table of a definition, or one that says why there is none."""
+    try:
+        return open_table(connector, definition)
+    except Error as error:
+        return BrokenTable(connector.name, definition, error)
+
+
 def open_or_explain(
     registry: ConnectorRegistry, snapshot: Snapshot, saved: SavedMapping, access: Access | None
 ) -> Table:

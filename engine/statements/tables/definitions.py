@@ -46,22 +46,21 @@ def create_table(session: Session, plan: CreateTablePlan, call: StatementCall) -
                 own.drop(table)
                 return NO_COUNT
             replaced = session.catalog.find(plan.name)
-            session.change_catalog(
-                put=Mapping(
-                    plan.name,
-                    table.connector,
-                    table,
-                    {},
-                    definition.external_name,
-                    is_confined=session.caller.is_confined,
-                    definition=plan.definition,
-                )
+            created = Mapping(
+                plan.name,
+                table.connector,
+                table,
+                {},
+                definition.external_name,
+                is_confined=session.caller.is_confined,
+                definition=plan.definition,
             )
+            session.change_catalog(put=created)
     except BaseException:
         with suppress(Error):
             own.drop(table)
         raise
-    _drop_rows(session, replaced)
+    _settle(session, created, definition, replaced)
     return count
 
 
@@ -83,6 +82,7 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
         )
         if plan.created is not None:
             created = plan.created
+            own.check_copyable(found.table)  # type: ignore[arg-type]
             with session.definitions:
                 definition = own.create(
                     created.name, created.columns, created.definition, _checks(created)
@@ -108,8 +108,7 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
                 with suppress(Error):
                     own.drop(table)
             raise
-        if table is not None:
-            _drop_rows(session, found)
+        _settle(session, altered, definition, found if table is not None else None)
     return NO_COUNT
 
 
@@ -200,6 +199,33 @@ def _table(session: Session, name: Name, if_exists: bool) -> Mapping | None:
         )
     check_own(session, found)
     return found
+
+
+def _settle(
+    session: Session,
+    item: Mapping,
+    definition: MappingDefinition,
+    replaced: CatalogObject | None,
+) -> None:
+    """Drops the rows of a table that another one has replaced, which in a DuckDB file then gets its
+    own name."""
+    own = session.own_tables
+    rows = replaced.table if isinstance(replaced, Mapping) else None
+    old = rows if isinstance(rows, DuckDBTable) else None
+    if not own.is_file:
+        _drop_rows(session, replaced)
+        return
+    settled = own.settled(definition, old)
+    if settled.external_name != item.external_name:
+        with session.definitions:
+            session.change_catalog(
+                put=replace(
+                    item,
+                    table=own.open(settled),
+                    external_name=settled.external_name,
+                    version=next_version(),
+                )
+            )
 
 
 def _drop_rows(session: Session, item: CatalogObject | None) -> None:
