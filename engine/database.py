@@ -124,12 +124,7 @@ class Database:
         if spark is not None:
             # Before the jobs of a directory are started, which may need it.
             self._use_spark(spark)
-        if self.file is not None:
-            self._open_file(self.file)
-        if self.directory is not None:
-            self._open_saved(self.directory)
-            if (self.directory.path / "jobs").exists():
-                self._open_jobs()
+        self._open_stored()
 
     def _new_jobs(self, clock: Clock | None) -> Jobs:
         if clock is None:
@@ -470,6 +465,15 @@ class Database:
         from runnel.connectors.duckdb.fragments import DuckDBEngine
 
         return DuckDBEngine(self.kernel(), rows)
+
+    def _open_stored(self) -> None:
+        """Opens what the DuckDB file or the directory of the connection has."""
+        if self.file is not None:
+            self._open_file(self.file)
+        if self.directory is not None:
+            self._open_saved(self.directory)
+            if (self.directory.path / "jobs").exists():
+                self._open_jobs()
 
     def _open_file(self, file: Path) -> None:
         """Names the tables and views of the DuckDB file. One that cannot be opened keeps its name,
