@@ -1,8 +1,8 @@
 """The tables and views of the DuckDB file that a connection is opened to.
 
 The file is the connection's own database: CREATE TABLE makes a table of that name in its schema
-main, and the tables that it has are those of the connection, with their constraints. Its views can
-be read. The rest of the catalog (views, mappings, jobs) is in memory.
+main, and the connection has all tables of the file, with their constraints. Its views can be
+read. The rest of the catalog (views, mappings, jobs) is in memory.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ DuckDB enforces NOT NULL, keys and CHECK. Runnel computes DEFAULT.
 
 If the connection is one to a DuckDB file, the tables are in its schema main under their own names,
 so that other programs find them, and DuckDB's table has the DEFAULTs as well. A table that is made
-to replace another one first has another name, and gets its own name when the other is dropped.
+to replace another one first has another name, and gets its own name when the old table is dropped.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ WHERE database_name = ? AND schema_name = ? AND table_name = ?
 UNION ALL SELECT 'it has a generated column' FROM duckdb_tables()
 WHERE database_name = ? AND schema_name = ? AND table_name = ? AND sql LIKE '%GENERATED ALWAYS%'
 """
-"""What a copy of a table would not have."""
+"""The properties of a table that a copy would not have."""
 
 
 @frozen
@@ -148,8 +148,8 @@ class OwnTables:
     def settled(
         self, definition: MappingDefinition, replaced: DuckDBTable | None
     ) -> MappingDefinition:
-        """In a file of the user: drops the table that another one has replaced, and gives this one
-        the name and the DEFAULTs that the catalog has. Returns the definition with its name."""
+        """In a file of the user: drops the table that another one has replaced, and sets the name
+        and the DEFAULTs of the new one as in the catalog. Returns the definition with its name."""
         constraints = definition.table
         assert constraints is not None
         if constraints.is_temporary:

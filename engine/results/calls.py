@@ -14,7 +14,7 @@ _OF_CURSORS = frozenset(
     "fetchone fetchmany fetchall fetchdf fetch_df fetchnumpy fetch_arrow_table fetch_record_batch "
     "df pl arrow show description rowcount".split()
 )
-"""What DuckDB's connections have, and cursors have here."""
+"""The methods that DuckDB's connections have, and cursors have here."""
 
 _STATEMENTS = {
     "begin": "con.execute('BEGIN')",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from runnel.errors import InterfaceError, short_errors
+from runnel.errors import InterfaceError, NotSupportedError, short_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from runnel.results.rows import ColumnDescription, Result
+
+_ALL = 1 << 62
+"""More rows than there are."""
 
 _OTHER_NAMES = {
     "fetchdf": "fetch_df",
@@ -41,13 +44,12 @@ _CLAUSES = {
     "distinct": "SELECT DISTINCT * FROM r",
     "count": "SELECT count(*) FROM r",
     "sum": "SELECT sum(a) FROM r",
-    "shape": "SELECT count(*) FROM r",
     "describe": "SUMMARIZE r",
     "create": "CREATE TABLE t AS SELECT * FROM r",
     "create_view": "CREATE VIEW v AS SELECT …",
     "insert_into": "INSERT INTO t SELECT * FROM r",
 }
-"""What to write instead of a method of DuckDB's relations; r is the variable of the cursor."""
+"""The SQL to write instead of a method of DuckDB's relations; r is the variable of the cursor."""
 
 
 class _Connection(Protocol):
@@ -76,6 +78,7 @@ class Forms:
         def fetch_record_batch(self, timeout: float | None = None) -> pa.RecordBatchReader: ...
         def fetch_df(self, timeout: float | None = None) -> Any: ...
         def fetch_polars(self, timeout: float | None = None) -> Any: ...
+        def _gather(self, count: int) -> None: ...
 
     @property
     def columns(self) -> list[str]:
@@ -86,6 +89,22 @@ class Forms:
     def types(self) -> list[Any]:
         """The SQL types of the columns, whose `str` is the name in SQL."""
         return [item.type_code for item in self.description or ()]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of rows, with the fetched ones, and of columns. It waits for all rows, which
+        remain to be fetched; NotSupportedError for a query that never ends."""
+        result = self._result
+        if result is None:
+            return 0, 0
+        if result.is_unbounded:
+            raise NotSupportedError(
+                "a stream has no number of rows", hint="count a window of it, or add a LIMIT"
+            )
+        self._gather(_ALL)
+        fetched = result.fetched
+        _, left = result.peek(0)
+        return fetched + (left or 0), len(result.fields)
 
     @short_errors
     def df(self, timeout: float | None = None) -> Any:

@@ -167,6 +167,12 @@ def parse_set(reader: StatementReader) -> SetOption:
     """SET {name {= | TO} | TIME ZONE} value"""
     position = reader.position
     reader.expect("SET")
+    if reader.peek() == "VARIABLE" and reader.peek(1) not in ("=", "TO"):
+        raise NotSupportedError(
+            "SET VARIABLE is not supported",
+            hint="pass values as parameters: execute('SELECT $x', {'x': 41})",
+            position=reader.position,
+        )
     name = _setting(reader)
     if not reader.accept("TO") and not (name.text == "time_zone" and reader.peek() != "="):
         reader.expect("=")

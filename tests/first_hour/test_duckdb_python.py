@@ -112,3 +112,16 @@ def test_what_to_write_instead(con: runnel.Connection) -> None:
     with pytest.raises(AttributeError, match=r"has no attribute 'nope'$"):
         cursor.nope  # noqa: B018
     assert not hasattr(runnel, "nope")
+
+
+def test_the_shape_waits_for_all_rows_and_leaves_them(con: runnel.Connection) -> None:
+    cursor = con.execute("SELECT * FROM range(20000) AS r(i)")
+    assert cursor.shape == (20000, 1)
+    assert cursor.fetchone() == (0,)
+    assert cursor.shape == (20000, 1)
+    assert len(cursor.fetchall()) == 19999
+    assert cursor.shape == (20000, 1)
+    assert con.execute("CREATE TABLE t (a INT)").shape == (0, 0)
+    con.register_stream("s", {"a": "BIGINT"})
+    with pytest.raises(runnel.NotSupportedError, match="no number of rows"):
+        con.sql("FROM s").shape  # noqa: B018

@@ -20,7 +20,7 @@ from runnel.connectors.files.functions.copy_options import (
     FORMAT_WORDS,
 )
 from runnel.connectors.files.options import compression_of, format_of, read_options
-from runnel.connectors.files.output import FileOutput, writing
+from runnel.connectors.files.output import FileOutput, JsonArrayOutput, writing
 from runnel.connectors.files.paths import file_path
 from runnel.connectors.files.storage import RemotePath, local
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
@@ -29,7 +29,6 @@ _WITHOUT_EFFECT = frozenset({"overwrite", "overwrite_or_ignore", "use_tmp_file"}
 _INSTEAD = {
     "per_thread_output": "leave it out: COPY writes one file",
     "append": "it is for PARTITION_BY; INSERT INTO a mapping of a folder adds a file",
-    "array": "leave it out: COPY writes one object a line",
     "force_quote": "leave it out: values that need quotes have them",
 }
 
@@ -52,7 +51,11 @@ class CopiedFile:
         columns: Sequence[TableColumn],
         access: Access | None,
     ) -> None:
+        options = dict(options)
+        is_array = _takes_array(options)
         texts = file_options(options)
+        if "format" not in texts and format_of(path) == "lines":
+            texts["format"] = "csv"  # a text of columns, as in DuckDB; (FORMAT lines) writes lines
         if "format" not in texts and format_of(path) is None:
             raise ProgrammingError(
                 f'the format of "{path}" is not known: it has no extension of a known format',
@@ -72,6 +75,11 @@ class CopiedFile:
                     hint="convert it in the query: COPY (SELECT CAST(c AS JSON) AS c …) TO …",
                 )
         self._format.check_declared(self._columns, ())
+        self._is_array = is_array
+        if is_array and not self._format.name.startswith("json"):
+            raise ProgrammingError(
+                "option ARRAY of COPY is for JSON", hint="add (FORMAT json), or leave ARRAY out"
+            )
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Writes all rows; returns their number. After an error, an existing file is as before."""
@@ -83,7 +91,7 @@ class CopiedFile:
         in_place = file_system.is_device(path)
         unfinished = path if in_place else file_system.below(folder, f".{uuid4().hex[:12]}-{name}")
         options = self._format.options
-        output = FileOutput(
+        output = (JsonArrayOutput if self._is_array else FileOutput)(
             unfinished,
             compression_of(name, compression) if self._format.is_text else None,
             options.encoding,
@@ -126,6 +134,13 @@ def _replace(unfinished: str, final: str) -> None:
         file_system.publish(unfinished, final)
         return
     Path(local(unfinished)).replace(local(final))
+
+
+def _takes_array(options: dict[str, str | tuple[str, ...]]) -> bool:
+    """Whether the option ARRAY is on; it is removed."""
+    given = [name for name in options if name.lower() == "array"]
+    values = [options.pop(name) for name in given]
+    return any(str(value).lower() not in ("false", "off", "0") for value in values)
 
 
 def file_options(options: CopyOptions) -> dict[str, str]:

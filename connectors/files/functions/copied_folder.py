@@ -42,12 +42,7 @@ class CopiedFolder:
         given = {name.lower(): value for name, value in options.items()}
         keys = _keys(given.pop("partition_by"), columns)
         appends = _is_on(given, _APPEND)
-        for name in _REPLACE:
-            if _is_on(given, name):
-                raise ProgrammingError(
-                    f"option {name.upper()} of COPY is not supported with PARTITION_BY",
-                    hint="remove the folder before, or add files to it with APPEND",
-                )
+        replaces = [name.upper() for name in _REPLACE if _is_on(given, name)]
         texts = file_options(given)
         if "format" not in texts:
             texts["format"] = format_of(path) or "csv"
@@ -57,7 +52,13 @@ class CopiedFolder:
             raise ProgrammingError(
                 f'"{path}" is a file', hint="PARTITION_BY writes a folder: name another one"
             )
-        if not appends and file_system.exists(folder) and not _is_empty(folder):
+        is_filled = file_system.exists(folder) and not _is_empty(folder)
+        if replaces and is_filled:
+            raise ProgrammingError(
+                f"option {replaces[0]} of COPY is not supported for a folder that is not empty",
+                hint="remove the folder before, or add files to it with APPEND",
+            )
+        if not appends and is_filled:
             raise OperationalError(
                 f'folder "{path}" is not empty',
                 hint="add (APPEND) to add files to it, or name another folder",

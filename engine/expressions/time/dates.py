@@ -60,13 +60,13 @@ def _bind_bin(name: str, arguments: Sequence[Expression], position: Position | N
         if arguments[0].type.kind in (Kind.NULL, Kind.VARCHAR)
         else arguments[0]
     )
-    if stride.type.kind is Kind.INTERVAL_MONTH:
+    if stride.type.kind is Kind.INTERVAL_MONTH and len(arguments) == 3:
         raise ProgrammingError(
-            "DATE_BIN has no bins of months",
-            hint="use DATE_TRUNC",
+            "DATE_BIN has no bins of months with an origin",
+            hint="leave the origin out: the bins of months begin at 2000-01-01",
             position=stride.position or position,
         )
-    if stride.type.kind is not Kind.INTERVAL:
+    if stride.type.kind not in (Kind.INTERVAL, Kind.INTERVAL_MONTH):
         raise ProgrammingError(
             f"argument 1 of DATE_BIN must be an INTERVAL, not {stride.type}", position=position
         )
@@ -76,6 +76,12 @@ def _bind_bin(name: str, arguments: Sequence[Expression], position: Position | N
             f"argument 2 of DATE_BIN must be a TIMESTAMP, not {arguments[1].type}",
             position=position,
         )
+    if stride.type.kind is Kind.INTERVAL_MONTH and instants[0].type.kind is not Kind.TIMESTAMP:
+        raise ProgrammingError(
+            "DATE_BIN has no bins of months of instants with a time zone",
+            hint="use DATE_TRUNC, or cast to TIMESTAMP",
+            position=stride.position or position,
+        )
     return (stride, *instants), instants[0].type
 
 
@@ -83,13 +89,31 @@ _ORIGIN = 946_857_600_000_000
 """2000-01-03, a Monday: the start of bins without an origin, as in DuckDB."""
 
 
+_ORIGIN_MONTH = 360
+"""2000-01, in months since 1970-01: the start of bins of months."""
+
+
+def _month_bins(stride: Numbers, timestamp: Numbers) -> Numbers:
+    """The starts of bins of `stride` months. 2012-05-17 with 3 months: month 508 since 1970-01,
+    360 + (508 − 360) // 3 × 3 = 507, which is 2012-04-01."""
+    if (stride <= 0).any():
+        raise DataError("the stride of DATE_BIN must be positive")
+    months = timestamp.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+    start = _ORIGIN_MONTH + (months - _ORIGIN_MONTH) // stride * stride
+    found: Numbers = start.astype("datetime64[M]").astype("datetime64[us]").astype(np.int64)
+    return found
+
+
 def _bin(call: Call) -> Kernel:
     arrow = to_arrow(call.type)
+    is_months = call.arguments[0].type.kind is Kind.INTERVAL_MONTH
 
     def run(*arrays: pa.Array) -> pa.Array:
         columns = [pc.cast(array, _INT64) for array in arrays]
         values, mask = columns_with_defaults(columns, (1, 0, 0)[: len(columns)])
         stride, timestamp = values[0], values[1]
+        if is_months:
+            return from_numbers(_month_bins(stride, timestamp), arrow, mask)
         origin = values[2] if len(values) == 3 else np.full_like(timestamp, _ORIGIN)
         if (stride <= 0).any():
             raise DataError("the stride of DATE_BIN must be positive")

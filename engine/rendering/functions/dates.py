@@ -259,6 +259,8 @@ _ORIGIN = "CAST('946857600000000' AS BIGINT)"
 
 
 def _bin(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    if call.arguments[0].type.kind is not Kind.INTERVAL:
+        raise refused(call, "bins of months")
     stride, is_instant = arguments[0], call.type.kind is Kind.TIMESTAMP_TZ
     time, *rest = (
         f"unix_micros({text})" if is_instant else micros_of(text) for text in arguments[1:]

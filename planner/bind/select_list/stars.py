@@ -55,10 +55,33 @@ class StarColumns:
             if schema := tree.text("db"):
                 check_schema(tree.text("catalog"), schema, self._at(tree))
                 scope = scope.within(schema)
+            elif table is not None and (fields := self._fields(tree, table)):
+                return self._chosen(tree.find(exp.Star), fields, [None] * len(fields))
         shown = scope.star(table, self._at(tree))
         found = [Item(c.expression(self._at(tree)), c.name, None) for c in shown]
         owners = [c.qualifier for c in shown]
         return self._chosen(tree.find(exp.Star), found, owners)
+
+    def _fields(self, tree: Any, name: str) -> list[Item]:
+        """The fields of the ROW in the column `name`; [] if a table has that name, or none of it
+        is a ROW."""
+        lower = name.lower()
+        if any((column.qualifier or "").lower() == lower for column in self._scope.columns):
+            return []
+        if not any(column.name.lower() == lower for column in self._scope.columns):
+            return []
+        column = tree.args["table"]
+        value = self._bind(exp.Column(this=column.copy()))
+        return [
+            Item(
+                self._bind(
+                    exp.Column(this=exp.to_identifier(field, quoted=True), table=column.copy())
+                ),
+                field,
+                None,
+            )
+            for field, _ in value.type.fields
+        ]
 
     def filtered(self, tree: Any) -> list[Item]:
         """The columns of `* LIKE '…'`, `* ILIKE` and `* SIMILAR TO`: the pattern selects names."""

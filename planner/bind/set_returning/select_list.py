@@ -96,10 +96,17 @@ class SetBinder(ExpressionBinder):
                 hint="write UNNEST(a), UNNEST(b), or FROM t, UNNEST(t.a, t.b) AS u (x, y)",
                 position=position,
             )
+        call = function_call(tree.this)
+        if call is not None and call[0] == "GENERATE_SERIES":
+            return self._series(tree.this, call[1])  # DuckDB's function of that name is an array
         array = self._inner("UNNEST").bind(tree.this)
         if array.type.kind is not Kind.ARRAY or array.type.element is None:
             raise ProgrammingError(
-                f"UNNEST needs an ARRAY, not {array.type}", position=array.position or position
+                f"UNNEST needs an ARRAY, not {array.type}",
+                hint="the fields of a ROW are columns by a star: SELECT s.* FROM (SELECT … AS s)"
+                if array.type.fields
+                else None,
+                position=array.position or position,
             )
         return self._add((array,), False, array.type.element, position)
 

@@ -47,7 +47,7 @@ _STATISTICS = len(_NAMES)
 def rows_of_statement(binder: StatementBinder, start: int, end: int) -> Relation:
     """The rows of the DESCRIBE, SUMMARIZE or SHOW that is the section of the statement's text from
     `start` to `end`, in FROM."""
-    before = re.sub(r"[^\n]", " ", binder.sql[:start])  # so that positions are those of the whole
+    before = re.sub(r"[^\n]", " ", binder.sql[:start])  # so that positions point into the whole
     statement = parse(before + binder.sql[start:end])
     position: Position = statement.position
     if isinstance(statement, Summarize):
