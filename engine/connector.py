@@ -177,9 +177,14 @@ class EventTimeMark:
 
     time: no later row of this partition has an event time before it; in microseconds for a
         temporal column, otherwise in the column's own unit.
+    has_other_data: the partition continues with other data, as with a new file. The event times of
+        its earlier rows say nothing about the rows that follow; until one of these was read, the
+        partition has no watermark, and holds back the watermark of the source. Only partitions of
+        a source whose traits have `moves_data` return such a mark.
     """
 
     time: int
+    has_other_data: bool = False
 
 
 @frozen
@@ -311,12 +316,16 @@ class SourceTraits:
         and read from its start. If not, the first start of a job fixes the partitions.
     begins_anywhere: the first row read may be another one than the first row that exists. To read
         the same rows again, the start position must then be stored.
+    moves_data: a partition may continue with other data, whose event times may be before those of
+        its earlier rows. Therefore each processor emits the least watermark of all partitions of
+        the source, and not only of its own.
     """
 
     is_repeatable: bool = False
     is_live: bool = False
     may_grow: bool = False
     begins_anywhere: bool = False
+    moves_data: bool = False
 
 
 class Source(ABC):

@@ -8,6 +8,9 @@ When all remaining inputs are idle, the largest watermark of any
 input is emitted, and then the idleness.
 Results increase strictly: an input that resumes with old times does not retract a watermark.
 
+The processors of a source whose data moves between partitions have one watermark together, a
+LeastWatermark.
+
 For example, with two inputs: input 0 sends 5, nothing is emitted; input 1 sends 3, 3 is emitted;
 input 1 becomes idle, 5 is emitted; input 1 sends 4, nothing is emitted, since 5 was; input 0 sends
 9, nothing is emitted, since input 1 is at 4; input 1 sends 8, 8 is emitted.
@@ -15,10 +18,11 @@ input 1 becomes idle, 5 is emitted; input 1 sends 4, nothing is emitted, since 5
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from threading import Lock
 
 from runnel.errors import internal
-from runnel.processor import IDLE, Active, Idle, IdleOrigin, Watermark
+from runnel.processor import IDLE, Active, Idle, IdleOrigin, SourceWatermark, Watermark
 
 
 class WatermarkCoalescer:
@@ -68,6 +72,11 @@ class WatermarkCoalescer:
         seen[watermark.column] = watermark.time
         self.active(index)
         return self._advance((watermark.column,))
+
+    def forget(self, index: int) -> None:
+        """The watermarks of input `index` are void: it holds back the result until its next one,
+        which may be smaller."""
+        self._received[index] = {}
 
     def active(self, index: int) -> None:
         """Input `index` sent an item: it is not idle, or no longer."""
@@ -171,6 +180,90 @@ class WatermarkCoalescer:
                 self._emitted[column] = time
                 passed_on.append(Watermark(time, column))
         return passed_on
+
+
+class LeastWatermark:
+    """The least watermark of the processors of one source. Thread-safe.
+
+    Each processor reports the minimum over its own partitions, and emits `time` in its place. So no
+    processor has emitted a watermark that is greater than the minimum over all of them, and a
+    partition that continues with other data, whichever processor reads it, holds back all later
+    watermarks.
+
+    For example, processor 0 reports 500 and processor 1 reports 100: both emit 100. Processor 0 has
+    no more rows, and becomes idle. Then its partition begins a new file: it reports None, and
+    `time` remains 100, even if processor 1 becomes idle. If processor 0 had emitted 500, the rows
+    of the new file from 101 on could be late.
+
+    time: the watermark that holds for all processors; it never decreases. None: there is none yet.
+    """
+
+    __slots__ = ("_bounds", "_counting", "_described", "_greatest", "_lock", "_wakes", "time")
+
+    def __init__(self, count: int) -> None:
+        """Begin without watermarks.
+
+        count: the number of processors; each holds the watermark back until its first report.
+        """
+        self.time: int | None = None
+        self._bounds: list[int | None] = [None] * count
+        self._counting = [True] * count
+        self._greatest: list[int | None] = [None] * count
+        self._wakes: list[Callable[[], None] | None] = [None] * count
+        self._described: list[Callable[[], SourceWatermark] | None] = [None] * count
+        self._lock = Lock()
+
+    def join(
+        self, number: int, wake: Callable[[], None], describe: Callable[[], SourceWatermark]
+    ) -> None:
+        """Add a processor.
+
+        wake: have it called, because `time` has changed. Called from any thread.
+        describe: describes its own watermark. Called from any thread.
+        """
+        self._wakes[number], self._described[number] = wake, describe
+
+    def report(
+        self, number: int, bound: int | None, is_counting: bool, greatest: int | None
+    ) -> None:
+        """A processor reports the minimum over its partitions, which may have decreased.
+
+        bound: the minimum; None: one of them has no watermark yet.
+        is_counting: whether one of its partitions is not idle and has not ended.
+        greatest: the greatest watermark of a partition, which counts if all processors are idle.
+        """
+        with self._lock:
+            self._bounds[number] = bound
+            self._counting[number], self._greatest[number] = is_counting, greatest
+            if not self._advance():
+                return
+            wakes = [wake for n, wake in enumerate(self._wakes) if wake is not None and n != number]
+        for wake in wakes:
+            wake()
+
+    def _advance(self) -> bool:
+        """Compute the watermark; returns whether it has increased."""
+        if any(self._counting):
+            bounds = [b for b, counts in zip(self._bounds, self._counting, strict=True) if counts]
+            if None in bounds:
+                return False
+        else:
+            bounds = [max((item for item in self._greatest if item is not None), default=None)]
+        time = min((bound for bound in bounds if bound is not None), default=None)
+        if time is None or (self.time is not None and time <= self.time):
+            return False
+        self.time = time
+        return True
+
+    def describe(self) -> SourceWatermark:
+        """Describe the watermark, and the partition that holds it back. Called from any thread."""
+        with self._lock:
+            counting = [number for number, counts in enumerate(self._counting) if counts]
+            bounds = {n: -(2**63) if (b := self._bounds[n]) is None else b for n in counting}
+        if not counting:
+            return SourceWatermark(self.time, is_waiting=False)
+        describe = self._described[min(counting, key=lambda number: bounds[number])]
+        return SourceWatermark(self.time, is_waiting=True) if describe is None else describe()
 
 
 def _is_void(origins: Mapping[IdleOrigin, int]) -> bool:

@@ -154,14 +154,14 @@ class FollowedPath:
         file: FollowedFile,
         path: str,
         state: Progress,
-        found: tuple[int, int | None],
+        found: tuple[int, int | None, bool],
     ) -> bool:
         """A partition resumes a file at a position, and adopts it. False: another one has read it
         further.
 
         Two partitions may have a position in one file if it was renamed or replaced around a
         snapshot; they may claim it at the same time. `found` is the file's size in the snapshot,
-        and its inode number now.
+        its inode number now, and whether it was finished in the snapshot.
         """
         with self._lock:
             other = self._claims.get(path)
@@ -171,7 +171,9 @@ class FollowedPath:
                 other[0].drop(path)
             partition.adopt(path, file)
             self._claims[path] = (partition, state)
-            self._files[path] = ListedFile(partition.number, 0, found[1], found[0])
+            item = ListedFile(partition.number, 0, found[1], found[0])
+            item.is_finished = found[2]
+            self._files[path] = item
             return True
 
     def release(self, partition: PathPartition, path: str) -> None:
@@ -272,7 +274,6 @@ class FollowedPath:
             for path, (file, mark) in there.items():
                 known = self._files[path]
                 listing.files.setdefault(known.partition, {})[path] = (file, mark, known)
-            self.listing = listing
             if self.is_divided:
                 listing.superseded = _superseded(self._files, there, listing.number)
                 new = {
@@ -281,6 +282,8 @@ class FollowedPath:
                     if not item.is_finished and item.changed >= listing.number - 1
                 }
                 self._await(changed | new, now)
+            # Last: a partition reads it without the lock, and must find who is awaited.
+            self.listing = listing
             news = changed | self._awaited.keys() if self.is_divided else ()
             woken = [self._partitions[number] for number in sorted(news)]
         for partition in woken:
@@ -334,9 +337,8 @@ class FollowedPath:
             changed.add(item.partition)
             if mark is None or item.mark is not None or item.size != mark[0]:
                 item.changed = number
+                item.is_finished = item.is_finished and mark is None
             item.mark, item.inode = mark, number_of(mark)
-            if mark is not None:
-                item.is_finished = False
         return changed
 
     def _follow_names(self, there: Mapping[str, tuple[DataFile, Mark]]) -> set[int]:

@@ -48,6 +48,9 @@ from runnel.processor import ExpiredPosition
 RESUMED = EventTimeMark(-(1 << 63))
 """Returned before the first rows of a listing: the partition holds back the watermark again."""
 
+BEGUN = EventTimeMark(-(1 << 63), has_other_data=True)
+"""Returned in place of RESUMED if all earlier files of the partition were finished."""
+
 _Files = Mapping[str, tuple[DataFile, Mark, ListedFile]]
 
 
@@ -81,6 +84,8 @@ class FollowPartition(SourcePartition):
         self._emitted_rows = 0
         self._looked = 0
         self._is_open = False
+        self._has_resumed = False
+        self._finished: frozenset[str] = frozenset()
         self._expired: dict[str, OperationalError] = {}
         self._has_end = False
         self._wake: Callable[[], None] | None = None
@@ -98,6 +103,10 @@ class FollowPartition(SourcePartition):
         if self._rest is not None:
             return self._give(self._rest)
         self._shared.begin(self)
+        if self._has_resumed:
+            # What it returned before has been handled.
+            self._has_resumed = False
+            self._shared.arrived(self)
         if self._to_read and self._shared.is_divided and not self._has_end:
             now = self._clock()
             # New files are noticed while others are read.
@@ -116,11 +125,12 @@ class FollowPartition(SourcePartition):
             if listing is None or listing.number == self._looked:
                 return self._pause(look_at)
             self._looked = listing.number
+            was_open = self._is_open
             self._look(listing)
-            if not self._to_read:
-                self._shared.arrived(self)
-            elif self._shared.is_divided:
-                return RESUMED
+            if self._shared.is_divided and (self._to_read or self._is_open > was_open):
+                self._has_resumed = True
+                return RESUMED if was_open else BEGUN
+            self._shared.arrived(self)
 
     def _next_batch(self) -> pa.RecordBatch | None:
         """The next rows of the files to read; None if there are none."""
@@ -143,6 +153,10 @@ class FollowPartition(SourcePartition):
             return Pause(look_at, is_idle=True)
         if shared.listing is None or self._is_open:
             return Pause(look_at)
+        # The next file may be in a partition that doesn't hold back the watermark yet.
+        until = shared.awaits_others(self, self._clock())
+        if until is not None:
+            return Pause(until)
         # The listing wakes it when its files change; partition 0 sees to it that there is one.
         is_watching = not self.number or self.number >= shared.regular
         return Pause(look_at if is_watching else None, is_idle=True, is_finished=True)
@@ -156,6 +170,8 @@ class FollowPartition(SourcePartition):
             path: file.position(self._emitted_rows if path == current else 0)
             for path, file in sorted(self._files.items())
         }
+        for path in self._finished & files.keys():
+            files[path]["is_finished"] = True
         return {"files": files}
 
     def seek(self, token: Token) -> None:
@@ -179,8 +195,13 @@ class FollowPartition(SourcePartition):
     def _claim(
         self, path: str, file: FollowedFile, position: Mapping[str, Any], found: DataFile
     ) -> bool:
-        known = (int(position.get("size", -1)), number_of(mark_of(found)))
-        return self._shared.claim(self, file, path, progress(position), known)
+        is_finished = bool(position.get("is_finished"))
+        known = (int(position.get("size", -1)), number_of(mark_of(found)), is_finished)
+        if not self._shared.claim(self, file, path, progress(position), known):
+            return False
+        # It has a watermark from the snapshot, unless all its files were finished.
+        self._is_open |= not is_finished
+        return True
 
     def adopt(self, path: str, file: FollowedFile) -> None:
         # Another thread may be saving the position.
@@ -282,6 +303,7 @@ class FollowPartition(SourcePartition):
             now = self._mark_now(found, mark)
             if now is not None:
                 self._look_at(path, (found, now, listed), path in listing.superseded)
+        self._finished = frozenset(path for path, (_, _, item) in there.items() if item.is_finished)
         self._is_open = self._has_open(there)
         self._raise_expired()
 

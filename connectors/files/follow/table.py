@@ -41,7 +41,7 @@ class FollowSource(Source):
     """
 
     cooperative = False
-    traits = SourceTraits(is_repeatable=True, may_grow=True)
+    traits = SourceTraits(is_repeatable=True, may_grow=True, moves_data=True)
 
     def __init__(self, table: FollowTable, request: ScanRequest) -> None:
         self._table = table

@@ -1,9 +1,10 @@
 """Generates watermarks from the event times of the rows of a source's partitions.
 
 The watermark of a partition is its greatest observed event time minus the allowed lag. It is
-strictly increasing. A processor emits the minimum over its partitions. A partition that returned
-no rows for the idle timeout, or reports that it is at its end for now, doesn't hold back the
-watermark.
+strictly increasing, until the partition continues with other data. A processor emits the minimum
+over its partitions; if data moves between the partitions, the minimum over the partitions of all
+processors. A partition that returned no rows for the idle timeout, or reports that it is at its end
+for now, doesn't hold back the watermark.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.processor import Active, Idle, IdleOrigin, Item, SourceWatermark, Watermark
-from runnel.watermarks import WatermarkCoalescer
+from runnel.watermarks import LeastWatermark, WatermarkCoalescer
 
 IDLE_TIMEOUT = 1_000
 """The default idle timeout in milliseconds."""
@@ -113,12 +114,22 @@ class PartitionTimes:
     after the rows that were read before. The parameter `now` is a monotonic time in nanoseconds.
     """
 
-    def __init__(self, rule: CompiledTimeRule, count: int, now: int) -> None:
+    def __init__(
+        self,
+        rule: CompiledTimeRule,
+        count: int,
+        now: int,
+        shared: tuple[LeastWatermark, int] | None = None,
+    ) -> None:
         """Begin without watermarks.
 
         count: the number of partitions.
+        shared: the watermark of all processors of the source, which is emitted in place of the
+            minimum over these partitions, and the number of the processor; None: there is none.
         """
         self._rule = rule
+        self._shared = shared
+        self._followed: int | None = None
         self._origin = IdleOrigin()
         self._is_reported_idle = False
         self._resumption: Active | None = None
@@ -141,6 +152,14 @@ class PartitionTimes:
         """Process a mark of the source: later rows of the partition have no earlier event times."""
         self._active(partition, now)
         self._advance(partition, time)
+
+    def has_other_data(self, partition: int, now: int) -> None:
+        """Process that a partition continues with other data, and has no watermark until it returns
+        rows."""
+        self._active(partition, now)
+        self._last[partition] = LEAST_TIME
+        self._coalescer.forget(partition)
+        self._report()
 
     def paused(self, partition: int, now: int, at_end: bool, is_finished: bool = False) -> None:
         """Process that a partition has no rows now.
@@ -168,12 +187,39 @@ class PartitionTimes:
         return found
 
     def _add(self, items: Sequence[Watermark | Idle]) -> None:
+        self._report()
+        self.follow()
         for item in items:
             if isinstance(item, Idle):
                 self._is_reported_idle = True
                 self.items.append(Idle({self._origin: self._origin.resumptions}))
-            else:
+            elif self._shared is None:
                 self.items.append(item)
+
+    def _report(self) -> None:
+        """Report the minimum over these partitions, if there is a watermark of all processors."""
+        if self._shared is None:
+            return
+        shared, processor = self._shared
+        number, greatest = self.holder(), max(self._last, default=LEAST_TIME)
+        shared.report(
+            processor,
+            None if number is None else self.watermark(number),
+            number is not None,
+            greatest if greatest > LEAST_TIME else None,
+        )
+
+    def follow(self) -> None:
+        """Add the watermark of all processors if it has increased. While this processor is idle, it
+        adds none, since an idle input that sends a watermark counts again."""
+        if self._shared is None or self._is_reported_idle:
+            return
+        if not self._last:
+            self._report()  # without partitions it reports at no other time
+        time = self._shared[0].time
+        if time is not None and (self._followed is None or time > self._followed):
+            self._followed = time
+            self.items.append(Watermark(time, self._rule.rule.watermark))
 
     def next_idle(self) -> int | None:
         """Return when the next partition without rows becomes idle; None if there is none."""
@@ -194,6 +240,8 @@ class PartitionTimes:
 
     def emitted(self) -> int | None:
         """Return the last watermark of the processor; None if there is none. From any thread."""
+        if self._shared is not None:
+            return self._followed
         return self._coalescer.emitted(self._rule.rule.watermark)
 
     def holder(self) -> int | None:
@@ -231,10 +279,12 @@ class PartitionTimes:
         if self._is_idle[partition]:
             self._is_idle[partition] = False
             self._coalescer.active(partition)
+            self._report()
         if self._is_reported_idle:
             self._is_reported_idle = False
             self._origin.resumptions += 1
             self._resumption = Active(self._origin, self._origin.resumptions)
+            self.follow()
 
     def _advance(self, partition: int, time: int) -> None:
         time = min(time, GREATEST_TIME)

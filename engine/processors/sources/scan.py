@@ -45,6 +45,7 @@ from runnel.processors.sources.scan_state import (
 )
 from runnel.processors.sources.traits import check_traits
 from runnel.processors.stateful.buffered import MAKING_TIME, EmittingProcessor
+from runnel.watermarks import LeastWatermark
 
 if TYPE_CHECKING:
     from runnel.processors.sources.scan_watermarks import ScanWatermarks
@@ -105,7 +106,8 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters, WatermarkS
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
         if self._watermarks is not None:
-            self._watermarks.init(outbox, context, len(self._partitions))
+            count = len(self._partitions)
+            self._watermarks.init(outbox, context, count, self._own_watermark)
 
     @property
     def malformed_records(self) -> int:
@@ -122,6 +124,10 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters, WatermarkS
     def source_watermark(self) -> SourceWatermark | None:
         if self._watermarks is None:
             return None
+        return self._watermarks.common_watermark() or self._own_watermark()
+
+    def _own_watermark(self) -> SourceWatermark:
+        assert self._watermarks is not None
         names = self._names if self._share.has_siblings else [""] * len(self._names)
         data = [partition.data_name for partition in self._partitions]
         if any(data):
@@ -336,8 +342,10 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
             }
         everything = frozenset(by_name)
         items = list(by_name.items())
+        least = LeastWatermark(total) if self.source.traits.moves_data else None
         shares = [
-            ScanShare(self.source, context, dict(items[i::total]), everything) for i in range(total)
+            ScanShare(self.source, context, dict(items[i::total]), everything, least)
+            for i in range(total)
         ]
         return [ScanSupplier(shares[member::members], self._make) for member in range(members)]
 

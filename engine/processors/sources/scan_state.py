@@ -19,6 +19,7 @@ from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.kernels.buffers import pack
 from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import BIGINT, BOOLEAN, VARCHAR
+from runnel.watermarks import LeastWatermark
 
 SCHEMA = pa.schema(
     [
@@ -132,6 +133,7 @@ class ScanShare:
     context: the job.
     named: the partitions by name.
     everything: the names of all partitions of the source.
+    least: the watermark of all processors of the source; None: each has its own.
     is_lasting: whether the source can be read again after a restart, or is live.
     is_cooperative: whether the partitions never block.
     skipped: the number of rows that were skipped because a position had expired.
@@ -143,6 +145,7 @@ class ScanShare:
         "_source",
         "is_cooperative",
         "is_lasting",
+        "least",
         "names",
         "partitions",
         "skipped",
@@ -154,7 +157,9 @@ class ScanShare:
         context: JobContext,
         named: dict[str, SourcePartition],
         everything: frozenset[str],
+        least: LeastWatermark | None = None,
     ) -> None:
+        self.least = least
         self._source = source
         self._context = context
         self._everything = everything

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,28 +12,43 @@ from runnel.processor import Item, Outbox, ProcessorContext, SourceWatermark
 from runnel.processors.sources.open_partition import FAR_FUTURE, OpenPartition, ReadItem
 from runnel.processors.sources.partition_watermarks import CompiledTimeRule, PartitionTimes
 from runnel.processors.sources.scan_state import SavedPartition
+from runnel.watermarks import LeastWatermark
 
 
 class ScanWatermarks:
-    """Emits watermarks after the rows that they were generated from. A part of a ScanProcessor."""
+    """Emits watermarks after the rows that they were generated from. A part of a ScanProcessor.
 
-    def __init__(self, rule: CompiledTimeRule) -> None:
+    least: the watermark of all processors of the source, if data moves between its partitions.
+    """
+
+    def __init__(self, rule: CompiledTimeRule, least: LeastWatermark | None = None) -> None:
         self._rule = rule
+        self._least = least
         self._woken_at = 0
 
-    def init(self, outbox: Outbox, context: ProcessorContext, partitions: int) -> None:
+    def init(
+        self,
+        outbox: Outbox,
+        context: ProcessorContext,
+        partitions: int,
+        describe: Callable[[], SourceWatermark],
+    ) -> None:
         """Must be called when the scan is initialised.
 
         partitions: the number of partitions.
+        describe: describes the watermark of this processor, for other threads.
         """
         self._outbox = outbox
         self._context = context
+        if self._least is not None:
+            self._least.join(context.index, context.wake, describe)
         self._begin(partitions)
 
     def _begin(self, partitions: int) -> None:
         context, idle_after = self._context, self._rule.idle_after
         now = context.job.clock()
-        self._times = PartitionTimes(self._rule, partitions, now)
+        shared = None if self._least is None else (self._least, context.index)
+        self._times = PartitionTimes(self._rule, partitions, now, shared)
         self._next_look = now + idle_after if partitions > 1 and idle_after else FAR_FUTURE
 
     def saved(self, number: int, item: SavedPartition) -> SavedPartition:
@@ -66,6 +81,8 @@ class ScanWatermarks:
         elif isinstance(item, Pause):
             self._times.paused(number, now, item.is_idle, item.is_finished)
         elif isinstance(item, EventTimeMark):
+            if item.has_other_data:
+                self._times.has_other_data(number, now)
             self._times.advance(number, item.time, now)
         else:
             self._times.ended(number)
@@ -81,12 +98,18 @@ class ScanWatermarks:
                 self._times.paused(item.number, now, False)
         self._next_look = self._times.next_idle() or now + self._rule.idle_after
 
+    def common_watermark(self) -> SourceWatermark | None:
+        """Describe the watermark of all processors of the source, for other threads; None if each
+        has its own."""
+        return None if self._least is None else self._least.describe()
+
     def source_watermark(self, names: Sequence[str], begun: Sequence[bool]) -> SourceWatermark:
         """Describe the watermark, for other threads; see `PartitionTimes.source_watermark`."""
         return self._times.source_watermark(names, begun)
 
     def offer(self) -> bool:
         """Offer the watermarks that follow the rows; returns false if the outbox is full."""
+        self._times.follow()
         items = self._times.items
         while items:
             if not self._outbox.offer(items[0]):

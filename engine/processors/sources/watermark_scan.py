@@ -25,5 +25,5 @@ def event_time_scan(
     is_slow, rule = works_slowly(condition, projections), CompiledTimeRule(time)
     return ScanMetaSupplier(
         source,
-        lambda share: ScanProcessor(share, transform, is_slow, ScanWatermarks(rule)),
+        lambda share: ScanProcessor(share, transform, is_slow, ScanWatermarks(rule, share.least)),
     )
