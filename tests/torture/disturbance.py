@@ -9,6 +9,10 @@ from random import Random
 from runnel import Connection, JobStatus
 from runnel.errors import ErrorCode, OperationalError
 from tests.torture import cases
+from tests.waiting import eventually
+
+PATIENCE = 20
+"""How many seconds a job that refuses a statement may need to end."""
 
 MOST = 8
 """Statements of one process."""
@@ -38,11 +42,16 @@ def disturb(connection: Connection, chosen: Sequence[cases.Case], random: Random
             try:
                 connection.execute(statement.format(name=case.name))
             except OperationalError as error:
-                # It came to its end before: what can't be done to a job that has ended is said so.
-                if error.code not in _GONE or not connection.job(case.name).is_done:
+                # It came to its end before: what can't be done to a job that has ended is said so,
+                # also shortly before its status says so.
+                if error.code not in _GONE or not _has_ended(connection, case.name):
                     raise
                 break
         bring_back(connection, case)
+
+
+def _has_ended(connection: Connection, name: str) -> bool:
+    return eventually(lambda: connection.job(name).is_done, PATIENCE)
 
 
 def bring_back(connection: Connection, case: cases.Case) -> None:
