@@ -316,8 +316,8 @@ class SourceTraits:
         and read from its start. If not, the first start of a job fixes the partitions.
     begins_anywhere: the first row read may be another one than the first row that exists. To read
         the same rows again, the start position must then be stored.
-    moves_data: a partition may continue with other data, whose event times may be before those of
-        its earlier rows. Therefore each processor emits the least watermark of all partitions of
+    moves_data: a partition may continue with other data, with event times that may be less than
+        in its earlier rows. Therefore each processor emits the least watermark of all partitions of
         the source, and not only of its own.
     """
 

@@ -185,7 +185,7 @@ class WatermarkCoalescer:
 class LeastWatermark:
     """The least watermark of the processors of one source. Thread-safe.
 
-    Each processor reports the minimum over its own partitions, and emits `time` in its place. So no
+    Each processor reports the minimum over its own partitions, and emits `time` instead. So no
     processor has emitted a watermark that is greater than the minimum over all of them, and a
     partition that continues with other data, whichever processor reads it, holds back all later
     watermarks.

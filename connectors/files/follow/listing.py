@@ -282,7 +282,7 @@ class FollowedPath:
                     if not item.is_finished and item.changed >= listing.number - 1
                 }
                 self._await(changed | new, now)
-            # Last: a partition reads it without the lock, and must find who is awaited.
+            # Last: a partition reads it without the lock, and must find the awaited ones too.
             self.listing = listing
             news = changed | self._awaited.keys() if self.is_divided else ()
             woken = [self._partitions[number] for number in sorted(news)]

@@ -104,7 +104,7 @@ class FollowPartition(SourcePartition):
             return self._give(self._rest)
         self._shared.begin(self)
         if self._has_resumed:
-            # What it returned before has been handled.
+            # The mark that it returned has been handled.
             self._has_resumed = False
             self._shared.arrived(self)
         if self._to_read and self._shared.is_divided and not self._has_end:
