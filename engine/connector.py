@@ -3,8 +3,7 @@
 A connector handles CREATE MAPPING: `open` validates the options, resolves the columns and returns a
 table. The class of the table says what can be done with it: a `ReadableTable` can be scanned, an
 `IndexedTable` has secondary indexes, a `WritableTable` can be written, and a `KeyedTable` has keyed
-access. The guarantees of a scan, such as whether it can be repeated, are its `SourceTraits`. A
-connector imports neither the planner nor the runtime.
+access. `SourceTraits` are the guarantees of a scan. A connector imports no planner and no runtime.
 """
 
 from __future__ import annotations
@@ -21,13 +20,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.catalog import ComputedColumn, Index, Table, TableDefinition, WatermarkClause
 from runnel.columns.batches import Mask
-from runnel.errors import (
-    DataError,
-    ErrorCode,
-    IntegrityError,
-    NotSupportedError,
-    OperationalError,
-)
+from runnel.errors import DataError, ErrorCode, IntegrityError, NotSupportedError, OperationalError
 from runnel.expressions.nodes import Expression
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import SqlType, from_arrow
@@ -177,10 +170,9 @@ class EventTimeMark:
 
     time: no later row of this partition has an event time before it; in microseconds for a
         temporal column, otherwise in the column's own unit.
-    has_other_data: the partition continues with other data, as with a new file. The event times of
-        its earlier rows say nothing about the rows that follow; until one of these was read, the
-        partition has no watermark, and holds back the watermark of the source. Only partitions of
-        a source whose traits have `moves_data` return such a mark.
+    has_other_data: the partition continues with other data, as with a new file. Until a row of it
+        was read, the partition has no watermark, and holds back the watermark of the source.
+        Allowed only if the traits of the source have `moves_data`.
     """
 
     time: int
@@ -316,9 +308,8 @@ class SourceTraits:
         and read from its start. If not, the first start of a job fixes the partitions.
     begins_anywhere: the first row read may be another one than the first row that exists. To read
         the same rows again, the start position must then be stored.
-    moves_data: a partition may continue with other data, with event times that may be less than
-        in its earlier rows. Therefore each processor emits the least watermark of all partitions of
-        the source, and not only of its own.
+    moves_data: a partition may continue with other data, whose event times may be less than in its
+        earlier rows. Each processor then emits the least watermark of all partitions of the source.
     """
 
     is_repeatable: bool = False
