@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
+from pathlib import Path
 from posixpath import join, normpath
 from typing import Any
 
 from mkdocs.structure.files import File
 
 MERMAID = "assets/javascripts/mermaid.js"
+ELSEWHERE = re.compile(rb"https://unpkg\.com/[\w@./-]+")
+"""Scripts that Material loads for old browsers, and for a page that has no Mermaid."""
 LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[\w./-]+)(?:#[\w-]+)?\)")
 """A link to another folder: its text and its path."""
 
@@ -40,3 +43,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return match[0] if target.startswith("docs/") else match[1]
 
     return LINK.sub(text, markdown)
+
+
+def on_post_build(config: Any) -> None:
+    """Removes the addresses of other hosts that the scripts of Material could load."""
+    for script in (Path(config.site_dir) / "assets" / "javascripts").glob("bundle.*.js"):
+        script.write_bytes(ELSEWHERE.sub(b"about:blank", script.read_bytes()))

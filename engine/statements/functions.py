@@ -39,17 +39,32 @@ _SAMPLES = (
     sqltypes.TIMESTAMP,
 )
 _ARGUMENTS = {
-    "count": "* | x ANY",
+    "count": "* | x ANY | DISTINCT x, y, …",
+    "count_star": "*",
     "array_agg": "x ANY [ORDER BY …]",
-    "string_agg": "x VARCHAR, separator VARCHAR [ORDER BY …]",
+    "string_agg": "x VARCHAR [, separator VARCHAR] [ORDER BY …]",
     "first": "x ANY [ORDER BY …]",
     "last": "x ANY [ORDER BY …]",
     "arg_min": "x ANY, by ANY",
     "arg_max": "x ANY, by ANY",
-    "percentile_cont": "fraction DOUBLE, then WITHIN GROUP (ORDER BY x)",
-    "percentile_disc": "fraction DOUBLE, then WITHIN GROUP (ORDER BY x)",
-    "mode": "x ANY, or none and WITHIN GROUP (ORDER BY x)",
+    "percentile_cont": "x NUMERIC, p DOUBLE or DOUBLE[] | p, then WITHIN GROUP (ORDER BY x)",
+    "percentile_disc": "x ANY, p DOUBLE or DOUBLE[] | p, then WITHIN GROUP (ORDER BY x)",
+    "mode": "x ANY | none, then WITHIN GROUP (ORDER BY x)",
 }
+_RESULTS = {
+    "sum": "BIGINT for integers, DECIMAL(38, s) for DECIMAL(p, s), else DOUBLE",
+    "avg": "DECIMAL for DECIMAL, else DOUBLE",
+    "percentile_cont": "DOUBLE; an ARRAY of it for p DOUBLE[]",
+    "percentile_disc": "the type of x; an ARRAY of it for p DOUBLE[]",
+}
+"""The results that the types of sample arguments don't show."""
+REWRITTEN = {
+    "COUNT_IF": ("x BOOLEAN", "BIGINT"),
+    "COUNTIF": ("x BOOLEAN", "BIGINT"),
+    "MEDIAN": ("x NUMERIC", "DOUBLE"),
+    "GROUPING": ("x ANY, …", "BIGINT"),
+}
+"""Arguments and result of the aggregates that the binder replaces with others."""
 _WINDOWS = {
     "ntile": ("buckets BIGINT", "BIGINT"),
     "lag": ("x ANY [, offset BIGINT [, default]]", "the type of x"),
@@ -72,12 +87,13 @@ def function_rows(own: Iterable[PythonFunction]) -> list[Row]:
             (aggregate.name.upper(), *(name.upper() for name in aggregate.sql_names))
         )
         rows += [
-            (name, "aggregate", *_of_aggregate(aggregate), "aggregates")
+            (name, "aggregate", *aggregate_signature(aggregate), "aggregates")
             for name in names
             if name != "COUNT_STAR"
         ]
+    rows += [(name, "aggregate", *found, "aggregates") for name, found in REWRITTEN.items()]
     rows += [
-        (name.upper(), "window", *_of_window(item), "windows")
+        (name.upper(), "window", *window_signature(item), "windows")
         for name, item in WINDOW_FUNCTIONS.items()
     ]
     rows += [
@@ -117,16 +133,16 @@ def _macro_rows() -> list[Row]:
     ]
 
 
-def _of_aggregate(function: AggregateFunction) -> tuple[str, str]:
-    """Arguments and result of an aggregate, derived from its answers for sample types."""
+def aggregate_signature(function: AggregateFunction) -> tuple[str, str]:
+    """Arguments and result of an aggregate; what no table lists is derived from its answers for
+    sample types."""
     accepted = [sample for sample in _SAMPLES if function.accepts(sample)]
     kind = "ANY" if len(accepted) == len(_SAMPLES) else _kind(accepted)
     arguments = _ARGUMENTS.get(function.name)
     if arguments is None:
         arguments = f"y {kind}, x {kind}" if function.arguments == 2 else f"x {kind}"
-    return arguments, _result(
-        function.name, [(sample, function.result(sample)) for sample in accepted]
-    )
+    pairs = [(sample, function.result(sample)) for sample in accepted]
+    return arguments, _RESULTS.get(function.name) or _result(pairs)
 
 
 def _kind(accepted: list[SqlType]) -> str:
@@ -139,18 +155,19 @@ def _kind(accepted: list[SqlType]) -> str:
     )
 
 
-def _result(name: str, pairs: list[tuple[SqlType, SqlType]]) -> str:
+def _result(pairs: list[tuple[SqlType, SqlType]]) -> str:
     results = {result for _, result in pairs}
     if len(results) == 1 and (len(pairs) > 1 or pairs[0][0].kind in (Kind.BOOLEAN, Kind.VARCHAR)):
         return str(results.pop())
     if all(result == argument for argument, result in pairs):
-        return "BIGINT for integers, else the type of x" if name == "sum" else "the type of x"
+        return "the type of x"
     if all(result.element == argument for argument, result in pairs):
         return "an ARRAY of the type of x"
     return "by the type of x"
 
 
-def _of_window(function: WindowFunction) -> tuple[str, str]:
+def window_signature(function: WindowFunction) -> tuple[str, str]:
+    """Arguments and result of a function that requires OVER."""
     if function.name in _WINDOWS:
         return _WINDOWS[function.name]
     return "", "DOUBLE" if function.name in ("percent_rank", "cume_dist") else "BIGINT"

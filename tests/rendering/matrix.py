@@ -20,6 +20,7 @@ from runnel.planner.bind.scalars.macro_table import macros
 from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.render import Dialect, Rendering
 from runnel.rendering.spark.dialect import SPARK
+from runnel.statements.functions import REWRITTEN, aggregate_signature, window_signature
 from tests.rendering import aggregate_cases
 from tests.rendering.edge_table import COLUMN_TEXTS
 from tests.rendering.function_cases import FunctionCase, cast_cases, function_cases
@@ -27,7 +28,16 @@ from tests.rendering.notes import AFTER, BEFORE
 
 PATH = Path(__file__).parents[2] / "docs" / "functions.md"
 ENGINES = (DUCKDB, SPARK)
-INTERNAL = ("decimal_key", "exact_cast", "parse_time")
+COLUMNS = ("function", "arguments", "result", "", "example", "DuckDB", "Spark")
+INTERNAL = (
+    "decimal_key",
+    "exact_cast",
+    "parse_time",
+    "in_sample",
+    "json_array_of_list",
+    "json_object_of_lists",
+    "json_outcome",
+)
 """What only the planner calls: SQL has neither a name nor an operator for it."""
 EXAMPLES_PATH = Path(__file__).with_name("function_examples.txt")
 HEAD = """# Functions, and where they run
@@ -118,9 +128,7 @@ def examples() -> dict[str, Example]:
 
 def _example(name: str) -> tuple[str, str]:
     """The sentence and the example of a function, as cells of a table."""
-    found = examples().get(name)
-    if found is None:
-        return "for the planner", ""
+    found = examples()[name]
     text = f"`{found.expression}` → `{found.value}`".replace("|", "\\|")
     return found.sentence, text
 
@@ -188,14 +196,31 @@ def _aggregate_row(name: str) -> str:
         known = name in dialect.aggregates
         grades.append(_grade(taken, len(cases)) if cases else ("partly" if known else "own"))
     label = name.upper().replace("COUNT_STAR", "COUNT(*)")
-    sentence, example = _example(label)
-    return f"| `{label}` | {sentence} | {example} | {grades[0]} | {grades[1]} |"
+    names = (label, *(item.upper() for item in AGGREGATES[name].sql_names))
+    return _signed_row(names, aggregate_signature(AGGREGATES[name]), grades)
+
+
+def _signed_row(names: Sequence[str], signature: tuple[str, str], grades: Sequence[str]) -> str:
+    """The row of an aggregate or a window function."""
+    shown = " ".join(f"`{item}`" for item in names)
+    # Unescaped, `[a] [b]` would be a reference to a heading.
+    arguments, result = (text.replace("|", "\\|").replace("] [", "] \\[") for text in signature)
+    cells = (shown, arguments, result, *_example(names[0]), *grades)
+    return f"| {' | '.join(cells)} |"
+
+
+def _rewritten_rows() -> list[str]:
+    """The aggregates that the binder replaces: engines run what they run of the replacement."""
+    runs = {"GROUPING": ("own", "own"), "MEDIAN": ("own", "own")}
+    return [
+        _signed_row((name,), signature, runs.get(name, ("exact", "exact")))
+        for name, signature in REWRITTEN.items()
+    ]
 
 
 def _window_row(name: str) -> str:
     grades = ["exact" if name in dialect.windows else "own" for dialect in ENGINES]
-    sentence, example = _example(name.upper())
-    return f"| `{name.upper()}` | {sentence} | {example} | {grades[0]} | {grades[1]} |"
+    return _signed_row((name.upper(),), window_signature(WINDOW_FUNCTIONS[name]), grades)
 
 
 def table() -> str:
@@ -204,23 +229,13 @@ def table() -> str:
     families: dict[str, list[str]] = {}
     for name in sorted(set(FUNCTIONS).difference(INTERNAL)):
         families.setdefault(FUNCTIONS[name].family, []).append(_function_row(name))
-    for family, rows in sorted(families.items()):
-        parts.append(
-            _section(
-                family.capitalize(),
-                ("function", "arguments", "result", "", "example", "DuckDB", "Spark"),
-                rows,
-            )
-        )
+    for family, rows in sorted(families.items(), key=lambda item: item[0].lower()):
+        parts.append(_section(family[0].upper() + family[1:], COLUMNS, rows))
     parts.append(_section("Casts", ("from", "to", "DuckDB", "Spark"), _cast_rows()))
-    aggregates = [_aggregate_row(name) for name in sorted(AGGREGATES)]
-    parts.append(
-        _section("Aggregates", ("aggregate", "", "example", "DuckDB", "Spark"), aggregates)
-    )
+    aggregates = [*(_aggregate_row(name) for name in AGGREGATES), *_rewritten_rows()]
+    parts.append(_section("Aggregates", COLUMNS, sorted(aggregates)))
     windows = [_window_row(name) for name in sorted(WINDOW_FUNCTIONS)]
-    parts.append(
-        _section("Window functions", ("function", "", "example", "DuckDB", "Spark"), windows)
-    )
+    parts.append(_section("Window functions", COLUMNS, windows))
     parts.append(
         "## Other names\n\nNames of DuckDB, PostgreSQL and Flink that stand for a function or a\n"
         "short expression. Where they differ, the name means what it means in DuckDB. Engines run\n"

@@ -13,6 +13,7 @@ from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
 from runnel.planner.bind.scalars.macro_table import macros
 from runnel.rendering.spark.dialect import SPARK
+from runnel.statements.functions import REWRITTEN
 from tests.rendering.matrix import FLINK_CALLS, INTERNAL, PATH, examples, table
 from tests.slt.runner import text
 
@@ -47,12 +48,10 @@ def test_every_function_has_an_example() -> None:
     }
     labels |= {name.upper().replace("COUNT_STAR", "COUNT(*)") for name in AGGREGATES}
     labels |= {name.upper() for name in WINDOW_FUNCTIONS} | {f"macro {name}" for name in macros()}
-    labels |= {f"macro {name}" for name in FLINK_CALLS}
-    assert labels - examples().keys() == set(INTERNAL) | UNNAMED
+    labels |= {f"macro {name}" for name in FLINK_CALLS} | set(REWRITTEN)
+    assert labels - examples().keys() == set(INTERNAL)
 
 
-UNNAMED = {"in_sample", "json_array_of_list", "json_object_of_lists", "json_outcome"}
-"""Functions that only the planner calls, for the syntax of JSON and of samples."""
 FAMILIES = ("covar", "regr", "kurtosis", "percentile")
 """The first words of aggregates that docs/spark_differences.md names together."""
 

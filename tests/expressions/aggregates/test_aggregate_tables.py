@@ -126,7 +126,14 @@ TABLES = [
                 *ESTIMATES,
             },
             "it has the arguments y and x": PAIRS,
-            "SHOW FUNCTIONS has it as COUNT": {"count_star"},
+        },
+    ),
+    Table(
+        "results in SHOW FUNCTIONS",
+        (show_functions._RESULTS,),
+        {
+            "sample arguments show it": set(AGGREGATES)
+            - {"sum", "avg", "percentile_cont", "percentile_disc"}
         },
     ),
     Table(
