@@ -134,8 +134,8 @@ def _macro_rows() -> list[Row]:
 
 
 def aggregate_signature(function: AggregateFunction) -> tuple[str, str]:
-    """Arguments and result of an aggregate; what no table lists is derived from its answers for
-    sample types."""
+    """Arguments and result of an aggregate. Results that no table lists are derived from its
+    answers for sample types."""
     accepted = [sample for sample in _SAMPLES if function.accepts(sample)]
     kind = "ANY" if len(accepted) == len(_SAMPLES) else _kind(accepted)
     arguments = _ARGUMENTS.get(function.name)
