@@ -294,19 +294,28 @@ _OTHER_NAMES = {
 
 WITHOUT_EFFECT = frozenset(
     {
+        "application_name",
+        "check_function_bodies",
+        "client_encoding",
+        "client_min_messages",
+        "default_table_access_method",
+        "default_tablespace",
         "execution.runtime-mode",
+        "row_security",
         "sql-client.execution.result-mode",
         "sql-client.execution.max-table-result.rows",
         "sql-client.verbose",
+        "standard_conforming_strings",
         "table.dml-sync",
         "table.exec.mini-batch.enabled",
         "table.exec.mini-batch.allow-latency",
         "table.exec.mini-batch.size",
         "table.optimizer.agg-phase-strategy",
+        "xmloption",
     }
 )
-"""Settings of Flink that change no result, or choose what follows from the query here. SET accepts
-them, so that scripts run."""
+"""Settings of Flink and PostgreSQL that change no result, or choose what follows from the query
+here. SET accepts them, so that scripts run."""
 _LISTS = (
     *("TABLES", "MAPPINGS", "VIEWS", "JOBS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS"),
     *("FUNCTIONS", "DATABASES", "SCHEMAS", "COLUMNS", "RESOURCES"),

@@ -13,8 +13,9 @@ from dataclasses import replace
 from runnel.base.frozen import frozen
 from runnel.planner.parse.tokens import has_tokens, statement_ends
 
-_AT_END = re.compile(r"\\(watch\b[^\\']*|g)\s*\Z")
+_AT_END = re.compile(r"\\(watch\b[^\\']*|gx|g)\s*\Z")
 """A command at the end of a statement, instead of its semicolon."""
+_EXPANDED = ("on", "off")
 
 
 @frozen
@@ -55,10 +56,13 @@ class ScriptReader:
             sql, command = found
             item = self._item(self._buffer)
             self._drop_buffer()
-            is_watch = command != "g"
-            return [
-                replace(item, text=f"\\{command} {sql}" if is_watch else sql, is_command=is_watch)
-            ]
+            shown = replace(item, text=sql, is_command=False)
+            if command == "g":
+                return [shown]
+            if command == "gx":
+                lines = [replace(item, text=f"\\x {value}", is_command=True) for value in _EXPANDED]
+                return [lines[0], shown, lines[1]]
+            return [replace(item, text=f"\\{command} {sql}", is_command=True)]
         if ";" not in line:
             return []
         ends = statement_ends(self._buffer)
@@ -113,7 +117,7 @@ def items_of(lines: Iterable[str]) -> Iterator[ScriptItem]:
 def is_command(line: str) -> bool:
     """Whether a line has the form of a command: ".mode csv", "\\dt"."""
     text = line.lstrip()
-    return text[:1] in (".", "\\") and (text[1:2].isalpha() or text[1:2] == "?")
+    return text[:1] in (".", "\\") and (text[1:2].isalpha() or text[:2] in ("\\?", "\\!"))
 
 
 def is_complete(text: str) -> bool:

@@ -23,6 +23,7 @@ class Shell:
     run_command: runs the line of a command.
     display: how results are printed.
     out, err: where results, and errors and notes, are written.
+    standard_out: the standard output, to which `\\o` returns.
     is_interactive: a person types the statements.
     parquet: path of a Parquet file for the rows of the one query; None: they are printed.
     stops_at_error: a script ends at its first error.
@@ -39,7 +40,7 @@ class Shell:
         self.connection = connection
         self.run_command = run_command
         self.display = display
-        self.out = Output(sys.stdout, self._remove_bar)
+        self.out = self.standard_out = Output(sys.stdout, self._remove_bar)
         self.err = Output(sys.stderr, self._remove_bar)
         self.is_interactive = False
         self.parquet: str | None = None

@@ -145,11 +145,17 @@ class AlterTable(Statement):
     is_cascading: bool
 
 
+_CHANGES = ("ADD", "DROP", "RENAME", "ALTER", ".")
+"""The words that may come after the name of a table."""
+
+
 def parse_alter_table(reader: StatementReader) -> AlterTable:
-    """ALTER TABLE [IF EXISTS] t change, … [CASCADE]"""
+    """ALTER TABLE [IF EXISTS] [ONLY] t change, … [CASCADE]"""
     position = reader.position
     reader.expect("ALTER", "TABLE")
     if_exists = reader.accept("IF", "EXISTS")
+    if reader.peek(1) not in _CHANGES:
+        reader.accept("ONLY")
     name = reader.object_name("the table")
     alterations = [_alteration(reader)]
     while reader.accept(","):
@@ -216,14 +222,22 @@ def _changed(reader: StatementReader) -> Alteration:
 
 
 def parse_truncate(reader: StatementReader) -> Delete:
-    """TRUNCATE [TABLE] t: DELETE of all rows."""
+    """TRUNCATE [TABLE] [ONLY] t [RESTART IDENTITY | CONTINUE IDENTITY] [CASCADE | RESTRICT]: DELETE
+    of all rows. No table has an identity, nor tables that refer to it."""
     position = reader.position
     reader.expect("TRUNCATE")
     reader.accept("TABLE")
+    if reader.peek(1):
+        reader.accept("ONLY")
+    table = reader.object_name("the table")
+    if not reader.accept("RESTART", "IDENTITY"):
+        reader.accept("CONTINUE", "IDENTITY")
+    if not reader.accept("CASCADE"):
+        reader.accept("RESTRICT")
     return Delete(
         sql=reader.sql,
         position=position,
-        table=reader.object_name("the table"),
+        table=table,
         alias=None,
         where=None,
         parameters=reader.parameter_count,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.connector import WriteMode
-from runnel.errors import NotSupportedError
+from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
 from runnel.planner.parse.syntax import (
     ColumnAssignment,
@@ -94,9 +94,15 @@ def _conflict(reader: StatementReader) -> ConflictClause:
 
 
 def update_assignments(reader: StatementReader, *ends: str) -> tuple[ColumnAssignment, ...]:
-    """Reads `column = expression, …` after SET, up to one of the words."""
+    """Reads `column = expression, …` and `(columns) = (expressions), …` after SET, up to one of the
+    words."""
     assignments: list[ColumnAssignment] = []
     while True:
+        if reader.peek() == "(":
+            _assign_several(reader, assignments)
+            if not reader.accept(","):
+                return tuple(assignments)
+            continue
         column = reader.name("a column")
         if reader.peek() == ".":
             raise NotSupportedError(
@@ -109,6 +115,32 @@ def update_assignments(reader: StatementReader, *ends: str) -> tuple[ColumnAssig
         assignments.append(ColumnAssignment(column, reader.expression(",", *ends)))
         if not reader.accept(","):
             return tuple(assignments)
+
+
+def _assign_several(reader: StatementReader, assignments: list[ColumnAssignment]) -> None:
+    """Reads `(a, b) = [ROW] (x, y)`, and adds the assignments."""
+    columns = reader.names("a column")
+    reader.expect("=")
+    reader.accept("ROW")
+    position = reader.position
+    reader.expect("(")
+    if reader.peek() in ("SELECT", "WITH", "VALUES", "FROM"):
+        raise NotSupportedError(
+            "a subquery for several columns in SET is not supported",
+            hint="write UPDATE t SET a = s.a, b = s.b FROM (SELECT …) AS s WHERE …",
+            position=position,
+        )
+    values = [reader.expression(",", ")")]
+    while reader.accept(","):
+        values.append(reader.expression(",", ")"))
+    reader.expect(")")
+    if len(values) != len(columns):
+        raise ProgrammingError(
+            f"SET has {len(columns)} columns and {len(values)} values", position=position
+        )
+    for column, value in zip(columns, values, strict=True):
+        reader.unique(column, [item.column for item in assignments], "column")
+        assignments.append(ColumnAssignment(column, value))
 
 
 def returning(reader: StatementReader, table: Name) -> Any | None:

@@ -31,18 +31,25 @@ _FOREIGN = {
     "CREATE MAPPING for its tables",
     "DETACH": "use DROP DATA CONNECTION",
     "ALTER": "ALTER supports TABLE and JOB",
-    "ANALYZE": "use EXPLAIN ANALYZE",
+    "ANALYZE": "leave it out: statistics are read when a query is planned. EXPLAIN ANALYZE runs a "
+    "query and shows its rows and times",
     "CALL": "call a function in a query: SELECT f(x), or SELECT * FROM f(x) for a table function",
     "CHECKPOINT": "a statement stores its changes when it ends",
     "COMMENT": "write comments into the SQL text",
+    "DECLARE": "a cursor of Python fetches rows in chunks: cursor.fetchmany(n)",
+    "DO": "run the statements one by one, from Python or a script",
     "EXPORT": "use COPY t TO 'file' for a table, BACKUP TO 'folder' for a directory, or CREATE "
     "SNAPSHOT s FOR JOB j for the state of a job",
     "GRANT": None,
     "IMPORT": "use CREATE TABLE t AS SELECT * FROM 'file'",
     "INSTALL": _EXTRAS,
+    "LISTEN": "read a stream: SELECT * FROM a mapping of Kafka or a growing file",
     "LOAD": _EXTRAS,
+    "LOCK": "leave it out: a statement locks the table that it changes",
+    "NOTIFY": "write to a stream: INSERT INTO a mapping of Kafka or a file",
     "PRAGMA": "use SET name = value for a setting, DESCRIBE t for the columns of a table, and SHOW "
     "TABLES",
+    "REINDEX": "leave it out: indexes are up to date",
     "REPLACE": "use INSERT OR REPLACE INTO",
     "REVOKE": None,
     "UPSERT": "use INSERT OR REPLACE INTO",
@@ -241,6 +248,8 @@ _STAGES = {
     "ANALYZE": "analyze",
 }
 _FORMATS = {"TEXT": "text", "DOT": "dot", "JSON": "json"}
+_DETAILS = ("VERBOSE", "COSTS", "BUFFERS", "TIMING", "SUMMARY", "SETTINGS", "WAL", "MEMORY")
+"""Options of PostgreSQL for details of its plans: they are accepted, and change nothing."""
 _EXPLAINED = (*QUERY_WORDS, "INSERT", "SINK", "UPDATE", "DELETE", "MERGE", "COPY", "SUMMARIZE")
 
 
@@ -252,11 +261,15 @@ def _parse_explain(reader: StatementReader) -> Explain:
     stage, form = "all", "text"
     if reader.accept("ANALYZE"):
         stage = "analyze"
+    reader.accept("VERBOSE")
     if reader.peek() == "(" and reader.peek(1) not in QUERY_WORDS:
         reader.next()
         while True:
             if reader.accept("FORMAT"):
                 form = _choice(reader, _FORMATS, "TEXT, DOT or JSON")
+            elif reader.peek() in _DETAILS:
+                reader.next()
+                _ = any(reader.accept(word) for word in ("ON", "OFF", "TRUE", "FALSE"))
             else:
                 chosen = _choice(
                     reader, _STAGES, "LOGICAL, PHYSICAL, DAG, STATE, ANALYZE or FORMAT"
@@ -311,10 +324,9 @@ def _is_table_as(reader: StatementReader) -> bool:
 
 def _explain_hint(reader: StatementReader) -> str:
     word = reader.peek()
-    if word in (*_STAGES, *_FORMATS, "FORMAT", "VERBOSE"):
-        option = {"FORMAT": "FORMAT JSON", "VERBOSE": "PHYSICAL"}.get(
-            word, f"FORMAT {word}" if word in _FORMATS else word
-        )
+    if word in (*_STAGES, *_FORMATS, "FORMAT"):
+        option = "FORMAT JSON" if word == "FORMAT" else word
+        option = f"FORMAT {word}" if word in _FORMATS else option
         return f"write the options of EXPLAIN in parentheses: EXPLAIN ({option}) SELECT …"
     return (
         "EXPLAIN accepts a query, SUMMARIZE, INSERT, SINK, UPDATE, DELETE, MERGE, COPY, "

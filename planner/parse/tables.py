@@ -31,7 +31,8 @@ _ENDS = (
 _REFUSED = {
     "REFERENCES": "write the condition in the query that joins the tables",
     "FOREIGN KEY": "write the condition in the query that joins the tables",
-    "GENERATED": "compute the column in a view: CREATE VIEW v AS SELECT *, … FROM t",
+    "GENERATED": "compute the column in a view: CREATE VIEW v AS SELECT *, … FROM t. There is no "
+    "IDENTITY either: insert numbers of your own, or UUIDs: DEFAULT UUID()",
     "COLLATE": "texts are compared by their code points",
     "AUTO_INCREMENT": "insert numbers of your own, or UUIDs: DEFAULT UUID()",
     "AUTOINCREMENT": "insert numbers of your own, or UUIDs: DEFAULT UUID()",

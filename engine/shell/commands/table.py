@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import runnel.shell.commands.catalog as catalog
 import runnel.shell.commands.files as files
+import runnel.shell.commands.psql as psql
 from runnel import InterfaceError
 from runnel.base.frozen import frozen
 from runnel.errors import suggest
@@ -15,7 +16,7 @@ from runnel.shell.commands.watching import watch
 from runnel.shell.printing import MODE_NAMES
 from runnel.shell.shell import Shell
 
-_COMMAND = re.compile(r"\s*(\.|\\)([A-Za-z]+\+?|\?)\s*(.*?)\s*;?\s*\Z", re.DOTALL)
+_COMMAND = re.compile(r"\s*(\.|\\)([A-Za-z]+\+?|\?|!)\s*(.*?)\s*;?\s*\Z", re.DOTALL)
 _LONGEST_ARGUMENT = 40
 
 
@@ -52,14 +53,6 @@ def run_command(shell: Shell, text: str) -> None:
     COMMANDS[name].run(shell, CommandCall(name, rest))
 
 
-def _switch(call: CommandCall, current: bool) -> bool:
-    """The value of a command that is on or off; without an argument it changes."""
-    values = {"": not current, "on": True, "off": False}
-    if call.rest.lower() not in values:
-        raise call.wrong("on or off")
-    return values[call.rest.lower()]
-
-
 def _mode(shell: Shell, call: CommandCall) -> None:
     mode = call.rest.lower()
     if mode and mode not in MODE_NAMES:
@@ -72,28 +65,28 @@ def _mode(shell: Shell, call: CommandCall) -> None:
 
 
 def _lines(shell: Shell, call: CommandCall) -> None:
-    is_on = _switch(call, shell.display.mode == "line")
+    is_on = psql.on_or_off(call, shell.display.mode == "line")
     shell.display.mode = "line" if is_on else "table"
     shell.note(f"mode: {shell.display.mode}")
 
 
 def _timer(shell: Shell, call: CommandCall) -> None:
-    shell.display.has_timer = _switch(call, shell.display.has_timer)
+    shell.display.has_timer = psql.on_or_off(call, shell.display.has_timer)
     shell.note(f"timer: {'on' if shell.display.has_timer else 'off'}")
 
 
 def _pager(shell: Shell, call: CommandCall) -> None:
-    shell.display.is_paged = _switch(call, shell.display.is_paged)
+    shell.display.is_paged = psql.on_or_off(call, shell.display.is_paged)
     shell.note(f"pager: {'on' if shell.display.is_paged else 'off'}")
 
 
 def _headers(shell: Shell, call: CommandCall) -> None:
-    shell.display.header = _switch(call, shell.display.header)
+    shell.display.header = psql.on_or_off(call, shell.display.header)
     shell.note(f"headers: {'on' if shell.display.header else 'off'}")
 
 
 def _bail(shell: Shell, call: CommandCall) -> None:
-    shell.stops_at_error = _switch(call, shell.stops_at_error)
+    shell.stops_at_error = psql.on_or_off(call, shell.stops_at_error)
 
 
 def _null_text(shell: Shell, call: CommandCall) -> None:
@@ -139,6 +132,17 @@ COMMANDS: Mapping[str, ShellCommand] = {
     "\\watch": ShellCommand(
         watch, "[SECONDS] [SQL]", "repeat a statement, or the last one, until Ctrl-C"
     ),
+    "\\l": ShellCommand(psql.list_databases, "", "list the databases"),
+    "\\dn": ShellCommand(psql.list_schemas, "", "list the schemas"),
+    "\\conninfo": ShellCommand(psql.connection_info, "", "print the connection"),
+    "\\copy": ShellCommand(psql.copy, "TABLE|(SQL) TO|FROM FILE …", "COPY, also without quotes"),
+    "\\echo": ShellCommand(psql.echo, "TEXT", "print a text"),
+    "\\o": ShellCommand(psql.output, "[FILE]", "write results to a file; without: print them"),
+    "\\pset": ShellCommand(
+        psql.options, "NAME [VALUE]", "set null, format, pager, tuples_only or expanded"
+    ),
+    "\\t": ShellCommand(psql.tuples_only, "[on|off]", "print rows without names of columns"),
+    "\\!": ShellCommand(psql.program, "COMMAND", "run a command of the system"),
     "\\e": ShellCommand(files.edit, "", "edit the last statement in $EDITOR, and run it"),
     ".tables": ShellCommand(catalog.table_names, "[PATTERN]", "print the names of tables"),
     ".schema": ShellCommand(
@@ -170,5 +174,17 @@ ALIASES = {
     ".exit": ".quit",
     "\\timing": ".timer",
     "\\i": ".read",
+    "\\ir": ".read",
+    "\\c": ".open",
+    "\\connect": ".open",
+    "\\d+": "\\d",
+    "\\dt+": "\\dt",
+    "\\dv+": "\\dv",
+    "\\df+": "\\df",
+    "\\l+": "\\l",
+    "\\dn+": "\\dn",
+    "\\list": "\\l",
+    "\\qecho": "\\echo",
+    "\\help": ".help",
 }
 """Other names of commands."""

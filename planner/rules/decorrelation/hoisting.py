@@ -58,14 +58,22 @@ def _condition(pulled: Pulled, width: int) -> Expression | None:
 
 
 def exists_join(
-    relation: Relation, node: Exists, kind: JoinKind, rewrite: Rewrite
+    relation: Relation,
+    node: Exists,
+    kind: JoinKind,
+    rewrite: Rewrite,
+    outer: Relation | None = None,
 ) -> Relation | None:
-    """The join of EXISTS; None if the subquery certainly has a row."""
+    """The join of EXISTS; None if the subquery certainly has a row.
+
+    outer: a relation with the same rows and, first, the same columns as `relation`, for the values
+      of outer columns; None: `relation`.
+    """
     subquery = _existence_only(inner(node.relation, rewrite))
     if not is_correlated(subquery):
         one = Limit(input=subquery, count=Literal(value=1, type=BIGINT), offset=None)
         return Join(kind=kind, left=relation, right=one, position=node.position)
-    _, pulled = _pulled(relation, subquery)
+    _, pulled = _pulled(outer or relation, subquery)
     if pulled.defaults is not None:
         return None
     condition = _condition(pulled, len(relation.fields))
@@ -100,8 +108,15 @@ def _values_only(relation: Relation) -> Relation:
             return relation
 
 
-def in_join(relation: Relation, node: InSubquery, kind: JoinKind, rewrite: Rewrite) -> Relation:
-    unnesting, pulled = _pulled(relation, inner(_values_only(node.relation), rewrite))
+def in_join(
+    relation: Relation,
+    node: InSubquery,
+    kind: JoinKind,
+    rewrite: Rewrite,
+    outer: Relation | None = None,
+) -> Relation:
+    """The join of IN; `outer` as of `exists_join`."""
+    unnesting, pulled = _pulled(outer or relation, inner(_values_only(node.relation), rewrite))
     pulled = unnesting.complete(pulled)
     width = len(relation.fields)
     if kind is JoinKind.SEMI and _is_deferred(pulled):
@@ -138,10 +153,12 @@ def _is_deferred(pulled: Pulled) -> bool:
 
 
 class Hoisting:
-    """Joins subqueries to a relation one after another; each adds columns at the end."""
+    """Joins subqueries to a relation one after another; each adds columns at the end, and preserves
+    the rows. The values of outer columns are therefore read from the first relation: read from the
+    joined one, they would contain the plans of all subqueries before, twice for each."""
 
     def __init__(self, relation: Relation, rewrite: Rewrite) -> None:
-        self.relation = relation
+        self.relation = self._outer = relation
         self._rewrite = rewrite
 
     def rewrite(self, expression: Expression, guard: Expression | None = None) -> Expression:
@@ -155,16 +172,17 @@ class Hoisting:
         children = tuple(self.rewrite(child, guard) for child in expression.children)
         expression = expression.with_children(children)
         if isinstance(expression, Exists):
-            found = exists_join(self.relation, expression, JoinKind.EXISTS_MARK, self._rewrite)
+            found = exists_join(
+                self.relation, expression, JoinKind.EXISTS_MARK, self._rewrite, self._outer
+            )
             return (
                 Literal(value=True, type=BOOLEAN)
                 if found is None
                 else self._last(found, expression)
             )
         if isinstance(expression, InSubquery):
-            return self._last(
-                in_join(self.relation, expression, JoinKind.MARK, self._rewrite), expression
-            )
+            rows = in_join(self.relation, expression, JoinKind.MARK, self._rewrite, self._outer)
+            return self._last(rows, expression)
         if isinstance(expression, ScalarSubquery):
             return self._scalar(expression, guard)
         return expression
@@ -192,7 +210,7 @@ class Hoisting:
                 kind=JoinKind.CROSS, left=self.relation, right=subquery, position=node.position
             )
             return self._last(cross, node)
-        _, pulled = _pulled(self.relation, subquery)
+        _, pulled = _pulled(self._outer, subquery)
         if not pulled.parts and has_one_row(pulled.relation):
             return self._joined(pulled, JoinKind.CROSS, None, node)
         has_default = pulled.defaults is not None and not _is_null(pulled.defaults[0])

@@ -1,0 +1,79 @@
+"""The commands of the shell that users of psql type."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from runnel.shell.command import main
+
+MADE = (
+    "CREATE TABLE t (id INT PRIMARY KEY, name TEXT);\nINSERT INTO t VALUES (1, 'a'), (2, NULL);\n"
+)
+
+
+@pytest.fixture
+def shell(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> object:
+    """Runs a script after MADE; returns the exit status, and what it printed without MADE."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(script: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(f".mode csv\n{MADE}{script}"))
+        status = main(())
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("script", "out"),
+    [
+        ("\\echo one 'two three'\n", "one two three\n"),
+        ("\\pset null '?'\n\\t on\nFROM t ORDER BY id;\n", "1,a\n2,?\n"),
+        ("\\t\nSELECT 1;\n\\t\nSELECT 2 AS b;\n", "1\nb\n2\n"),
+        ("\\pset tuples_only on\nSELECT 1;\n", "1\n"),
+        ("\\pset expanded on\nSELECT 7 AS n;\n", "-[ row 1 ]----------\nn | 7\n1 row\n"),
+        ("\\dt+\n", "name,type\nt,DuckDB\n"),
+        ("\\conninfo\n", "<runnel.Connection in memory>\n"),
+        ("\\l\n", "database_name\nrunnel\n"),
+        ("\\! echo shown\n", ""),
+        ("\\o f.txt\nSELECT 1 AS a;\n\\o\nSELECT 2 AS b;\n", "b\n2\n"),
+        ("\\copy t TO c.csv csv header\nFROM 'c.csv' SELECT count(*) AS n;\n", "n\n2\n"),
+        ("\\copy (SELECT id FROM t) TO 'd.csv' CSV\nSELECT count(*) n FROM 'd.csv';\n", "n\n2\n"),
+        ("\\copy t (id) TO e.csv CSV HEADER\nDELETE FROM t;\n\\copy t (id) FROM e.csv CSV HEADER\n"
+         "SELECT count(*) AS n FROM t;\n", "n\n2\n"),
+        ("SELECT 1 AS a \\gx\n", "-[ row 1 ]----------\na | 1\n1 row\n"),
+        ("SELECT 1 AS a \\g\n", "a\n1\n"),
+    ],
+)  # fmt: skip
+def test_a_command(shell: object, script: str, out: str) -> None:
+    status, shown, _ = shell(script)  # type: ignore[operator]
+    assert (status, shown) == (0, out)
+
+
+def test_the_file_of_o_has_the_results(shell: object, tmp_path: Path) -> None:
+    shell("\\o f.txt\nSELECT 1 AS a;\n\\o\n")  # type: ignore[operator]
+    assert (tmp_path / "f.txt").read_text() == "a\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        ("\\copy t TO STDOUT\n", "\\copy reads and writes files"),
+        ("\\copy\n", "\\copy needs a table or a query"),
+        ("\\pset nothing on\n", "\\pset needs null, format"),
+        ("\\t maybe\n", "\\t needs on or off, not maybe"),
+        ("\\o no/folder/f.txt\n", "no/folder/f.txt can't be written: No such file"),
+        ("\\o a b\n", "\\o needs one file"),
+        ("\\!\n", "\\! needs a command of the system"),
+    ],
+)
+def test_a_wrong_argument(shell: object, script: str, error: str) -> None:
+    status, _, err = shell(script)  # type: ignore[operator]
+    assert status == 1
+    assert error in err
