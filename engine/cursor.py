@@ -67,6 +67,7 @@ class Cursor(Forms):
     """Runs statements and returns their rows. Created by `Connection.cursor`."""
 
     __module__ = "runnel"
+    _connection: CursorConnection
 
     def __init__(self, connection: CursorConnection, database: Engine) -> None:
         self._connection = connection

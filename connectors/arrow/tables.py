@@ -237,8 +237,7 @@ class OneShotReader(RegisteredData):
             if self._claimed or self._reader in _READ:
                 raise OperationalError(
                     f'the rows of the registered reader "{name}" can be read only once',
-                    hint=f'keep them in a table: con.register("{name}", reader.read_all()), '
-                    "or the result of .arrow() of a cursor",
+                    hint=f'register a table instead: con.register("{name}", reader.read_all())',
                 )
             self._claimed = True
             _READ.add(self._reader)

@@ -29,9 +29,8 @@ def test_the_rows_of_a_cursor_are_read_once(con: runnel.Connection) -> None:
     r = con.sql("FROM 'f.csv'")  # noqa: F841 - SQL reads it
     assert con.sql("DESCRIBE r").fetchall()[0][:2] == ("id", "BIGINT")
     assert len(con.sql("FROM r").fetchall()) == 2
-    with pytest.raises(runnel.Error, match="read only once") as error:
+    with pytest.raises(runnel.Error, match="read only once"):
         con.sql("FROM r").fetchall()
-    assert ".arrow()" in str(error.value)
 
 
 def test_rows_that_were_fetched_are_not_left_out(con: runnel.Connection) -> None:
