@@ -218,11 +218,19 @@ class Cursor(Forms):
         end it waits. FetchTimeoutError if the end has not arrived after `timeout` seconds: then
         all rows remain to be fetched."""
         try:
-            limit = wait_limit(timeout)
-            with self._using(self._rows_with_end("fetchall")) as result:
+            limit = None if timeout is None else wait_limit(timeout)
+            result = self._rows_with_end("fetchall")
+            if self._is_used:
+                raise in_use_error()
+            self._is_used = True
+            try:
                 if limit is not None:
                     result.receive(limit)
                 return result.rest()
+            except BaseException as error:
+                self._fail(error)
+            finally:
+                self._is_used = False
         except BaseException as error:
             shorten(error)
             raise

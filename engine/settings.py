@@ -419,7 +419,11 @@ class SessionSettings:
 
     def integer(self, name: str) -> int:
         """The value of an integer setting, by its declared name."""
-        return _as_integer(self._value(name))
+        # Without the calls of `_value` and `_as_integer`: each statement reads some.
+        own = self._own
+        value = own[name] if name in own else self.database.values[name]
+        assert isinstance(value, int)
+        return value
 
     @property
     def of_plans(self) -> PlanSettings:

@@ -104,6 +104,8 @@ class BatchesSource(Source):
         if self._limit is not None:
             batches = first_rows(batches, self._limit)
         count = min(MOST_PARTITIONS, max(1, len(batches) // 2))
+        if count == 1:
+            return [BatchesPartition(batches, self._projection)]
         bounds = [len(batches) * i // count for i in range(count + 1)]
         return [
             BatchesPartition(batches[low:high], self._projection) for low, high in pairwise(bounds)

@@ -11,7 +11,7 @@ import gc
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -286,14 +286,24 @@ class Result:
 
     def rest(self) -> list[Row]:
         """All rows that are left, waited for."""
-        with _collector_paused():
-            rows = self._rows[self._next :]
+        rows = self._rows[self._next :]
+        # A million new tuples, none of them garbage, would be looked through again and again: a
+        # third of the time of a fetch.
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
             if self._batch is not None:
                 rows += self._tuples(self._batch.slice(self._decoded))
             self._forget()
             while (batch := self._load(wait=True)) is not None:
+                if batch.num_rows <= CACHED_ROWS:
+                    rows += self._tuples(batch)
+                    continue
                 for start in range(0, batch.num_rows, CACHED_ROWS):
                     rows += self._tuples(batch.slice(start, CACHED_ROWS))
+        finally:
+            if was_enabled:
+                gc.enable()
         return rows
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -342,7 +352,7 @@ class Result:
         if job is not None:
             job.cancel()
             job.results.close()
-        self._ended()
+            self._ended()
         self._received = None
         self._forget()
 
@@ -372,7 +382,8 @@ class Result:
     def _from_queue(self, *, wait: bool, limit: WaitLimit | None) -> pa.RecordBatch | None:
         """The next batch with rows from the queue. None: there is none (without `wait`: yet).
         FetchTimeoutError after the limit: the job continues."""
-        self._origin.check()
+        if self._origin.is_left:
+            self._origin.check()
         job = self._job
         if self._is_discarded:
             raise InterfaceError(
@@ -429,7 +440,8 @@ class Result:
         self._job = job
 
     def _ended(self) -> None:
-        self._keep_no_finalizer()
+        if self._finalizer is not None:
+            self._keep_no_finalizer()
         self._job = None
 
     def _keep_no_finalizer(self) -> None:
@@ -501,16 +513,3 @@ def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         _public(column, item.type) for column, item in zip(batch.columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    # A million new tuples, none of them garbage, would be looked through again and again: a third
-    # of the time of a fetch.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -82,10 +82,8 @@ class Execution:
         skipped = template.result if is_plain else None
         processors: list[Sequence[Processor]] = []
         try:
-            processors.extend(
-                () if n == skipped else self._processors(vertex)
-                for n, vertex in enumerate(template.order)
-            )
+            for number, vertex in enumerate(template.order):
+                processors.append(() if number == skipped else self._processors(vertex))
             self._build(processors)
         except BaseException as error:
             self._close_after_failure(processors, error)
@@ -96,10 +94,10 @@ class Execution:
 
     def _build(self, processors: list[Sequence[Processor]]) -> None:
         template = self.template
-        layout = template.layout(tuple([len(item) for item in processors]))
+        layout = template.layout(tuple(map(len, processors)))
         capacity = self._options.capacity
         if capacity is None:
-            self.queues = [Queue(size) for size in layout.capacities]
+            self.queues = list(map(Queue, layout.capacities))
         else:
             self.queues = [
                 Queue(size if size == UNBOUNDED else capacity) for size in layout.capacities
@@ -129,7 +127,7 @@ class Execution:
                 self._suppliers.append((vertex.name, supplier))
                 processors = supplier.get(count)
             else:
-                processors = [supplier() for _ in range(count)]
+                processors = [supplier()] if count == 1 else [supplier() for _ in range(count)]
             if self._options.is_hand_built:
                 _check(processors)
         except (Exception, SystemExit) as error:
@@ -145,9 +143,9 @@ class Execution:
     def _tasklet(
         self, plan: TaskletPlan, name: str, processor: Processor, parallelism: int
     ) -> ProcessorTasklet:
-        queues = self.queues
+        queue_at = self.queues.__getitem__
         inputs = [
-            InputEdge(i.ordinal, i.priority, [queues[n] for n in i.queues], i.watermarks)
+            InputEdge(i.ordinal, i.priority, list(map(queue_at, i.queues)), i.watermarks)
             for i in plan.inputs
         ]
         outbox: BaseOutbox
@@ -156,7 +154,7 @@ class Execution:
             outbox = ResultOutbox(self.results)
         else:
             outbox = make_outbox(
-                [(o.routing, o.partitioning, [queues[n] for n in o.queues]) for o in plan.outputs]
+                [(o.routing, o.partitioning, list(map(queue_at, o.queues))) for o in plan.outputs]
             )
         if self.is_hand_built:
             outbox.order = WatermarkOrder(name, len(plan.outputs))

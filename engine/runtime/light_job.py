@@ -520,11 +520,9 @@ class Job:
         self._ended_at = self._jobs.clock.monotonic()
         self._jobs.ending.add(self)
         self._jobs.remove(self)
-        tasklets = self.execution.tasklets
-        if self._deadline is not None or any(
-            item.context.wakes_itself or item.poll is not None for item in tasklets
-        ):
-            self._jobs.pool.forget(tasklets, self._expire)
+        pool = self._jobs.pool
+        if len(pool.timers):  # most jobs end without one
+            pool.forget(self.execution.tasklets, self._expire)
         with self._lock:
             self.is_done = True
             if self._timer is not None:

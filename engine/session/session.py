@@ -240,7 +240,8 @@ class Session:
 
     def plan_key(self, sql: str, types: tuple[SqlType, ...]) -> PlanKey:
         """The key of a statement's plan for arguments of these types."""
-        return PlanKey(sql, SEARCH_PATH, types, self.caller.is_confined, self.settings.of_plans)
+        is_confined = self.caller.access is not None
+        return PlanKey(sql, SEARCH_PATH, types, is_confined, self.settings.of_plans)
 
     def prepare(
         self, sql: str, types: tuple[SqlType, ...], check: Callable[[], None] | None = None

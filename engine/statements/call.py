@@ -147,8 +147,9 @@ def _session_rows(
 ) -> Callable[[str], Sequence[tuple[Any, ...]]] | None:
     """The function for `JobContext.session_rows`, if the plan may need it. A job that has it refers
     to the session."""
-    if all(table.connector != INFORMATION_SCHEMA for table in getattr(plan, "tables", ())):
-        return None
-    from runnel.statements.session_tables import session_rows
+    for table in getattr(plan, "tables", ()):
+        if table.connector == INFORMATION_SCHEMA:
+            from runnel.statements.session_tables import session_rows
 
-    return lambda name: session_rows(session, name)
+            return lambda name: session_rows(session, name)
+    return None

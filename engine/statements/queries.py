@@ -68,10 +68,12 @@ def run_query(session: Session, plan: QueryPlan, call: StatementCall) -> Result:
 def _other_dag(plan: QueryPlan | WritePlan) -> Callable[[int], DAG] | None:
     """The plan's DAG without fragments, if the query may be run again with it: not if it reads a
     stream, whose rows can't be read again, nor if it writes malformed records elsewhere."""
-    is_repeatable = not any(
-        table.is_unbounded or getattr(table, "malformed_target", None) for table in plan.tables
-    )
-    return plan.own_dag if is_repeatable else None
+    own_dag = plan.own_dag
+    if own_dag is not None:
+        for table in plan.tables:
+            if table.is_unbounded or getattr(table, "malformed_target", None):
+                return None
+    return own_dag
 
 
 def _ignore(job: Job) -> None:
@@ -117,7 +119,7 @@ def run_key_get(session: Session, plan: KeyGetPlan, call: StatementCall) -> Resu
     if row is None:
         return Result(plan.fields, [])
     if plan.columns is not None:
-        values = tuple([row[i] for i in plan.columns])
+        values = tuple(map(row.__getitem__, plan.columns))
     else:
         values = evaluate_over_row(
             plan.table, row, plan.expressions, call.evaluation(session, plan)

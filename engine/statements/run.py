@@ -44,7 +44,7 @@ class SessionExecutor:
 
     @property
     def is_closed(self) -> bool:
-        return self.session.is_closed
+        return self.session.database.is_closed
 
     def run(self, sql: str, args: Arguments, timeout: float | None, on_start: OnStart) -> Outcome:
         """Runs one statement; returns its rows, or the number of rows it wrote.
@@ -63,7 +63,8 @@ class SessionExecutor:
         plan = session.plans.get(key, snapshot)
         if type(plan) is plans.KeyGetPlan:  # the plan is cached, and the statement never waits
             arguments = converted(values, types, plan.parameters, key.settings.zone)
-            return run(session, plan, StatementCall(sql, arguments, deadline, on_start, timeout))
+            call = StatementCall(sql, arguments, deadline, on_start, timeout)
+            return queries.run_key_get(session, plan, call)
         with RunningStatement(deadline, on_start, session.statements, timeout):
             if plan is None:
                 _check_order(sql, types)

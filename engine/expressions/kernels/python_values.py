@@ -53,7 +53,10 @@ def python_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
     if sql_type.kind is Kind.NULL or array.null_count == len(array):
         return [None] * len(array)
     special = _SPECIAL.get(sql_type.kind)
-    values = _numbers(array, sql_type.kind) if special is None else special(array, sql_type)
+    if special is None:
+        values = numbers(array, _NUMPY[sql_type.kind]).tolist()
+    else:
+        values = special(array, sql_type)
     if array.null_count:
         for index in null_positions(array):
             values[index] = None
@@ -64,10 +67,6 @@ def null_positions(array: pa.Array) -> Any:
     """The indexes of the NULLs, as a list."""
     flags = pc.cast(array.is_null(), pa.uint8())
     return np.flatnonzero(numbers(flags, "uint8")).tolist()
-
-
-def _numbers(array: pa.Array, kind: Kind) -> Any:
-    return numbers(array, _NUMPY[kind]).tolist()
 
 
 def _booleans(array: pa.Array, sql_type: SqlType) -> Any:

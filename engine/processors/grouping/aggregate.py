@@ -124,7 +124,9 @@ class AggregateProcessor(EmittingProcessor):
                 if not self._groups.is_empty:
                     self.emit(self._accumulated(self._groups.combined()))
                 self._let_go()
-            elif self._groups.is_spilled or any(item.is_spilled for item in self._distinct):
+            elif self._groups.is_spilled or (
+                self._distinct and any(item.is_spilled for item in self._distinct)
+            ):
                 self.emit_all(self._results(self._groups, self._distinct))
             else:
                 self.emit(self.finished())

@@ -33,11 +33,16 @@ def group_few(
     The groups of a single key are in order of appearance. None if there are too many rows, or a
     request isn't supported. The keys must be plain and normalised.
     """
-    if num_rows > MOST_ROWS or not num_rows or not all(is_simple(request) for request in requests):
+    if num_rows > MOST_ROWS or not num_rows:
         return None
-    columns = [*keys, *(request.column for request in requests if request.column is not None)]
-    if not all(isinstance(column, pa.Array) for column in columns):
-        return None
+    # Loops and not `all(…)`: for few rows the steps of a generator are a cost.
+    for key in keys:
+        if not isinstance(key, pa.Array):
+            return None
+    for request in requests:
+        column = request.column
+        if not (column is None or isinstance(column, pa.Array)) or not is_simple(request):
+            return None
     codes, groups = _codes(keys)
     count = len(groups[0])
     return groups, [aggregated(request, codes, count) for request in requests]

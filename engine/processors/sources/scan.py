@@ -111,7 +111,10 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters, WatermarkS
 
     @property
     def malformed_records(self) -> int:
-        return sum(partition.malformed for partition in self._partitions)
+        count = 0
+        for partition in self._partitions:
+            count += partition.malformed
+        return count
 
     @property
     def skipped_rows(self) -> int:
@@ -200,6 +203,8 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters, WatermarkS
                 self.emit_item(resumption)
         if isinstance(item, End):
             self._open.remove(partition)
+            if self._watermarks is None:
+                return True  # nothing was emitted since the results were drained
         elif isinstance(item, pa.RecordBatch):
             if self._is_slow and item.num_rows > SLOW_ROWS:
                 self.emit_all(chunked(item, self._transform, self.context.job.evaluation))
@@ -218,7 +223,7 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters, WatermarkS
         """Wait for a partition; returns true if all partitions have ended."""
         assert self._open is not None
         if not self._open:
-            return self.drain()
+            return True  # all of their rows were offered: `_due_partition` is asked only then
         if self._watermarks is not None:
             self._watermarks.nothing_due(self._open)
             if not self.drain():
@@ -304,7 +309,7 @@ class ScanSupplier(ProcessorSupplier):
 
     def get(self, count: int) -> Sequence[Processor]:
         assert count == len(self._shares)
-        return [self._make(share) for share in self._shares]
+        return list(map(self._make, self._shares))
 
 
 class ScanMetaSupplier(ProcessorMetaSupplier):

@@ -160,10 +160,12 @@ class Inputs:
         """Set when an input has become idle, since the processor may be waiting for that one."""
         self._events: deque[Item | InputEdge] = deque()
         self._group: list[InputEdge] = []
-        self._later = (
-            sorted(edges, key=lambda edge: edge.priority) if len(edges) > 1 else list(edges)
-        )
-        self._next_group()
+        self._later: list[InputEdge] = []
+        if len(edges) > 1:
+            self._later = sorted(edges, key=lambda edge: edge.priority)
+            self._next_group()
+        else:
+            self._group.extend(edges)
         # An isolated edge may connect this processor to no upstream one at all.
         for edge in edges:
             if not edge.queues:
