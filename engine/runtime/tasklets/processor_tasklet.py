@@ -208,21 +208,21 @@ class ProcessorTasklet(Tasklet):
     def call(self) -> Progress:
         """Makes steps until one cannot proceed or the time slice ends. A failure ends the job and
         this tasklet."""
-        now = self.execution.clock
+        run = self.execution
+        now = run.clock
         started = before = now()
         self.calls += 1
-        outbox = self.outbox
+        outbox, processor = self.outbox, self.processor
         try:
             while not (
                 self.state is END
-                or self.execution.is_cancelled
+                or run.is_cancelled
                 or (self.is_unwanted and snapshot_steps.may_end(self))
             ):
                 outbox.offered = outbox.refused = False
                 may_proceed = STEPS[self.state](self)
                 time = now()
                 if time - before > LONG_CALL and self.is_cooperative:
-                    run = self.execution
                     _log_long_call(
                         self.vertex,
                         time - before,
@@ -230,7 +230,7 @@ class ProcessorTasklet(Tasklet):
                         is_hand_built=run.is_hand_built,
                     )
                 before = time
-                if self.processor.is_satisfied and not self.inputs.are_done:
+                if processor.is_satisfied and not self.inputs.are_done:
                     self._end_inputs()
                     may_proceed = True
                 if outbox.offered:
