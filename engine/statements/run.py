@@ -44,7 +44,7 @@ class SessionExecutor:
 
     @property
     def is_closed(self) -> bool:
-        return self.session.database.is_closed
+        return self.session.is_closed
 
     def run(self, sql: str, args: Arguments, timeout: float | None, on_start: OnStart) -> Outcome:
         """Runs one statement; returns its rows, or the number of rows it wrote.
