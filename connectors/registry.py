@@ -73,6 +73,10 @@ def _nexmark_connector(home: Home) -> Connector:
     return cast(Connector, import_module("runnel.connectors.nexmark.connector").NexmarkConnector())
 
 
+def _datagen_connector(home: Home) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.datagen.connector").DataGenConnector())
+
+
 def _kafka_connector(home: Home) -> Connector:
     return cast(Connector, import_module("runnel.connectors.kafka.connector").KafkaConnector())
 
@@ -101,6 +105,7 @@ CONNECTORS: Mapping[str, ConnectorFactory] = {
     "DuckDB": _duckdb_connector,
     "Spark": _spark_connector,
     "Nexmark": _nexmark_connector,
+    "DataGen": _datagen_connector,
     "Kafka": _kafka_connector,
     "Delta": _delta_connector,
     "Iceberg": _iceberg_connector,

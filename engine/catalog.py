@@ -29,13 +29,17 @@ if TYPE_CHECKING:
 CATALOG = "runnel"
 PUBLIC = "public"
 INFORMATION_SCHEMA = "information_schema"
-_SCHEMAS = (PUBLIC, INFORMATION_SCHEMA)
+_SCHEMAS = (PUBLIC, INFORMATION_SCHEMA, "default_database")
+
+
+_FLINK_CATALOG = "default_catalog"
+"""The name of the only catalog in Flink's documentation; its schema is "default_database"."""
 
 
 def check_schema(catalog: str, schema: str, position: Position | None) -> None:
     """Raises ProgrammingError if the catalog or the schema that qualifies a name does not exist; ""
     means that none is written."""
-    if catalog and catalog.lower() != CATALOG:
+    if catalog and catalog.lower() not in (CATALOG, _FLINK_CATALOG):
         raise ProgrammingError(
             f'catalog "{catalog}" does not exist',
             hint=f'the only catalog is "{CATALOG}"',

@@ -417,6 +417,7 @@ class Database:
             zone=settings.zone,
             pushdown=pushdown,
             job_functions=self._job_functions,
+            with_options=self._with_options,
         )
 
     def _job_functions(
@@ -459,6 +460,17 @@ class Database:
             self._opened_tables = OpenedTables()
         access = self.bounds if is_confined else None
         return file_table(name, positional, named, access, self._opened_tables)
+
+    def _with_options(
+        self, found: TableMapping, options: Mapping[str, str], is_confined: bool
+    ) -> Table:
+        """The table of a mapping, opened with further options; within bounds if the mapping or the
+        caller has bounds."""
+        # Loaded on first use: few queries have options of their own.
+        from runnel.session.table_options import with_options
+
+        access = self.bounds if is_confined or found.is_confined else None
+        return with_options(self.connectors, self.catalog.snapshot, found, options, access)
 
     def _duckdb_engine(self, rows: int) -> FragmentEngine:
         # Loaded on first use: most statements have no fragment.

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from runnel.base.frozen import frozen
+from runnel.catalog import Mapping as TableMapping
 from runnel.catalog import Registration, Table
 from runnel.errors import NotSupportedError
 
@@ -24,6 +25,8 @@ JobFunctions = Callable[
 whether access to files is restricted."""
 
 PivotValues = Mapping[tuple[str, int], "tuple[tuple[Expression, str], ...]"]
+
+OptionsTable = Callable[[TableMapping, Mapping[str, str], bool], Table]
 
 FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
 
@@ -104,6 +107,8 @@ class Environment:
     arguments: the values of the statement's parameters, for a plan that is used once and may depend
         on them; None: they are not known.
     fixed_parameters: the indexes of parameters that occur in contexts of several types.
+    with_options: opens the table of a mapping with further options; the last argument is
+        `is_confined`.
     """
 
     file_table: FileTable
@@ -117,3 +122,4 @@ class Environment:
     variables: Variables | None = None
     arguments: Sequence[Any] | None = None
     fixed_parameters: frozenset[int] = frozenset()
+    with_options: OptionsTable = lambda found, options, is_confined: found.table

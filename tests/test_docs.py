@@ -33,6 +33,7 @@ OPTION_TABLES = {
     "IMap": "imap.columns",
     "DuckDB": "duckdb.connector",
     "Nexmark": "nexmark.connector",
+    "DataGen": "datagen.connector",
     "Kafka": "kafka.connector",
     "Delta": "lake.delta.connector",
     "Iceberg": "lake.iceberg.connector",
@@ -44,7 +45,7 @@ OPTION_TABLES = {
 SPARK_OWN = ["format", "path", "table", "query"]
 """The options that Runnel reads itself; it passes all others of TYPE Spark to Spark."""
 
-READ_ONLY = {"Nexmark"}
+READ_ONLY = {"Nexmark", "DataGen"}
 """The built-in connectors without sinks."""
 
 WRITE_ONLY = {"Discard", "Print"}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from runnel.catalog import (
     DataConnection,
     EventTime,
+    Mapping,
     Snapshot,
     Table,
     TableColumn,
@@ -20,11 +21,20 @@ from runnel.catalog import (
     readable_columns,
     visible_columns,
 )
-from runnel.connector import Connector, MappingDefinition, ReadableTable, ScanRequest, Source
+from runnel.connector import (
+    ColumnDefinition,
+    Connector,
+    MappingDefinition,
+    ReadableTable,
+    ScanRequest,
+    Source,
+)
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.sqltypes import INTERVAL, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping as Items
+
     from runnel.access import Access
     from runnel.connectors.registry import ConnectorRegistry
     from runnel.session.directory import SavedMapping
@@ -153,6 +163,35 @@ def merged(connection: DataConnection, definition: MappingDefinition) -> Mapping
             )
     options = {**connection.options, **definition.options}
     return replace(definition, options=options, granted=frozenset(taken))
+
+
+def with_options(
+    registry: ConnectorRegistry,
+    snapshot: Snapshot,
+    mapping: Mapping,
+    options: Items[str, str],
+    access: Access | None,
+) -> Table:
+    """The table of a mapping, opened with further options."""
+    given = {name.lower() for name in options}
+    kept = {name: value for name, value in mapping.options.items() if name.lower() not in given}
+    definition = MappingDefinition(
+        mapping.name,
+        tuple(
+            ColumnDefinition(item.name, item.type, item.external_name)
+            for item in mapping.table.columns
+            if not item.hidden
+        ),
+        {**kept, **options},
+        mapping.external_name,
+        mapping.object_type,
+        mapping.watermark,
+        access,
+        computed=mapping.table.computed,
+    )
+    if mapping.data_connection is not None:
+        definition = merged(snapshot.get_connection(mapping.data_connection), definition)
+    return open_table(registry.get(mapping.connector), definition)
 
 
 class BrokenTable(ReadableTable):

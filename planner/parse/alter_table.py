@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from runnel.base.frozen import frozen
@@ -157,9 +158,9 @@ def parse_alter_table(reader: StatementReader) -> AlterTable:
     if reader.peek(1) not in _CHANGES:
         reader.accept("ONLY")
     name = reader.object_name("the table")
-    alterations = [_alteration(reader)]
+    alterations = _alterations(reader)
     while reader.accept(","):
-        alterations.append(_alteration(reader))
+        alterations += _alterations(reader)
     is_cascading = reader.accept("CASCADE")
     if not is_cascading:
         reader.accept("RESTRICT")
@@ -171,6 +172,38 @@ def parse_alter_table(reader: StatementReader) -> AlterTable:
         alterations=tuple(alterations),
         is_cascading=is_cascading,
     )
+
+
+def _alterations(reader: StatementReader) -> list[Alteration]:
+    """One change; or of Flink ADD (column, …), DROP (column, …) or MODIFY."""
+    word = reader.peek()
+    if word == "MODIFY":
+        reader.next()
+        return _listed(reader, _modified)
+    if word in ("ADD", "DROP") and reader.peek(1) == "(":
+        reader.next()
+        if word == "ADD":
+            return _listed(reader, _added)
+        return _listed(reader, lambda item: DropColumn(item.name("a column"), False))
+    return [_alteration(reader)]
+
+
+def _listed(
+    reader: StatementReader, read: Callable[[StatementReader], Alteration]
+) -> list[Alteration]:
+    """(change, …), or one change without parentheses."""
+    if not reader.accept("("):
+        return [read(reader)]
+    found = [read(reader)]
+    while reader.accept(","):
+        found.append(read(reader))
+    reader.expect(")")
+    return found
+
+
+def _modified(reader: StatementReader) -> Alteration:
+    reader.accept("COLUMN")
+    return ChangeType(reader.name("a column"), parse_type(reader), None)
 
 
 def _alteration(reader: StatementReader) -> Alteration:

@@ -29,6 +29,10 @@ _REMEDIES = {
     "TYPE": INSTEAD_OF_TYPES,
     "UNIQUE": "declare PRIMARY KEY or UNIQUE in CREATE TABLE",
     "SEQUENCE": "use DEFAULT uuid() for keys, or row_number() OVER () for numbers",
+    "FUNCTION": "write it in Python, and register it: connection.create_function('f', f, …)",
+    "AGGREGATE": "write it in Python: connection.create_function(…)",
+    "CATALOG": "a connection has one catalog, its directory: for another system use CREATE DATA "
+    "CONNECTION",
     "MACRO": "use CREATE VIEW for a query, or connection.create_function(…) for a function",
 }
 _OBJECTS = ("TABLE", "MAPPING", "VIEW", "INDEX", "SNAPSHOT")
@@ -59,6 +63,8 @@ def parse_drop(reader: StatementReader) -> Statement:
     """DROP {[EXTERNAL] MAPPING | TABLE | VIEW | DATA CONNECTION | INDEX} [IF EXISTS] name …"""
     position = reader.position
     reader.expect("DROP")
+    if reader.peek() in ("TEMP", "TEMPORARY") and reader.peek(1) in ("TABLE", "VIEW", "FUNCTION"):
+        reader.next()
     external = reader.accept("EXTERNAL")
     if reader.accept("MAPPING"):
         if_exists = reader.accept("IF", "EXISTS")
@@ -99,6 +105,8 @@ def parse_drop(reader: StatementReader) -> Statement:
 def _refused(
     reader: StatementReader, verb: str, position: Position
 ) -> ProgrammingError | NotSupportedError:
+    if reader.peek() == "SYSTEM":
+        reader.next()
     word = reader.peek()
     if not word or not word.isalpha():
         return reader.error("one of TABLE, MAPPING, VIEW, INDEX, DATA CONNECTION, JOB or SNAPSHOT")

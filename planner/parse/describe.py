@@ -10,9 +10,11 @@ from runnel.planner.parse.tokens import like
 
 
 def parse_describe(reader: StatementReader) -> Describe:
-    """{DESCRIBE | DESC} [[TABLE] name | 'file' | query]"""
+    """{DESCRIBE | DESC} [[EXTENDED] [TABLE] name | 'file' | query]"""
     position = reader.position
     reader.next()
+    if reader.peek() == "EXTENDED" and reader.index + 1 < len(reader.tokens):
+        reader.next()
     if reader.peek() == "TABLE" and (reader.peek(1) or reader.index + 1 < len(reader.tokens)):
         reader.next()
     if reader.at_end:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.connector import WriteMode
-from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.errors import NotSupportedError, ProgrammingError, as_written
 from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
 from runnel.planner.parse.syntax import (
     ColumnAssignment,
@@ -41,6 +41,14 @@ def parse_insert(reader: StatementReader) -> Insert:
     table = reader.object_name("the target")
     alias = reader.name("an alias") if reader.accept("AS") else None
     columns = None
+    if reader.peek() == "PARTITION" and reader.peek(1) == "(":
+        raise NotSupportedError(
+            "INSERT INTO … PARTITION is not supported",
+            hint="write the values of the partition into the query: INSERT INTO "
+            f"{as_written(table.text)} (a, day) SELECT a, '2026-01-01'; rows are written to the "
+            "partition of their values",
+            position=reader.position,
+        )
     if reader.peek() == "(" and (reader.peek(1) not in QUERY_WORDS or reader.peek(2) in (",", ")")):
         columns = reader.names("a column")
     by_name = reader.accept("BY", "NAME")

@@ -20,6 +20,7 @@ _NAMED = ("MAPPINGS", "VIEWS", "SNAPSHOTS", "INDEXES", "FUNCTIONS")
 _QUERIES = {
     "TABLES": ("name", "SELECT table_name AS name FROM information_schema.tables"),
     "DATABASES": ("database_name", f"SELECT '{CATALOG}' AS database_name"),
+    "CATALOGS": ("catalog_name", f"SELECT '{CATALOG}' AS catalog_name"),
     "SCHEMAS": (
         "schema_name",
         f"VALUES ('{CATALOG}', 'information_schema', FALSE), ('{CATALOG}', 'public', TRUE)",
@@ -28,21 +29,26 @@ _QUERIES = {
 """The lists that are queries, with the column that LIKE compares."""
 _NAMES = {"SCHEMAS": '(database_name, schema_name, "current")'}
 _CONDITIONS = ("LIKE", "ILIKE", "NOT", "WHERE", "ORDER BY", "LIMIT")
-_REMEDIES = {"TYPES": INSTEAD_OF_TYPES}
+_REMEDIES = {
+    "TYPES": INSTEAD_OF_TYPES,
+    "MODULES": "use SHOW FUNCTIONS",
+    "JARS": "connectors are Python packages: pip list shows them",
+    "PARTITIONS": "query the columns: SELECT DISTINCT dt FROM t",
+}
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "DEFAULT": None}
 
 
 def parse_show(reader: StatementReader) -> Show | Query:
-    """SHOW {[ALL] TABLES | DATABASES | SCHEMAS | MAPPINGS | VIEWS | JOBS …
-    | SNAPSHOTS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL |
-    DATA CONNECTIONS
+    """SHOW {[ALL] TABLES | CATALOGS | DATABASES | CURRENT {CATALOG | DATABASE} | SCHEMAS
+    | MAPPINGS | VIEWS | JOBS … | SNAPSHOTS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL
+    | DATA CONNECTIONS
     | CREATE [TABLE | MAPPING | VIEW] name
     | RESOURCES FOR name | COLUMNS {FROM | IN} name | setting}"""
     position = reader.position
     reader.expect("SHOW")
     if reader.peek() == "EXTERNAL" and reader.peek(1) == "MAPPINGS":
         reader.next()
-    word = reader.peek()
+    word = _shown_word(reader)
     if word == "JOBS":
         return _parse_show_jobs(reader, position)
     if word in _QUERIES:
@@ -88,8 +94,24 @@ def parse_show(reader: StatementReader) -> Show | Query:
     return Show(sql=reader.sql, position=position, what="setting", name=_setting(reader))
 
 
+def _shown_word(reader: StatementReader) -> str:
+    """The word after SHOW; CATALOGS for CURRENT CATALOG, as there is one, and so DATABASES."""
+    word = reader.peek()
+    if word == "CURRENT" and reader.peek(1) in ("CATALOG", "DATABASE"):
+        reader.next()
+        return f"{reader.peek()}S"
+    if word == "USER" and reader.peek(1) == "FUNCTIONS":
+        raise NotSupportedError(
+            "SHOW USER FUNCTIONS is not supported",
+            hint="use SHOW FUNCTIONS, which lists all",
+            position=reader.position,
+        )
+    return word
+
+
 def _parse_show_query(reader: StatementReader, position: Position, word: str) -> Query:
-    """{TABLES [{FROM | IN} schema] | DATABASES | SCHEMAS} with the conditions of a query."""
+    """{TABLES [{FROM | IN} schema] | CATALOGS | DATABASES | SCHEMAS} with the conditions of
+    a query."""
     token = reader.next()
     if word == "TABLES" and (reader.accept("FROM") or reader.accept("IN")):
         check_schema("", reader.name("a schema").text, position)

@@ -96,7 +96,8 @@ def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
             if [item.text.upper() for item in tokens[1:3]] == ["STATEMENT", "SET"]:
                 raise NotSupportedError(
                     "STATEMENT SET is not supported",
-                    hint="write CREATE JOB name AS INSERT INTO … for each INSERT",
+                    hint="write CREATE JOB name AS INSERT INTO … for each INSERT; over tables that "
+                    "end, run each INSERT alone",
                     position=position_at(tokens[1], sql),
                 )
             raise ProgrammingError(
@@ -250,6 +251,8 @@ _STAGES = {
 _FORMATS = {"TEXT": "text", "DOT": "dot", "JSON": "json"}
 _DETAILS = ("VERBOSE", "COSTS", "BUFFERS", "TIMING", "SUMMARY", "SETTINGS", "WAL", "MEMORY")
 """Options of PostgreSQL for details of its plans: they are accepted, and change nothing."""
+_FLINK_DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
+"""Details that Flink adds to a plan. Plans have estimates, and no query has a changelog."""
 _EXPLAINED = (*QUERY_WORDS, "INSERT", "SINK", "UPDATE", "DELETE", "MERGE", "COPY", "SUMMARIZE")
 
 
@@ -258,7 +261,7 @@ def _parse_explain(reader: StatementReader) -> Explain:
     reader.expect("EXPLAIN")
     if reader.accept("PLAN"):
         reader.expect("FOR")
-    stage, form = "all", "text"
+    stage, form = "all", _flink_format(reader)
     if reader.accept("ANALYZE"):
         stage = "analyze"
     reader.accept("VERBOSE")
@@ -320,6 +323,16 @@ def _is_table_as(reader: StatementReader) -> bool:
     query."""
     words = [token.text.upper() for token in reader.tokens[reader.index :]]
     return words[:1] == ["CREATE"] and "TABLE" in words[1:5] and "AS" in words
+
+
+def _flink_format(reader: StatementReader) -> str:
+    """Reads Flink's details of EXPLAIN; the format that they choose."""
+    form = "text"
+    while reader.peek() in _FLINK_DETAILS:
+        form = "json" if reader.peek() == "JSON_EXECUTION_PLAN" else form
+        reader.next()
+        reader.accept(",")
+    return form
 
 
 def _explain_hint(reader: StatementReader) -> str:

@@ -18,7 +18,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError, nearest
+from runnel.errors import Position, ProgrammingError, nearest
 from runnel.planner.parse.syntax import Name, OptionClause
 
 
@@ -62,7 +62,8 @@ _DOLLARS = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """Parameters with a dollar sign, and the texts and comments in which there are none."""
-_OPTIONS_HINT = re.compile(r"\+\s*OPTIONS\b", re.IGNORECASE)
+_WITH_HINTS = ("SELECT", "WITH", "FROM", "INSERT", "EXPLAIN", "(")
+"""The first words of the statements whose tables may have the hint OPTIONS."""
 _IN_BASE = re.compile(r"0(?:x[0-9a-f_]+|o[0-7_]+|b[01_]+)", re.IGNORECASE)
 _BASES = {"x": 16, "o": 8, "b": 2}
 _QUOTES = {"'": "string", '"': "quoted identifier", "`": "quoted identifier"}
@@ -81,7 +82,7 @@ def tokenize(sql: str) -> list[Token]:
     if "$" in sql or _IN_BASE.search(sql):
         tokens = list(_plain_literals(tokens))
     if "/*+" in sql:
-        _refuse_options(sql, tokens)
+        _check_hints(sql, tokens)
     for token, following in pairwise([*tokens, None]):
         if token is not None and token.token_type is TokenType.DOT and _is_torn(token, following):
             raise ProgrammingError('syntax error at "."', position=Position.at(sql, token.start, 1))
@@ -121,16 +122,19 @@ def _plain_literals(tokens: Sequence[Token]) -> Iterator[Token]:
             yield token
 
 
-def _refuse_options(sql: str, tokens: Sequence[Token]) -> None:
-    """NotSupportedError for Flink's hint OPTIONS, which would change what is read. Other hints
-    concern the speed, and have no effect."""
-    for token in tokens:
-        if any(_OPTIONS_HINT.match(comment) for comment in token.comments):
-            raise NotSupportedError(
-                "the hint OPTIONS is not supported",
-                hint="write the options into CREATE OR REPLACE MAPPING, or into a second mapping",
-                position=Position.at(sql, sql.find("/*+", token.end), 3),
-            )
+def _check_hints(sql: str, tokens: Sequence[Token]) -> None:
+    """NotSupportedError for Flink's hint OPTIONS, which changes what is read, in a statement that
+    stores its text, or whose tables are not read. Other hints concern the speed, and have no
+    effect."""
+    # Loaded on first use: few statements have hints.
+    from runnel.planner.parse.flink.hints import has_hint, misplaced
+
+    is_query = tokens and tokens[0].text.upper() in _WITH_HINTS
+    for before, token in pairwise([None, *tokens]):
+        if token is not None and has_hint(token):
+            is_target = before is not None and before.text.upper() == "INTO"
+            if not is_query or is_target:
+                raise misplaced(sql, token)
 
 
 def statement_ends(sql: str) -> list[int] | None:

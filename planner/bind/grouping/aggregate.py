@@ -120,7 +120,7 @@ class AggregateBinder(ABC):
             "FROM": "aggregate in a derived table that reads the table itself",
         }
         name = call_of(tree)[0].upper()
-        is_grouping = name == "GROUPING"
+        is_grouping = name in ("GROUPING", "GROUPING_ID")
         return ProgrammingError(
             f"{'' if is_grouping else 'aggregate function '}{name} is not allowed in {clause}",
             detail=("all its columns belong to the outer query, so the aggregate does too")

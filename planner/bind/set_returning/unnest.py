@@ -31,13 +31,18 @@ def bind_unnest(
     the right side of a LEFT JOIN."""
     position = items.at(tree)
     binder = ExpressionBinder(items.binder, left.scope, "UNNEST")
+    alias, column_names = table_alias(tree)
     arrays = tuple(binder.bind(item) for item in tree.expressions)
+    if len(arrays) == 1 and arrays[0].type.kind is Kind.MAP:
+        # The rows of a map are its keys and values.
+        arrays = (build.call("map_entries", [arrays[0]], position),)
+        column_names = column_names or ("key", "value")
     for array in arrays:
         if array.type.kind is not Kind.ARRAY:
             raise ProgrammingError(
-                f"UNNEST needs an ARRAY, not {array.type}", position=array.position or position
+                f"UNNEST needs an ARRAY or one MAP, not {array.type}",
+                position=array.position or position,
             )
-    alias, column_names = table_alias(tree)
     has_ordinality = bool(tree.args.get("offset"))
     number_name = column_names[len(arrays)] if len(column_names) > len(arrays) else "ordinality"
     relation: Relation = Unnest(

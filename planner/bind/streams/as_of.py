@@ -106,6 +106,17 @@ def version_of(tree: Any, position: Position | None) -> Any:
     return version.expression
 
 
+def check_current(right: Relation, position: Position | None) -> None:
+    """AS OF PROCTIME() joins a table as it is; an error for a table that has versions."""
+    if _time_column(right) is not None:
+        raise NotSupportedError(
+            "FOR SYSTEM_TIME AS OF PROCTIME() is not supported for a table with an event time",
+            detail="its rows are versions, and there is no processing time that selects one",
+            hint="write FOR SYSTEM_TIME AS OF and the time column of the left side",
+            position=position,
+        )
+
+
 def at_version(
     left: Relation, right: Relation, instant: Expression, on: Expression, position: Position | None
 ) -> Expression:
@@ -117,7 +128,8 @@ def at_version(
         raise ProgrammingError(
             "FOR SYSTEM_TIME AS OF needs a table with an event time",
             detail="no column has the time from which a row is valid",
-            hint="add WATERMARK FOR to its CREATE MAPPING, or write ASOF JOIN … ON a.ts >= b.ts",
+            hint="to join the table as it is, leave FOR SYSTEM_TIME AS OF out; for versions add "
+            "WATERMARK FOR to its CREATE MAPPING, or write ASOF JOIN … ON a.ts >= b.ts",
             position=position,
         )
     later = build.call("ge", [instant, shift(column(right.fields, time), width)], position)

@@ -13,14 +13,20 @@ from typing import Any
 from sqlglot import exp
 
 from runnel.catalog import ComputedColumn, Table, TableColumn
-from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
+from runnel.errors import (
+    DatabaseError,
+    NotSupportedError,
+    Position,
+    ProgrammingError,
+    as_written,
+)
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
 from runnel.planner.bind.binders import QueryBinder
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
 from runnel.planner.parse.query.query import parse_expression
-from runnel.planner.parse.syntax import CreateMapping
+from runnel.planner.parse.syntax import ComputedClause, CreateMapping
 from runnel.planner.parse.tokens import tokenize
 from runnel.relation.nodes import Project, Relation, references
 from runnel.sqltypes import NULL
@@ -50,8 +56,24 @@ def computed_columns(binder: QueryBinder, statement: CreateMapping) -> tuple[Com
                 hint="add a CAST",
                 position=item.name.position,
             )
+        _check_watermark(statement, item)
         found.append(ComputedColumn(item.name.text, kind, item.text, item.index))
     return tuple(found)
+
+
+def _check_watermark(statement: CreateMapping, item: ComputedClause) -> None:
+    """Refuses an event time that is the same in all rows: no window would ever be complete."""
+    watermark = statement.watermark
+    if watermark is None or watermark.column.text.lower() != item.name.text.lower():
+        return
+    if item.value is not None and item.value.find(exp.Column) is None:
+        raise ProgrammingError(
+            f'WATERMARK FOR "{item.name}" would never advance, as the column has the same value in '
+            "all rows",
+            hint="use a time in the rows; a table of connector 'datagen' has the time of each row "
+            f"with {as_written(item.name.text)} AS LOCALTIMESTAMP",
+            position=watermark.column.position,
+        )
 
 
 def with_computed(binder: QueryBinder, scan: Relation, table: Table) -> Relation:

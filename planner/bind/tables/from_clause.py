@@ -11,6 +11,7 @@ from sqlglot import exp
 from runnel.catalog import (
     INFORMATION_SCHEMA,
     EventTime,
+    Mapping,
     Table,
     TableColumn,
     View,
@@ -219,8 +220,11 @@ class FromBinder:
             )
             return BoundRelation(bound.relation, Scope(columns, self.outer))
         name = self.binder.unqualified(tree)
+        options = self._options(tree, position)
         common = None if tree.text("db") else self.binder.common_table(name, self.outer)
         if common is not None:
+            if options is not None:
+                self._with_options(None, options, position)
             relation = renamed(common, names, f'"{alias or name}"', position)
             return BoundRelation(relation, scope_of(relation.fields, alias or name, self.outer))
         try:
@@ -234,11 +238,40 @@ class FromBinder:
                 raise
             return self._scan(table, alias or alias_of_file(name), names, position)
         if isinstance(found, View):
+            if options is not None:
+                self._with_options(found, options, position)
             relation = renamed(self._view(found, position), names, f'"{alias or name}"', position)
             return BoundRelation(
                 relation, scope_of(relation.fields, alias or found.name, self.outer)
             )
-        return self._scan(found.table, alias or found.name, names, position)
+        table = found.table if options is None else self._with_options(found, options, position)
+        return self._scan(table, alias or found.name, names, position)
+
+    def _options(self, tree: Any, position: Position | None) -> dict[str, str] | None:
+        """The options of Flink's hint after the name of a table; None without it."""
+        if not tree.comments:
+            return None
+        # Loaded on first use: few statements have hints.
+        from runnel.planner.parse.flink.hints import has_hint, options_of
+
+        return options_of(tree, position) if has_hint(tree) else None
+
+    def _with_options(
+        self, found: Any, options: dict[str, str] | None, position: Position | None
+    ) -> Table:
+        """The table of a mapping with other options."""
+        if not isinstance(found, Mapping) or found.definition is not None or options is None:
+            raise NotSupportedError(
+                "the hint OPTIONS is supported for mappings only",
+                hint="leave it out, or make a second mapping with these options",
+                position=position,
+            )
+        environment = self.binder.environment
+        try:
+            return environment.with_options(found, options, environment.is_confined)
+        except DatabaseError as error:
+            error.position = error.position or position
+            raise
 
     def _check_schema(self, tree: Any, position: Position | None) -> None:
         try:

@@ -58,6 +58,12 @@ def bind_join(items: FromItems, left: BoundRelation, join: Any) -> BoundRelation
         isinstance(tree, exp.Table) and function_call(tree.this) is not None
     )
     right = _lateral(items, tree, left, kind) if is_lateral else _independent(items, tree, left)
+    if version is not None and _is_now(version.args["version"]):
+        # Loaded on first use: few statements have an as-of join.
+        from runnel.planner.bind.streams.as_of import check_current
+
+        check_current(right.relation, position)
+        version = None
     for nested in tree.args.get("joins") or [] if not isinstance(tree, exp.Subquery) else []:
         right = bind_join(items, right, nested)
     if join.args.get("method") == "POSITIONAL":
@@ -79,6 +85,12 @@ def bind_join(items: FromItems, left: BoundRelation, join: Any) -> BoundRelation
         joined(kind, left, right, condition, position),
         left.scope if kind in LEFT_ONLY else scope,
     )
+
+
+def _is_now(version: Any) -> bool:
+    """Whether it is AS OF PROCTIME(): the table as it is, as in a join without a version."""
+    called = function_call(version.expression)
+    return called is not None and called[0] == "PROCTIME" and not called[1]
 
 
 def _join_as_of(

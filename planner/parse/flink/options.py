@@ -10,21 +10,32 @@ from collections.abc import Callable, Mapping, Sequence
 
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
-from runnel.planner.parse.syntax import MappingColumn, Name, OptionClause
+from runnel.planner.parse.flink.generated import (
+    processing_watermark,
+    refuse_processing_time,
+    with_row_times,
+)
+from runnel.planner.parse.syntax import (
+    ComputedClause,
+    MappingColumn,
+    MappingWatermark,
+    Name,
+    OptionClause,
+)
 from runnel.sqltypes import Kind
 
 _WITHOUT_EFFECT = ("scan.parallelism", "sink.parallelism")
 """Options that have no influence on rows."""
 
 _INSTEAD = {
-    "upsert-kafka": "read the topic with 'connector' = 'kafka' and 'key.format', and write it to "
-    "CREATE MAPPING … TYPE IMap by a job with SINK INTO, which keeps the latest row of each key",
+    "upsert-kafka": "to write, use 'connector' = 'kafka' with 'key.format', 'key.fields' and "
+    "'value.fields-include' = 'EXCEPT_KEY': each result is a message with its key, and the last "
+    "message of a key is valid; deletions are not written. To read, write the topic to a mapping "
+    "of TYPE IMap by a job with SINK INTO, which stores the latest row of each key",
     "jdbc": "use CREATE MAPPING … TYPE DuckDB, or TYPE Spark OPTIONS ('format' = 'jdbc', …)",
     "iceberg": "use CREATE MAPPING … TYPE Iceberg",
     "delta": "use CREATE MAPPING … TYPE Delta",
     "hive": "use CREATE MAPPING … TYPE Spark OPTIONS ('table' = '…')",
-    "datagen": "use TABLE(GENERATE_STREAM(rows_per_second)), TABLE(GENERATE_SERIES(1, n)) or "
-    "CREATE MAPPING … TYPE Nexmark",
 }
 """The remedy for each connector of Flink that is known and has no counterpart."""
 
@@ -49,14 +60,18 @@ class FlinkTable:
 
     name: the table.
     columns: its physical columns.
+    computed: its computed columns.
     key: the columns of PRIMARY KEY.
     partition: the columns of PARTITIONED BY.
+    watermark: WATERMARK FOR.
     """
 
     name: Name
     columns: tuple[MappingColumn, ...]
+    computed: tuple[ComputedClause, ...]
     key: tuple[Name, ...]
     partition: tuple[Name, ...]
+    watermark: MappingWatermark | None
 
 
 @frozen
@@ -67,12 +82,16 @@ class Translation:
     columns: the columns of the mapping.
     options: its options.
     external_name: its name at the connector; None: the name of the mapping.
+    computed: its computed columns; None: the ones of the table.
+    watermark: its WATERMARK FOR; None: the one of the table.
     """
 
     connector: Name
     columns: tuple[MappingColumn, ...]
     options: tuple[OptionClause, ...]
     external_name: Name | None = None
+    computed: tuple[ComputedClause, ...] | None = None
+    watermark: MappingWatermark | None = None
 
 
 class FlinkOptions:
@@ -176,6 +195,8 @@ def translated(table: FlinkTable, options: FlinkOptions) -> Translation:
             hint="leave it out",
             position=table.partition[0].position,
         )
+    if options.kind != "datagen":
+        refuse_processing_time(table.computed, options.kind)
     return translate(table, options)
 
 
@@ -192,6 +213,26 @@ def _print(table: FlinkTable, options: FlinkOptions) -> Translation:
     options.rename("print-identifier", "prefix")
     options.rename("standard-error", "standardError")
     return Translation(_connector(options, "Print"), table.columns, options.finish())
+
+
+def _datagen(table: FlinkTable, options: FlinkOptions) -> Translation:
+    for name, to in (
+        ("rows-per-second", "rowsPerSecond"),
+        ("number-of-rows", "numberOfRows"),
+        ("seed", "seed"),
+        ("start-time", "startTime"),
+    ):
+        options.rename(name, to)
+    for name, option in options.take_prefixed("fields."):
+        options.put("fields." + name, option.value, option.name.position)
+    columns, computed = with_row_times(table.columns, table.computed)
+    return Translation(
+        _connector(options, "DataGen"),
+        columns,
+        options.finish(),
+        computed=computed,
+        watermark=table.watermark or processing_watermark(table.computed),
+    )
 
 
 def _filesystem(table: FlinkTable, options: FlinkOptions) -> Translation:
@@ -408,6 +449,7 @@ def _start(options: FlinkOptions) -> None:
 _CONNECTORS: Mapping[str, Callable[[FlinkTable, FlinkOptions], Translation]] = {
     "kafka": _kafka,
     "filesystem": _filesystem,
+    "datagen": _datagen,
     "print": _print,
     "blackhole": _blackhole,
 }

@@ -95,8 +95,6 @@ class FlinkColumns:
         known = [item.name for item in self.columns] + [item.name for item in self.computed]
         name = reader.unique(reader.name("a column"), known, "column")
         if reader.peek() == "AS":
-            if reader.peek(1) == "PROCTIME":
-                raise _processing_time(name)
             self.computed.append(reader.computed_column(name, len(known)))
             if reader.accept("COMMENT"):
                 reader.string("a comment in quotes")
@@ -132,15 +130,6 @@ class FlinkColumns:
                 position=name.position,
             )
         return ComputedClause(name, f"CAST({hidden} AS {kind})", index, type=kind)
-
-
-def _processing_time(name: Name) -> NotSupportedError:
-    return NotSupportedError(
-        f'the computed column "{name}" of the processing time is not supported',
-        hint="there is no processing time: a stream can emit by the clock with EMIT EVERY, and "
-        "joins a table as it is, without FOR SYSTEM_TIME AS OF",
-        position=name.position,
-    )
 
 
 def has_options(reader: StatementReader) -> bool:
@@ -195,7 +184,9 @@ def parse_flink_table(
             "own",
             position=start,
         )
-    table = FlinkTable(name, tuple(body.columns), body.key, partition)
+    table = FlinkTable(
+        name, tuple(body.columns), tuple(body.computed), body.key, partition, body.watermark
+    )
     mapping = translated(table, options)
     return CreateMapping(
         sql=reader.sql,
@@ -209,8 +200,8 @@ def parse_flink_table(
         object_type=None,
         or_replace=or_replace,
         if_not_exists=if_not_exists,
-        watermark=body.watermark,
-        computed=tuple(body.computed),
+        watermark=mapping.watermark or body.watermark,
+        computed=table.computed if mapping.computed is None else mapping.computed,
     )
 
 
@@ -225,6 +216,6 @@ def _check_end(reader: StatementReader, name: Name) -> None:
     if reader.peek() == "LIKE":
         raise NotSupportedError(
             "LIKE of CREATE TABLE is not supported",
-            hint="declare the columns",
+            hint="declare the columns; SHOW CREATE TABLE shows the ones of the other table",
             position=reader.position,
         )

@@ -233,6 +233,7 @@ CLAUSES: tuple[Clause, ...] = (
         dropped=("SYSTEM_TIME", "OF"),
         nodes={"Table": "version", "Version": "this kind expression"},
     ),
+    Clause("MATCH_RECOGNIZE", ("MATCH_RECOGNIZE",), (), rules.row_pattern),
     Clause("f(TABLE t)", ("TABLE",), (), table_arguments.table),
     Clause(
         "f(name => x)",

@@ -89,6 +89,11 @@ def _parse(to: TokenPass, into: Any) -> Any:
         raise ProgrammingError("syntax error", position=position_at(tokens[0], sql))
     tree = finish(trees[0], to)
     check(tree, sql, tokens, written, GRAMMAR)
+    if "/*+" in sql:
+        # Loaded on first use: few queries have hints.
+        from runnel.planner.parse.flink.hints import check_hints
+
+        check_hints(tree, tokens, sql)
     if not _WINDOWS.isdisjoint(to.words):
         # Loaded on first use: few queries have windows.
         from runnel.planner.parse.flink.group_windows import rewrite

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
-from runnel.errors import ProgrammingError
+from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner.parse.query.json_clauses import PAIRS
 from runnel.planner.parse.query.shapes import LAMBDA_FUNCTIONS
 from runnel.planner.parse.query.token_pass import MARK, TokenPass
@@ -548,3 +548,15 @@ def arrow(to: TokenPass, token: Token) -> bool:
         to.put(name, TokenType.R_PAREN, ")")
     to.copy()
     return True
+
+
+def row_pattern(to: TokenPass, token: Token) -> bool:
+    """Refuses MATCH_RECOGNIZE ( by its name: sqlglot would fail somewhere within it."""
+    if to.peek(1) == "(":
+        raise NotSupportedError(
+            "MATCH_RECOGNIZE is not supported",
+            hint="compare with earlier rows by LAG(…) OVER (PARTITION BY k ORDER BY ts), group "
+            "them by SESSION, or write an aggregate in Python",
+            position=position_at(token, to.sql),
+        )
+    return False
