@@ -479,9 +479,16 @@ def transform(expression: Expression, change: Change) -> Expression:
     return change(expression)
 
 
-def columns_of(expression: Expression) -> set[int]:
-    """The indexes of the input columns that an expression reads."""
-    return {node.index for node in walk(expression) if isinstance(node, Column)}
+def columns_of(expression: Expression) -> frozenset[int]:
+    """The indexes of the input columns that an expression reads.
+
+    They are computed once, since a condition is asked for them at each join that it passes.
+    """
+    found: frozenset[int] | None = expression.__dict__.get("_columns")
+    if found is None:
+        found = frozenset(node.index for node in walk(expression) if isinstance(node, Column))
+        expression.__dict__["_columns"] = found
+    return found
 
 
 def conjuncts(expression: Expression | None) -> list[Expression]:

@@ -23,9 +23,13 @@ from runnel.expressions.nodes import (
 def can_fail(expression: Expression) -> bool:
     """Whether the expression raises on some rows.
 
-    An expression that can't fail may also be evaluated over rows whose result is discarded.
+    An expression that can't fail may also be evaluated over rows whose result is discarded. The
+    answer is kept with the expression: a condition is asked again at each join that it passes.
     """
-    return any(_fails(node) for node in walk(expression))
+    found: bool | None = expression.__dict__.get("_can_fail")
+    if found is None:
+        found = expression.__dict__["_can_fail"] = any(map(_fails, walk(expression)))
+    return found
 
 
 def _fails(node: Expression) -> bool:
@@ -40,7 +44,10 @@ def _fails(node: Expression) -> bool:
 
 def is_volatile(expression: Expression) -> bool:
     """Whether the value may differ from one evaluation to the next (RAND)."""
-    return any(_is_volatile(node) for node in walk(expression))
+    found: bool | None = expression.__dict__.get("_is_volatile")
+    if found is None:
+        found = expression.__dict__["_is_volatile"] = any(map(_is_volatile, walk(expression)))
+    return found
 
 
 def _is_volatile(node: Expression) -> bool:

@@ -4,9 +4,10 @@ A rule is a pure function from relation to relation that preserves the result: t
 the same columns in the same order. RULES are applied in their order, and all of them again until
 nothing changes, at most MAX_ROUNDS times.
 
-Imports its folder `decorrelation`, `planner/rewriting.py`, `planner/estimates.py`,
-`join_bounds` of `planner/event_time`, `engine/relation` and `engine/expressions`. Begin with
-RULES below, then a small rule such as `merging` or `limit_pushdown`.
+Imports its folders `decorrelation` and `join_order`, `planner/rewriting.py`,
+`planner/estimates.py`, `join_bounds` of `planner/event_time`, `engine/relation` and
+`engine/expressions`. Begin with RULES below, then a small rule such as `merging` or
+`limit_pushdown`.
 """
 
 from __future__ import annotations
@@ -63,11 +64,12 @@ def simplify_conditions(relation: Relation) -> Relation:
 
 
 def order_joins(relation: Relation) -> Relation:
-    """Calls `join_order.order_joins`; a relation with fewer than two joins is returned as it is."""
+    """Calls `order.order_joins` of `join_order`; a relation with fewer than two joins is returned
+    as it is."""
     if sum(isinstance(node, Join) for node in walk(relation)) < 2:
         return relation
     # Loaded on first use, so that a process without joins starts sooner.
-    from runnel.planner.rules.join_order import order_joins
+    from runnel.planner.rules.join_order.order import order_joins
 
     return order_joins(relation)
 

@@ -8,6 +8,7 @@ evaluated for all rows, which is faster than moving rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,9 @@ Evaluator = Callable[[EvaluationInput], Any]
 Compile = Callable[[Expression], Evaluator]
 
 
-def restricted(frame: EvaluationInput, mask: pa.Array, columns: set[int]) -> EvaluationInput:
+def restricted(
+    frame: EvaluationInput, mask: pa.Array, columns: AbstractSet[int]
+) -> EvaluationInput:
     """The rows of a frame at which `mask` is true, with the needed columns only (None for any other
     column).
     """
@@ -71,7 +74,7 @@ def compile_connective(call: Call, compile_expression: Compile) -> Evaluator:
 
 
 def _where_undecided(
-    is_and: bool, first: Datum, right: Evaluator, columns: set[int], frame: EvaluationInput
+    is_and: bool, first: Datum, right: Evaluator, columns: frozenset[int], frame: EvaluationInput
 ) -> Datum:
     """`first` AND (or OR) the value of `right`, which is evaluated only for the rows that `first`
     doesn't decide.
@@ -232,7 +235,7 @@ def _lazy_case(case: Case, compile_expression: Compile) -> Evaluator:
     return run
 
 
-def _lazy_coalesce(case: Case, arguments: list[tuple[Evaluator, set[int]]]) -> Evaluator:
+def _lazy_coalesce(case: Case, arguments: list[tuple[Evaluator, frozenset[int]]]) -> Evaluator:
     """A COALESCE with arguments that can fail: each is evaluated only for the rows where those
     before it are NULL.
 
