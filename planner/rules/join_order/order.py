@@ -22,6 +22,7 @@ from runnel.planner.rules.join_order.graph import JoinGraph, JoinTree, is_equali
 from runnel.planner.rules.join_order.greedy import components, greedy_order
 from runnel.planner.rules.join_order.outer import with_outer_joins_last
 from runnel.planner.rules.join_order.sizes import Joined, Sizes
+from runnel.planner.rules.join_order.streams import all_in_time, order_in_time
 from runnel.relation.nodes import Relation
 
 
@@ -89,9 +90,6 @@ def _order(sizes: Sizes, written: JoinTree, is_guess: bool) -> JoinTree | None:
 
 
 def _in_time(sizes: Sizes, node: Relation) -> JoinTree | None:
-    # Loaded on first use: few statements join streams.
-    from runnel.planner.rules.join_order.streams import all_in_time, order_in_time
-
     return None if all_in_time(node) else order_in_time(sizes)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runnel.planner.event_time.bounds import side_bounds
-from runnel.planner.event_time.join_bounds import interval_shape
 from runnel.planner.rules.join_order.building import Builder
 from runnel.planner.rules.join_order.graph import INNER, JoinTree, is_inner
 from runnel.planner.rules.join_order.sizes import Joined, Sizes
@@ -31,6 +29,10 @@ def _is_in_time(join: Join) -> bool:
     """Whether the times of both sides bound each other, if neither side ends."""
     if not join.left.never_ends or not join.right.never_ends:
         return True
+    # Loaded on first use: few statements join streams.
+    from runnel.planner.event_time.bounds import side_bounds
+    from runnel.planner.event_time.join_bounds import interval_shape
+
     times = interval_shape(join, side_bounds(join))[0]
     return times.left.watermark is not None and times.right.watermark is not None
 
