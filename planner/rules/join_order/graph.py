@@ -113,7 +113,7 @@ class OuterJoin(NamedTuple):
 
 @dataclass(slots=True)
 class JoinGraph:
-    """What a tree of joins consists of.
+    """The relations and conditions of a tree of joins.
 
     postpones: whether LEFT joins in the tree are made after the inner joins, which then form one
         tree. `A LEFT JOIN u, B` and `(A, B) LEFT JOIN u` have the same rows.
@@ -135,8 +135,8 @@ class JoinGraph:
     crosses: int = 0
 
     def collect(self, node: Relation) -> tuple[list[int], JoinTree]:
-        """Takes a join tree apart. Returns the number of each of its columns, and how its relations
-        are nested."""
+        """Divides a join tree into its leaves. Returns the number of each of its columns, and how
+        its relations are nested."""
         if isinstance(node, Project) and self._continues(node):
             numbers, tree = self.collect(node.input)
             return [

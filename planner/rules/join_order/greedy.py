@@ -14,69 +14,69 @@ from runnel.planner.rules.join_order.graph import bits
 from runnel.planner.rules.join_order.sizes import Joined, Link, Sizes
 
 
-def greedy_order(sizes: Sizes, neighbours: list[int], parts: list[Joined]) -> Joined:
-    """The join of all parts.
+def greedy_order(sizes: Sizes, neighbours: list[int], operands: list[Joined]) -> Joined:
+    """The join of all operands.
 
     neighbours: for each relation the set of the relations that an equality connects it with.
     """
-    return _Greedy(sizes, neighbours, parts).joined()
+    return _Greedy(sizes, neighbours, operands).joined()
 
 
 class _Greedy:
-    """Joins one pair of parts after another.
+    """Joins one pair of operands after another.
 
-    _parts: the parts that are left, by number.
+    _operands: the operands that are left, by number.
     _around: for each part the relations that an equality connects it with.
-    _heap: the possible joins, the best one first: sort key, the numbers of the two parts, estimate.
+    _heap: the possible joins, the best one first: sort key, two operands, estimate.
     """
 
-    def __init__(self, sizes: Sizes, neighbours: list[int], parts: list[Joined]) -> None:
+    def __init__(self, sizes: Sizes, neighbours: list[int], operands: list[Joined]) -> None:
         self._sizes = sizes
-        self._parts = dict(enumerate(parts))
+        self._operands = dict(enumerate(operands))
         self._around: dict[int, int] = {}
         self._heap: list[tuple[tuple[int, float, float, int], int, int, Link]] = []
-        for number, part in self._parts.items():
+        for number, part in self._operands.items():
             around = 0
             for i in bits(part.members):
                 around |= neighbours[i]
             self._around[number] = around
 
     def joined(self) -> Joined:
-        number = len(self._parts)
-        for first, second in combinations(self._parts, 2):
-            if self._around[first] & self._parts[second].members:
+        number = len(self._operands)
+        for first, second in combinations(self._operands, 2):
+            if self._around[first] & self._operands[second].members:
                 self._consider(first, second)
         is_connected = True
-        while len(self._parts) > 1:
+        while len(self._operands) > 1:
             pair = self._next()
             if pair is None:
-                # What is left is not connected by equalities of two relations.
+                # The operands that are left are not connected by equalities of two relations.
                 is_connected = False
-                for first, second in combinations(self._parts, 2):
+                for first, second in combinations(self._operands, 2):
                     self._consider(first, second)
                 continue
             first, second, link = pair
             self._around[number] = self._around[first] | self._around[second]
-            part = self._sizes.join(self._parts.pop(first), self._parts.pop(second), link)
-            self._parts[number] = part
-            for other in list(self._parts):
+            part = self._sizes.join(self._operands.pop(first), self._operands.pop(second), link)
+            self._operands[number] = part
+            for other in list(self._operands):
                 is_near = self._around[other] & part.members
                 if other != number and (is_near or not is_connected):
                     self._consider(other, number)
             number += 1
-        return next(iter(self._parts.values()))
+        return next(iter(self._operands.values()))
 
     def _consider(self, first: int, second: int) -> None:
-        left, right = self._parts[first], self._parts[second]
+        left, right = self._operands[first], self._operands[second]
         link = self._sizes.link(left, right)
         key = (link.kind, link.rows, left.rows + right.rows, left.members | right.members)
         heappush(self._heap, (key, first, second, link))
 
     def _next(self) -> tuple[int, int, Link] | None:
-        """The best pair of parts that are both left; None if there is none."""
+        """The best pair of operands that are both left; None if there is none."""
         while self._heap:
             _, first, second, link = heappop(self._heap)
-            if first in self._parts and second in self._parts:
+            if first in self._operands and second in self._operands:
                 return first, second, link
         return None
 

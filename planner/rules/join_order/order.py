@@ -1,6 +1,6 @@
 """The rule: joins in the order that the search finds, if it is better than the written one.
 
-A tree of inner and cross joins is taken apart into its relations and the conditions between them.
+A tree of inner and cross joins is divided into its relations and the conditions between them.
 The best order of up to twelve connected relations is found exactly, of more relations greedily. The
 columns of the result keep their order.
 
@@ -74,13 +74,13 @@ def _order(sizes: Sizes, written: JoinTree, is_guess: bool) -> JoinTree | None:
     is_guess: whether the size of a relation is unknown.
     """
     neighbours = sizes.neighbours()
-    parts: list[Joined] = []
+    operands: list[Joined] = []
     for members in components(neighbours):
         best = best_order(sizes, neighbours, members)
-        parts += (
+        operands += (
             [leaf for leaf in sizes.leaves if leaf.members & members] if best is None else [best]
         )
-    found = greedy_order(sizes, neighbours, parts)
+    found = greedy_order(sizes, neighbours, operands)
     before = sizes.of(written)
     if sizes.graph.crosses and (not found.loose or sizes.graph.crosses > before.loose):
         # A join as written has no condition, but one follows from others: `before` has it.

@@ -72,7 +72,7 @@ class Joined:
 
 
 class Link(NamedTuple):
-    """What a join of two sides is, by estimate.
+    """The estimate of a join of two sides.
 
     kind: EQUALITY, COMPARISON or CROSS.
     rows: the number of rows.
