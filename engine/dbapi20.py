@@ -58,6 +58,7 @@ DATETIME = TypeObject(
     Kind.TIMESTAMP_TZ,
     Kind.INTERVAL,
     Kind.INTERVAL_MONTH,
+    Kind.INTERVAL_MIXED,
 )
 ROWID = TypeObject("ROWID")
 

@@ -24,25 +24,26 @@ class Kind(Enum):
     NULL = 0
     INTERVAL_MONTH = 1
     INTERVAL = 2
-    MAP = 3
-    ARRAY = 4
-    ROW = 5
-    JSON = 6
-    VARBINARY = 7
-    VARCHAR = 8
-    BOOLEAN = 9
-    TINYINT = 10
-    SMALLINT = 11
-    INTEGER = 12
-    BIGINT = 13
-    DECIMAL = 14
-    REAL = 15
-    DOUBLE = 16
-    TIME = 17
-    DATE = 18
-    TIMESTAMP = 19
-    TIMESTAMP_TZ = 20
-    UUID = 21
+    INTERVAL_MIXED = 3
+    MAP = 4
+    ARRAY = 5
+    ROW = 6
+    JSON = 7
+    VARBINARY = 8
+    VARCHAR = 9
+    BOOLEAN = 10
+    TINYINT = 11
+    SMALLINT = 12
+    INTEGER = 13
+    BIGINT = 14
+    DECIMAL = 15
+    REAL = 16
+    DOUBLE = 17
+    TIME = 18
+    DATE = 19
+    TIMESTAMP = 20
+    TIMESTAMP_TZ = 21
+    UUID = 22
 
     # Members are compared by identity. Enum hashes their names in Python, and types are part of the
     # key of each look-up in the plan cache.
@@ -102,7 +103,7 @@ class SqlType:
 
     @property
     def is_interval(self) -> bool:
-        return self.kind is Kind.INTERVAL or self.kind is Kind.INTERVAL_MONTH
+        return self.kind in INTERVAL_KINDS
 
     @property
     def is_nested(self) -> bool:
@@ -110,12 +111,15 @@ class SqlType:
 
 
 INTEGER_WIDTHS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INTEGER: 32, Kind.BIGINT: 64}
+INTERVAL_KINDS = frozenset({Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.INTERVAL_MIXED})
+"""The kinds of intervals: of days and less, of months, and of both."""
 NUMBERS = frozenset({*INTEGER_WIDTHS, Kind.DECIMAL, Kind.REAL, Kind.DOUBLE})
 """The kinds of numbers."""
 _NAMES = {
     Kind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE",
     Kind.INTERVAL: "INTERVAL DAY TO SECOND",
     Kind.INTERVAL_MONTH: "INTERVAL YEAR TO MONTH",
+    Kind.INTERVAL_MIXED: "INTERVAL",
 }
 
 NULL = SqlType(Kind.NULL)
@@ -136,6 +140,7 @@ TIMESTAMP = SqlType(Kind.TIMESTAMP)
 TIMESTAMP_TZ = SqlType(Kind.TIMESTAMP_TZ)
 INTERVAL = SqlType(Kind.INTERVAL)
 INTERVAL_MONTH = SqlType(Kind.INTERVAL_MONTH)
+INTERVAL_MIXED = SqlType(Kind.INTERVAL_MIXED)
 
 INTEGERS = (TINYINT, SMALLINT, INTEGER, BIGINT)
 INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INTEGER: 10, Kind.BIGINT: 19}
@@ -177,6 +182,7 @@ _ARROW = {
     Kind.TIMESTAMP_TZ: pa.timestamp("us", "UTC"),
     Kind.INTERVAL: pa.duration("us"),
     Kind.INTERVAL_MONTH: pa.int32(),
+    Kind.INTERVAL_MIXED: pa.month_day_nano_interval(),
 }
 
 
@@ -310,7 +316,7 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
 
     Of two numbers it is the type with the higher precedence; of two DECIMALs one that holds both,
     as far as 38 digits allow; of temporal types the wider; of ARRAY and ROW the common type of each
-    element. VARCHAR and a number have none.
+    element. Two kinds of intervals have INTERVAL. VARCHAR and a number have none.
     """
     if left == right:
         return left
@@ -323,11 +329,20 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
     kinds = {left.kind, right.kind}
     if kinds <= {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ}:
         return left if left.kind.value > right.kind.value else right
+    if kinds <= INTERVAL_KINDS:
+        return INTERVAL_MIXED
     if kinds == {Kind.JSON, Kind.VARCHAR}:
         return VARCHAR
     if left.kind is right.kind and left.is_nested:
         return _common_nested(left, right)
     return None
+
+
+def has_mixed_interval(sql_type: SqlType) -> bool:
+    """Whether values of the type are, or contain, intervals of months and days."""
+    inner = [item for item in (sql_type.element, sql_type.key) if item is not None]
+    inner += [item for _, item in sql_type.fields]
+    return sql_type.kind is Kind.INTERVAL_MIXED or any(map(has_mixed_interval, inner))
 
 
 def loses_digits(left: SqlType, right: SqlType) -> bool:
@@ -395,6 +410,8 @@ def can_cast(source: SqlType, target: SqlType) -> bool:
         return target.is_numeric or (target.kind is Kind.BOOLEAN and source.is_integer)
     if source.kind is Kind.BOOLEAN:
         return target.is_integer
+    if source.is_interval:
+        return target.is_interval and Kind.INTERVAL_MIXED in (source.kind, target.kind)
     allowed = {
         Kind.DATE: (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
         Kind.TIME: (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
@@ -407,6 +424,9 @@ def can_cast(source: SqlType, target: SqlType) -> bool:
 def _can_cast_nested(source: SqlType, target: SqlType) -> bool:
     if target.kind in (Kind.VARCHAR, Kind.JSON):
         return True
+    if source.kind is Kind.VARCHAR and target.kind is Kind.ARRAY:
+        assert target.element is not None
+        return can_cast(source, target.element)
     if source.kind is not target.kind:
         return False
     if source.kind is Kind.ROW:
@@ -424,8 +444,8 @@ def _can_cast_nested(source: SqlType, target: SqlType) -> bool:
 
 def can_assign(source: SqlType, target: SqlType) -> bool:
     """Whether INSERT and UPDATE convert `source` to `target` without a CAST: within numbers, within
-    temporal types, VARCHAR and JSON, UUID to VARCHAR. (The binder converts a VARCHAR literal or
-    parameter for a temporal column.)"""
+    temporal types, each interval to INTERVAL, VARCHAR and JSON, UUID to VARCHAR. (The binder
+    converts a VARCHAR literal or parameter for a temporal column.)"""
     if source == target or source.kind is Kind.NULL:
         return True
     if source.is_numeric and target.is_numeric:
@@ -434,6 +454,8 @@ def can_assign(source: SqlType, target: SqlType) -> bool:
         return can_cast(source, target)
     if source.is_nested and source.kind is target.kind:
         return can_cast(source, target)
+    if source.is_interval:
+        return target.kind is Kind.INTERVAL_MIXED
     if source.kind is Kind.UUID:
         return target.kind is Kind.VARCHAR
     return {source.kind, target.kind} == {Kind.JSON, Kind.VARCHAR}

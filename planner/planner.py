@@ -289,7 +289,7 @@ def _bound_query(
             expressions=found.expressions,
             logical=logical,
             may_convert=any(
-                item.type.is_nested or item.type.kind in (Kind.TIMESTAMP_TZ, Kind.INTERVAL_MONTH)
+                item.type.is_nested or item.type.kind is Kind.TIMESTAMP_TZ or item.type.is_interval
                 for item in bound.fields
             ),
             parameters=parameters,

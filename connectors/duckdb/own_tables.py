@@ -33,7 +33,7 @@ from runnel.expressions.nodes import Expression
 from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.render import Rendering, RenderingContext
-from runnel.sqltypes import SqlType
+from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -102,6 +102,7 @@ class OwnTables:
         """Creates an empty DuckDB table for a table that the catalog does not name yet."""
         for column in columns:
             _check_column(column)
+        _check_keys(columns, definition)
         kernel = self._kernel()
         database = self._database(definition.is_temporary)
         with kernel.cursor() as cursor:
@@ -292,18 +293,32 @@ def _check_column(column: ColumnDefinition) -> None:
             f'a column of a table can\'t be called "{column.name}"',
             hint="DuckDB calls the number of a row so: take another name",
         )
-    if _has_interval(column.type) and not column.type.is_interval:
+    if _has_fixed_interval(column.type) and not column.type.is_interval:
         raise NotSupportedError(
             f'column "{column.name}" can\'t be of type {column.type}',
             detail="DuckDB has no INTERVAL of fixed length within another type",
-            hint="use a number of seconds, or a column of type INTERVAL",
+            hint="use INTERVAL without YEAR TO MONTH or DAY TO SECOND",
         )
 
 
-def _has_interval(sql_type: SqlType) -> bool:
+def _check_keys(columns: Sequence[ColumnDefinition], definition: TableDefinition) -> None:
+    """An error for a key with an interval, which DuckDB can't have."""
+    kinds = {column.name.lower(): column.type for column in columns}
+    for key in definition.keys:
+        for name in key.columns:
+            if kinds[name.lower()].is_interval:
+                raise NotSupportedError(
+                    f'the key column "{name}" can\'t be of type {kinds[name.lower()]}',
+                    hint="use a number of seconds, or of months",
+                )
+
+
+def _has_fixed_interval(sql_type: SqlType) -> bool:
     inner = [item for item in (sql_type.element, sql_type.key) if item is not None]
     inner += [item for _, item in sql_type.fields]
-    return sql_type.is_interval or any(map(_has_interval, inner))
+    return sql_type.kind in (Kind.INTERVAL, Kind.INTERVAL_MONTH) or any(
+        map(_has_fixed_interval, inner)
+    )
 
 
 def _names(cursor: DuckDBPyConnection, database: str, schema: str) -> set[str]:

@@ -17,7 +17,7 @@ from runnel.sqltypes import (
     DATE,
     DOUBLE,
     INTEGER,
-    INTERVAL,
+    INTERVAL_MIXED,
     JSON,
     REAL,
     SMALLINT,
@@ -51,6 +51,7 @@ _SAME = {
     "timestamp": TIMESTAMP,
     "timestamp with time zone": TIMESTAMP_TZ,
     "uuid": UUID,
+    "interval": INTERVAL_MIXED,
 }
 _WIDENED = {
     "utinyint": SMALLINT,
@@ -70,6 +71,7 @@ _NAMES = {
     Kind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE",
     Kind.INTERVAL: "INTERVAL",
     Kind.INTERVAL_MONTH: "INTERVAL",
+    Kind.INTERVAL_MIXED: "INTERVAL",
 }
 
 
@@ -79,28 +81,19 @@ def sql_type_of(duck: Any) -> SqlType:
     kind = duck.id
     if str(duck) == "JSON":
         return JSON
-    if kind == "interval":
-        return INTERVAL
     if kind == "decimal":
         children = dict(duck.children)
         return decimal(children["precision"], children["scale"])
     if kind in ("list", "array"):
-        return array(_inner(dict(duck.children)["child"]))
+        return array(sql_type_of(dict(duck.children)["child"]))
     if kind == "map":
         children = dict(duck.children)
-        return map_of(_inner(children["key"]), _inner(children["value"]))
+        return map_of(sql_type_of(children["key"]), sql_type_of(children["value"]))
     if kind == "struct":
-        return row(*((name, _inner(item)) for name, item in duck.children))
+        return row(*((name, sql_type_of(item)) for name, item in duck.children))
     found = _SAME.get(kind) or _WIDENED.get(kind)
     if found is None:
         raise NotSupportedError(f"DuckDB type {duck} is not supported")
-    return found
-
-
-def _inner(duck: Any) -> SqlType:
-    found = sql_type_of(duck)
-    if found.is_interval:
-        raise NotSupportedError(f"DuckDB type {duck} within another type is not supported")
     return found
 
 

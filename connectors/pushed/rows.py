@@ -33,6 +33,7 @@ _SIMPLE_TYPES = {
         Kind.DECIMAL,
         Kind.TIMESTAMP_TZ,
         Kind.INTERVAL_MONTH,
+        Kind.INTERVAL_MIXED,
     )
 }
 _TYPES = _SIMPLE_TYPES | {

@@ -138,9 +138,13 @@ def _by_type(name: str, arguments: Sequence[Expression]) -> str:
                 if kinds[0] is Kind.ARRAY
                 else "array_prepend"
             )
+        if Kind.JSON in kinds and set(kinds) <= {Kind.JSON, Kind.NULL}:
+            return "json_concat"
         if Kind.VARBINARY in kinds and set(kinds) <= {Kind.VARBINARY, Kind.NULL}:
             return "concat_binary"
         return name
+    if name == "subtract" and arguments[0].type.kind is Kind.JSON:
+        return "json_delete"
     if name.upper() == "LOG" and len(arguments) == 2:
         return "log_base"
     if name.upper() in _OF_ARGUMENTS:
@@ -361,7 +365,9 @@ def in_list(
                     position=item.position or position,
                 )
             targets[item.type] = common
-    chained = any(target.is_nested for target in targets.values())
+    chained = any(
+        target.is_nested or target.kind is Kind.INTERVAL_MIXED for target in targets.values()
+    )
     if chained or not all(isinstance(item, (Literal, Parameter)) for item in items):
         tests = [call("eq", (operand, item), item.position or position) for item in items]
     else:

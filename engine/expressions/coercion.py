@@ -13,6 +13,7 @@ from runnel.expressions.function import spread
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.nodes import Cast, Expression, Literal, Parameter
+from runnel.expressions.time.intervals import narrowed
 from runnel.sqltypes import (
     BIGINT,
     DOUBLE,
@@ -40,6 +41,7 @@ _FROM_TEXT = frozenset(
         Kind.UUID,
         Kind.INTERVAL,
         Kind.INTERVAL_MONTH,
+        Kind.INTERVAL_MIXED,
     }
 )
 """The kinds that a VARCHAR literal or parameter is converted to where its context requires them."""
@@ -232,10 +234,23 @@ def cast(
             position=position or expression.position,
         )
     if implicit or takes_type(expression, target):
-        return convert(expression, target)
+        found = convert(expression, target)
+        return found if implicit else _narrowed(found)
     return Cast(
         operand=expression, type=target, implicit=implicit, position=position or expression.position
     )
+
+
+def _narrowed(expression: Expression) -> Expression:
+    """A literal of INTERVAL in the type of months, or of days and less, if it has only these."""
+    if (
+        not isinstance(expression, Literal)
+        or expression.value is None
+        or expression.type.kind is not Kind.INTERVAL_MIXED
+    ):
+        return expression
+    value, sql_type = narrowed(expression.value)
+    return replace(expression, value=value, type=sql_type)
 
 
 _HEX_FORMAT = re.compile(r"\\x(?:[0-9A-Fa-f]{2})*")

@@ -16,10 +16,13 @@ LAZY_FAMILIES = (
     "text.binary",
     "time.make_dates",
     "time.dates",
+    "time.interval_functions",
+    "time.ages",
     "numbers.exact_decimals",
     "numbers.bits",
     "numbers.integers",
     "json.build",
+    "json.changes",
     "json.functions",
     "json.members",
     "nested.lambdas",
@@ -45,6 +48,7 @@ LAZY_FAMILIES = (
 SLOW_FAMILIES = frozenset(
     {
         "json.functions",
+        "json.changes",
         "json.members",
         "json.build",
         "text.regexps",

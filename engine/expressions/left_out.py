@@ -76,10 +76,10 @@ JSON as values: use JSON_VALUE(j, path RETURNING type), or READ_JSON of files
   json_populate_record jsonb_populate_record json_populate_recordset jsonb_populate_recordset
   json_to_record jsonb_to_record json_to_recordset jsonb_to_recordset jsonb_populate_record_valid
 Changes of JSON: use JSON_MERGE_PATCH
-  jsonb_set jsonb_set_lax jsonb_insert json_set json_insert json_replace json_remove
+  jsonb_set_lax json_set json_insert json_replace json_remove
   json_deep_merge json_merge_patch_diff json_normalize json_table
 Paths of JSON: use JSON_QUERY, JSON_VALUE and JSON_EXISTS; JSON_EACH for each member
-  jsonb_path_query jsonb_path_query_array jsonb_path_query_first jsonb_path_match jsonb_path_*_tz
+  jsonb_path_match jsonb_path_*_tz
   json_tree
 Plans as JSON: use EXPLAIN
   json_serialize_sql json_serialize_plan json_deserialize_sql json_execute_serialized_sql

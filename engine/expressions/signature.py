@@ -136,6 +136,8 @@ def _roomy(argument: Expression) -> Expression:
 
 def _widens(source: SqlType, target: SqlType) -> bool:
     """Whether an argument of type `source` is converted implicitly to `target`."""
+    if source.is_interval:
+        return target.kind is Kind.INTERVAL_MIXED
     if source.is_numeric and target.kind is Kind.DOUBLE:
         return True
     if source.kind is Kind.DATE and target.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):

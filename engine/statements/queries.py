@@ -21,6 +21,7 @@ from runnel.planner.plans import (
 )
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row, Start, rows_as_batch
+from runnel.sqltypes import INTERVAL_MONTH
 from runnel.statements.call import Outcome, StatementCall
 
 if TYPE_CHECKING:
@@ -135,8 +136,11 @@ def literals(outcome: Outcome) -> list[Literal]:
     """The rows of a query with one column, as literals."""
     assert isinstance(outcome, Result)
     kind = outcome.fields[0].type
+    is_months = kind == INTERVAL_MONTH
     return [
-        Literal(value=value.months if isinstance(value, Interval) else value, type=kind)
+        Literal(
+            value=value.months if isinstance(value, Interval) and is_months else value, type=kind
+        )
         for (value,) in outcome.rest()
     ]
 

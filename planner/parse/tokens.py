@@ -81,6 +81,8 @@ def tokenize(sql: str) -> list[Token]:
         raise _unterminated(sql) from None
     if "$" in sql or _IN_BASE.search(sql):
         tokens = list(_plain_literals(tokens))
+    if "&'" in sql:
+        tokens = list(_with_unicode(tokens, sql))
     if "/*+" in sql:
         _check_hints(sql, tokens)
     for token, following in pairwise([*tokens, None]):
@@ -135,6 +137,45 @@ def _check_hints(sql: str, tokens: Sequence[Token]) -> None:
             is_target = before is not None and before.text.upper() == "INTO"
             if not is_query or is_target:
                 raise misplaced(sql, token)
+
+
+def _with_unicode(tokens: Sequence[Token], sql: str) -> Iterator[Token]:
+    """The tokens with `U&'d\\0061ta'` as the string 'data'."""
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        sign, text = (*tokens[at + 1 : at + 3], None, None)[:2]
+        if (
+            token.text.upper() == "U"
+            and sign is not None
+            and text is not None
+            and sql[token.start : text.start + 1].upper() == "U&'"
+            and text.token_type is TokenType.STRING
+        ):
+            decoded = _UNICODE.sub(_character, text.text)
+            if _LONE.search(_UNICODE.sub("", text.text)) or _SURROGATE.search(decoded):
+                raise ProgrammingError(
+                    "a Unicode escape is not valid",
+                    hint="write \\XXXX or \\+XXXXXX in hexadecimal digits, or \\\\ for a backslash",
+                    position=Position.at(sql, token.start, text.end + 1 - token.start),
+                )
+            yield Token(TokenType.STRING, decoded, token.line, token.col, token.start, text.end)
+            at += 3
+        else:
+            yield token
+            at += 1
+
+
+_UNICODE = re.compile(r"\\(?:([0-9a-f]{4})|\+([0-9a-f]{6})|\\)", re.IGNORECASE | re.ASCII)
+_LONE = re.compile(r"\\")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _character(found: re.Match[str]) -> str:
+    digits = found[1] or found[2]
+    if digits is None:
+        return "\\"
+    return chr(int(digits, 16)) if int(digits, 16) < 0x110000 else "\ud800"
 
 
 def statement_ends(sql: str) -> list[int] | None:

@@ -48,7 +48,7 @@ _SIMPLE = {
     "DATETIME": sqltypes.TIMESTAMP,
     "TIMESTAMPTZ": sqltypes.TIMESTAMP_TZ,
     "TIMESTAMP_LTZ": sqltypes.TIMESTAMP_TZ,
-    "INTERVAL": sqltypes.INTERVAL,
+    "INTERVAL": sqltypes.INTERVAL_MIXED,
 }
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 _NESTED = ("ROW", "STRUCT", "MAP")
@@ -213,9 +213,9 @@ def _zoned(reader: TokenReader, plain: SqlType, position: Position) -> SqlType:
 
 def _interval(reader: TokenReader) -> SqlType:
     """Reads the field or the range of fields after INTERVAL, if there is one. YEAR and MONTH select
-    the year-month type; no field, or DAY to SECOND, the day-time type."""
+    the year-month type; DAY to SECOND the day-time type; no field the type of both."""
     if reader.peek() not in (*_MONTHS, *_SECONDS):
-        return sqltypes.INTERVAL
+        return sqltypes.INTERVAL_MIXED
     fields = _MONTHS if reader.peek() in _MONTHS else _SECONDS
     reader.next()
     if reader.accept("TO"):

@@ -27,7 +27,8 @@ from runnel.planner.rules.merging import merge_adjacent
 from runnel.planner.rules.outer_joins import strengthen_outer_joins
 from runnel.planner.rules.predicate_pushdown import push_predicates
 from runnel.planner.rules.scan_filters import filter_into_scan
-from runnel.relation.nodes import Join, Project, Relation, references, walk
+from runnel.relation.nodes import Join, Project, Relation, SetOperation, references, walk
+from runnel.relation.subqueries import Recursion
 
 MAX_ROUNDS = 5
 
@@ -63,6 +64,20 @@ def simplify_conditions(relation: Relation) -> Relation:
     return simplify_conditions(relation)
 
 
+def interval_keys(relation: Relation) -> Relation:
+    """Calls `interval_keys.interval_keys`, which is loaded when an expression is an interval or
+    may contain one."""
+    if not any(
+        isinstance(node, (SetOperation, Recursion))
+        or any(item.type.is_interval or item.type.is_nested for item in node.own_expressions)
+        for node in walk(relation)
+    ):
+        return relation
+    from runnel.planner.rules.interval_keys import interval_keys
+
+    return interval_keys(relation)
+
+
 def order_joins(relation: Relation) -> Relation:
     """Calls `order.order_joins` of `join_order`; a relation with fewer than two joins is returned
     as it is."""
@@ -76,6 +91,7 @@ def order_joins(relation: Relation) -> Relation:
 
 RULES: tuple[Rule, ...] = (
     Rule("subqueries to joins", subqueries_to_joins, is_necessary=True),
+    Rule("interval keys", interval_keys, is_necessary=True),
     Rule("constant folding", fold_constants),
     Rule("simpler conditions", simplify_conditions),
     Rule("outer joins to inner", strengthen_outer_joins),
@@ -90,7 +106,7 @@ RULES: tuple[Rule, ...] = (
     Rule("limit push-down", push_limits),
 )
 """All rewrites in their order. "build side" is necessary for streams: an unbounded input can't be
-the build side."""
+the build side, and "interval keys" as operators don't compare INTERVALs."""
 
 NECESSARY_RULES = tuple(rule for rule in RULES if rule.is_necessary)
 

@@ -37,6 +37,14 @@ INTERNAL = (
     "json_array_of_list",
     "json_object_of_lists",
     "json_outcome",
+    "duration_micros",
+    "interval_length",
+    "interval_form",
+    "interval_from_length",
+    "interval_from_parts",
+    "interval_months",
+    "interval_days",
+    "interval_micros",
 )
 """What only the planner calls: SQL has neither a name nor an operator for it."""
 EXAMPLES_PATH = Path(__file__).with_name("function_examples.txt")
@@ -57,8 +65,8 @@ or AVG of DECIMALs with more than 28 digits is also an overflow if only a partia
 
 COUNT_IF over no rows is 0, as COUNT is. APPROX_QUANTILE and APPROX_PERCENTILE are exact. Regular
 expressions are RE2's: they take linear time, and have no look-around and no back-references.
-JUSTIFY_DAYS, JUSTIFY_HOURS and JUSTIFY_INTERVAL return their argument: an INTERVAL DAY TO SECOND is
-a number of microseconds, and holds no months (INTERVAL YEAR TO MONTH holds those).
+SUM and AVG also accept intervals: SUM adds up the months, the days and the time, and AVG divides
+the sum. MIN, MAX and COUNT(DISTINCT …) compare INTERVALs with a month as 30 days.
 
 This file is made by `python -m tests.rendering.matrix`, with the sentences and examples of
 `tests/rendering/function_examples.txt`.

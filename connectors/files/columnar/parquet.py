@@ -34,7 +34,8 @@ from runnel.connectors.files.format import (
 )
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.storage import DataFile, RemotePath, opened
-from runnel.sqltypes import to_arrow
+from runnel.errors import NotSupportedError
+from runnel.sqltypes import has_mixed_interval, to_arrow
 
 ROW_GROUP_ROWS = 262_144
 """The number of rows of a written row group."""
@@ -79,6 +80,12 @@ class ParquetFormat(TypedFormat):
                 yield from self._read_file(opened, (file, share.parts), asked)
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
+        for column in columns:
+            if has_mixed_interval(column.type):
+                raise NotSupportedError(
+                    f"a column of type {column.type} can't be written in format parquet",
+                    hint="CAST it to VARCHAR, or to INTERVAL DAY TO SECOND",
+                )
         return ParquetRows(output, columns, _COMPRESSIONS[self.options.compression])
 
     def _read_file(

@@ -26,7 +26,7 @@ from runnel.connectors.lake.options import (
 )
 from runnel.connectors.options import Options, OptionSet, integer, text
 from runnel.errors import NotSupportedError, ProgrammingError, without_password
-from runnel.sqltypes import Kind, to_arrow
+from runnel.sqltypes import INTERVAL_KINDS, Kind, to_arrow
 
 PATH = text("path", required=True)
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -124,9 +124,7 @@ def _create(path: str, definition: MappingDefinition, partition_by: tuple[str, .
             "columns, and its files would have none",
             hint='leave one of them out of the option "partitionBy"',
         )
-    check_storable(
-        columns, (Kind.TIME, Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL), "Delta tables"
-    )
+    check_storable(columns, (Kind.TIME, *INTERVAL_KINDS, Kind.NULL), "Delta tables")
     fields = [pa.field(name, to_arrow(kind)) for name, kind in columns]
     with calling(f'the Delta table "{path}" can\'t be created'):
         delta().DeltaTable.create(local(path), pa.schema(fields), partition_by=list(partition_by))

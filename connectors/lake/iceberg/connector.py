@@ -28,7 +28,7 @@ from runnel.connectors.lake.options import (
 )
 from runnel.connectors.options import Option, Options, OptionSet, text
 from runnel.errors import NotSupportedError, OperationalError, ProgrammingError, suggest
-from runnel.sqltypes import Kind, SqlType, to_arrow
+from runnel.sqltypes import INTERVAL_KINDS, Kind, SqlType, to_arrow
 
 
 def _snapshot_number(value: str) -> int:
@@ -234,7 +234,7 @@ def _create(
             _check_partitions(catalog.load_table(location.identifier), location, partition_by)
             return
     columns = new_columns(definition, partition_by, location.what)
-    check_storable(columns, (Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL), "Iceberg tables")
+    check_storable(columns, (*INTERVAL_KINDS, Kind.NULL), "Iceberg tables")
     fields = [pa.field(name, to_arrow(_stored(kind))) for name, kind in columns]
     with calling(f"{location.what} can't be created"):
         catalog.create_namespace_if_not_exists(location.identifier.rpartition(".")[0])

@@ -169,6 +169,10 @@ def numeric(kind: SqlType) -> bool:
     return kind.is_numeric
 
 
+def summable(kind: SqlType) -> bool:
+    return kind.is_numeric or kind.is_interval
+
+
 def integral(kind: SqlType) -> bool:
     return kind.is_integer
 

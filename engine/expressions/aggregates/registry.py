@@ -36,6 +36,7 @@ from runnel.expressions.aggregates.function import (
     numeric,
     refused_type,
     same,
+    summable,
 )
 from runnel.expressions.aggregates.states import (
     AggregateState,
@@ -53,6 +54,7 @@ from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
+    INTERVAL_MIXED,
     MAX_PRECISION,
     NULL,
     Kind,
@@ -85,6 +87,8 @@ def _sum_states(kind: SqlType) -> tuple[AggregateState, ...]:
 
 
 def _sum_type(kind: SqlType) -> SqlType:
+    if kind.is_interval:
+        return kind
     if kind.is_integer:
         return BIGINT
     return decimal(MAX_PRECISION, kind.scale) if kind.kind is Kind.DECIMAL else DOUBLE
@@ -111,6 +115,8 @@ def _average_type(kind: SqlType) -> SqlType:
     """A DECIMAL average has as many digits before the point as its arguments, and at least 16 after
     it if 38 digits are enough for that.
     """
+    if kind.is_interval:
+        return INTERVAL_MIXED if kind.kind is Kind.INTERVAL_MONTH else kind
     if kind.kind is not Kind.DECIMAL:
         return DOUBLE
     whole = kind.precision - kind.scale
@@ -192,10 +198,10 @@ _TOTALS = [
         null_type=NULL,
         no_rows=NoRows.ZERO,
     ),
-    AggregateFunction("sum", numeric, _sum_type, _sum_states, _sum, no_rows=NoRows.NULL),
+    AggregateFunction("sum", summable, _sum_type, _sum_states, _sum, no_rows=NoRows.NULL),
     AggregateFunction(
         "avg",
-        numeric,
+        summable,
         _average_type,
         lambda kind: (*_sum_states(kind), Count()),
         _average,

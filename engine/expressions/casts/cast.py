@@ -69,6 +69,8 @@ def cast_can_fail(source: SqlType, target: SqlType) -> bool:
         exact = as_decimal(source)
         rounds = exact.scale > target.scale
         return exact.precision - exact.scale + rounds > target.precision - target.scale
+    if source.kind is Kind.INTERVAL_MIXED or target.kind is Kind.INTERVAL_MIXED:
+        return True
     if source.is_numeric:
         return not target.is_approximate or (
             source.kind is Kind.DOUBLE and target.kind is Kind.REAL
@@ -97,12 +99,23 @@ def conversion_of(source: SqlType, target: SqlType) -> Conversion:
         return _same
     if source.kind is Kind.NULL:
         return partial(_null, target)
+    if source.kind is Kind.VARCHAR and target.kind is Kind.ARRAY:
+        # Loaded on first use: few statements read arrays from text.
+        from runnel.expressions.casts import array_text
+
+        assert target.element is not None
+        return array_text.conversion(target, conversion_of(source, target.element))
     if source.is_nested or target.is_nested:
         return cast_nested.conversion(source, target, conversion_of)
     if target.kind is Kind.VARCHAR:
         return cast_format.conversion(source, target)
     if source.kind is Kind.VARCHAR:
         return cast_parse.conversion(target)
+    if source.is_interval:
+        from runnel.expressions.time.mixed_intervals import conversion
+
+        kernel = conversion(source, target)
+        return lambda datum, context: kernel(datum)
     if source.is_temporal:
         return cast_temporal.conversion(source, target)
     return cast_numbers.conversion(source, target)
@@ -120,6 +133,10 @@ def _null(target: SqlType, datum: Datum, context: EvaluationContext) -> Datum:
     )
 
 
+_SPECIAL_TIMES = frozenset("infinity -infinity now today tomorrow yesterday epoch allballs".split())
+"""The words that PostgreSQL reads as a time."""
+
+
 def _explained(
     error: Exception,
     found: list[object] | None,
@@ -135,6 +152,13 @@ def _explained(
     (value,) = found
     if source.kind is Kind.VARCHAR:
         message = f"cannot parse VARCHAR value {shown(value)} to {target}"
+        if target.is_temporal and str(value).strip().lower() in _SPECIAL_TIMES:
+            return DataError(
+                message,
+                hint="dates are of the years 1 to 9999; write CURRENT_DATE, CURRENT_TIMESTAMP, or "
+                "NULL for a time without end",
+                position=position,
+            )
     elif isinstance(error, DataError):
         return DataError(
             error.message, detail=f"the value is {shown(value)}", hint=error.hint, position=position

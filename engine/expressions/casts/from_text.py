@@ -183,6 +183,13 @@ def _to_months(datum: Datum, context: EvaluationContext) -> Datum:
     return over_first(intervals.parse_months)(datum)
 
 
+def _to_mixed(datum: Datum, context: EvaluationContext) -> Datum:
+    # Loaded on first use: few statements have intervals of months and days.
+    from runnel.expressions.time.mixed_intervals import parse_intervals
+
+    return over_first(parse_intervals)(datum)
+
+
 def _to_uuid(datum: Datum, context: EvaluationContext) -> Datum:
     from runnel.expressions.text import uuids
 
@@ -204,6 +211,7 @@ _SPECIAL: dict[Kind, Conversion] = {
     Kind.TIMESTAMP_TZ: _to_instant,
     Kind.INTERVAL: _to_interval,
     Kind.INTERVAL_MONTH: _to_months,
+    Kind.INTERVAL_MIXED: _to_mixed,
     Kind.UUID: _to_uuid,
     Kind.JSON: _to_json,
 }

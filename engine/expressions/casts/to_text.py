@@ -147,6 +147,13 @@ def _months(datum: Datum, context: EvaluationContext) -> Datum:
     return over_first(intervals.format_months)(datum)
 
 
+def _mixed(datum: Datum, context: EvaluationContext) -> Datum:
+    # Loaded on first use: few statements have intervals of months and days.
+    from runnel.expressions.time.mixed_intervals import format_intervals
+
+    return over_first(format_intervals)(datum)
+
+
 def _same(datum: Datum, context: EvaluationContext) -> Datum:
     return datum
 
@@ -164,4 +171,5 @@ _CONVERSIONS: dict[Kind, Conversion] = {
     Kind.TIMESTAMP_TZ: _instant,
     Kind.INTERVAL: _interval,
     Kind.INTERVAL_MONTH: _months,
+    Kind.INTERVAL_MIXED: _mixed,
 }

@@ -60,6 +60,29 @@ def _duration(value: timedelta) -> int:
     return number
 
 
+def _mixed_interval(value: Any) -> bytes:
+    """Months, days and nanoseconds of a `runnel.Interval` or timedelta; zeros for None."""
+    if value is None:
+        return bytes(16)
+    if isinstance(value, timedelta):
+        micros = abs(value) // _MICROSECOND
+        sign = -1 if value < timedelta(0) else 1
+        months, days, rest = 0, sign * (micros // DAY_US), sign * (micros % DAY_US)
+    else:
+        months, days, rest = value
+        if abs(rest) >= _LONGEST_CLOCK:
+            carried = int(rest / DAY_US)
+            days, rest = days + carried, rest - carried * DAY_US
+    if abs(months * 30 + days) >= LONGEST_DAYS or abs(months) >= 2**31 or abs(days) >= 2**31:
+        raise DataError(f"interval {value} is too long")
+    return struct.pack("=iiq", months, days, rest * 1000)
+
+
+_LONGEST_CLOCK = 2**63 // 1000
+"""The µs from which the nanoseconds of an interval need more than 64 bits."""
+LONGEST_DAYS = 2**63 // DAY_US - 1
+"""The days, with months of 30 days, from which the µs of an interval need more than 64 bits."""
+
 _FORMATS = {
     Kind.TINYINT: "b",
     Kind.SMALLINT: "h",
@@ -105,6 +128,8 @@ def pack(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
         data = _bits([bool(value) for value in values])
     elif kind is Kind.DECIMAL:
         data = _pack_decimals(values, sql_type.scale)
+    elif kind is Kind.INTERVAL_MIXED:
+        data = pa.py_buffer(b"".join(map(_mixed_interval, values)))
     else:
         to_number = _TO_NUMBER.get(kind)
         if to_number is not None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from runnel.errors import DataError
 from runnel.expressions.function import FAULTS, Datum, Kernel
+from runnel.expressions.kernels.python_values import Interval
 from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import INFIX, Call
 from runnel.sqltypes import Kind
@@ -142,4 +143,6 @@ def shown(value: Any) -> str:
         return str(value).upper()
     if isinstance(value, str):
         return "'" + (value if len(value) <= 60 else value[:57] + "…") + "'"
+    if isinstance(value, pa.MonthDayNano):
+        return str(Interval(value.months, value.days, value.nanoseconds // 1000))
     return str(value)

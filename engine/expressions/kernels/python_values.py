@@ -46,7 +46,7 @@ def python_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
 
     NULL is None; the other classes are bool, int, float, str, bytes, date, time, Decimal, datetime
     (for TIMESTAMP WITH TIME ZONE aware, in UTC), timedelta, int (months) for a year-month interval,
-    uuid.UUID, list for ARRAY, and dict for ROW and MAP.
+    `Interval` for INTERVAL, uuid.UUID, list for ARRAY, and dict for ROW and MAP.
     """
     if isinstance(array, pa.ChunkedArray):
         return [value for chunk in array.chunks for value in python_values(chunk, sql_type)]
@@ -184,6 +184,27 @@ def _maps(array: pa.Array, sql_type: SqlType) -> list[Any]:
     return [dict(pairs[a - start : b - start]) for a, b in pairwise(ends)]
 
 
+def mixed_parts(array: pa.Array) -> tuple[Any, Any, Any]:
+    """The months, days and µs of an array of INTERVAL, as three arrays of 64 bits. DataError for a
+    fraction of a microsecond, which Arrow data from outside may have."""
+    found = numbers(array, MIXED)
+    micros, rest = np.divmod(found["nanoseconds"], 1000)
+    if rest.any() and np.any(numbers(pc.cast(array.is_valid(), pa.uint8()), "bool") & (rest != 0)):
+        raise DataError(
+            "an interval has fractions of a microsecond, which would be lost",
+            hint="round it to microseconds",
+        )
+    return found["months"].astype(np.int64), found["days"].astype(np.int64), micros
+
+
+MIXED = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
+"""The buffer of an array of INTERVAL."""
+
+
+def _intervals(array: pa.Array, sql_type: SqlType) -> list[Any]:
+    return list(map(Interval, *(part.tolist() for part in mixed_parts(array))))
+
+
 def _rows(array: pa.Array, sql_type: SqlType) -> list[Any]:
     names = [name for name, _ in sql_type.fields]
     columns = [python_values(array.field(i), item) for i, (_, item) in enumerate(sql_type.fields)]
@@ -203,6 +224,7 @@ _SPECIAL: dict[Kind, Callable[[pa.Array, SqlType], list[Any]]] = {
     Kind.UUID: _uuids,
     Kind.VARBINARY: _binaries,
     Kind.DECIMAL: _decimals,
+    Kind.INTERVAL_MIXED: _intervals,
     Kind.ARRAY: _arrays,
     Kind.MAP: _maps,
     Kind.ROW: _rows,
@@ -213,7 +235,16 @@ _SPECIAL: dict[Kind, Callable[[pa.Array, SqlType], list[Any]]] = {
 
 UTC_NAME = "UTC"
 
-_CONVERTED = frozenset({Kind.INTERVAL_MONTH, Kind.TIMESTAMP_TZ, Kind.ARRAY, Kind.MAP, Kind.ROW})
+_CONVERTED = frozenset(
+    {
+        Kind.INTERVAL_MONTH,
+        Kind.INTERVAL_MIXED,
+        Kind.TIMESTAMP_TZ,
+        Kind.ARRAY,
+        Kind.MAP,
+        Kind.ROW,
+    }
+)
 """The kinds of which values, or values within them, may be converted."""
 
 
@@ -221,7 +252,7 @@ def fetched_values(array: pa.Array, sql_type: SqlType, zone: str = UTC_NAME) -> 
     """The values of a column as a cursor returns them.
 
     As `python_values`, but TIMESTAMP WITH TIME ZONE in the time zone `zone` of the session, and
-    INTERVAL YEAR TO MONTH as `Interval`.
+    INTERVAL YEAR TO MONTH as `Interval`, and INTERVAL without months as timedelta.
     """
     values = python_values(array, sql_type)
     if sql_type.kind in _CONVERTED and _differs(sql_type, zone == UTC_NAME):
@@ -238,7 +269,7 @@ def fetched_row(row: tuple[Any, ...], types: Iterable[SqlType], zone: str) -> tu
 @cache
 def _differs(sql_type: SqlType, is_utc: bool) -> bool:
     """Whether values of the type, or within it, are converted."""
-    if sql_type.kind is Kind.INTERVAL_MONTH:
+    if sql_type.kind in (Kind.INTERVAL_MONTH, Kind.INTERVAL_MIXED):
         return True
     if sql_type.kind is Kind.TIMESTAMP_TZ:
         return not is_utc
@@ -251,6 +282,8 @@ def _converter(sql_type: SqlType, zone: str) -> Callable[[Any], Any]:
     """The conversion of one value that is not NULL."""
     if sql_type.kind is Kind.INTERVAL_MONTH:
         return lambda value: value if isinstance(value, Interval) else Interval(value)
+    if sql_type.kind is Kind.INTERVAL_MIXED:
+        return _fetched_interval
     if sql_type.kind is Kind.TIMESTAMP_TZ:
         return _in_zone(zone)
     inner = {name: _of_nullable(item, zone) for name, item in sql_type.fields}
@@ -262,6 +295,13 @@ def _converter(sql_type: SqlType, zone: str) -> Callable[[Any], Any]:
         return lambda value: [item_of(item) for item in value]
     key_of = _of_nullable(sql_type.key, zone)
     return lambda value: {key_of(key): item_of(item) for key, item in value.items()}
+
+
+def _fetched_interval(value: Any) -> Any:
+    """An INTERVAL of days and less as a timedelta."""
+    if isinstance(value, timedelta) or value.months:
+        return value
+    return timedelta(days=value.days, microseconds=value.microseconds)
 
 
 def _of_nullable(sql_type: SqlType, zone: str) -> Callable[[Any], Any]:
@@ -303,8 +343,9 @@ class Interval(_Numbers):
     """A number of months, of days, and of microseconds, each with its own sign.
 
     The three are kept apart, as months and days have no fixed length: only intervals whose three
-    numbers are equal are equal. A query returns it for INTERVAL YEAR TO MONTH; an interval of days
-    and less is a timedelta. As an argument of a statement it has months only, or none.
+    numbers are equal are equal, although SQL compares a month as 30 days. A query returns it for
+    INTERVAL YEAR TO MONTH, and for a value of INTERVAL that has months; an interval of days and
+    less is a timedelta.
 
     months, days, microseconds: whole numbers.
     """

@@ -27,6 +27,7 @@ from runnel.sqltypes import (
     DOUBLE,
     INTEGER_WIDTHS,
     INTERVAL,
+    INTERVAL_MIXED,
     INTERVAL_MONTH,
     MAX_PRECISION,
     NULL,
@@ -163,6 +164,8 @@ def _fits_as_it_is(natural: SqlType, sql_type: SqlType, values: Sequence[Any]) -
     if natural.kind is Kind.DECIMAL and sql_type.kind is Kind.DECIMAL:
         whole = natural.precision - natural.scale <= sql_type.precision - sql_type.scale
         return whole and natural.scale <= sql_type.scale
+    if natural.is_interval and sql_type.kind is Kind.INTERVAL_MIXED:
+        return all(value is None or not isinstance(value, int) for value in values)
     if natural.is_integer and sql_type.kind is Kind.INTERVAL_MONTH:
         return all(value is None or -(2**31) <= value < 2**31 for value in values)
     return False
@@ -254,19 +257,14 @@ def plain_value(value: Any, *, keeps_uuids: bool = False) -> Any:
 
 
 def _plain_interval(value: Interval) -> Interval | timedelta:
-    """An interval of months, or else one of days and less; DataError for one of both."""
+    """The interval, or a timedelta if it has no months."""
     months, days, micros = value
-    if not months:
-        try:
-            return timedelta(days, microseconds=micros)
-        except OverflowError:
-            raise DataError(f"interval {value} is too long") from None
-    if days or micros:
-        raise DataError(
-            f"interval {value} has months, and days or less",
-            hint="pass two arguments, and add one after another: ts + ? + ?",
-        )
-    return value
+    if months:
+        return value
+    try:
+        return timedelta(days, microseconds=micros)
+    except OverflowError:
+        raise DataError(f"interval {value} is too long") from None
 
 
 def _from_numpy_time(value: Any) -> Any:
@@ -312,6 +310,8 @@ def parameter_type(value: Any) -> SqlType:
 def _type_of(value: Any) -> SqlType:
     if value is None:
         return NULL
+    if isinstance(value, Interval):
+        return INTERVAL_MIXED if value.days or value.microseconds else INTERVAL_MONTH
     for kind, sql_type in _TYPES.items():
         if type(value) is kind:
             return sql_type

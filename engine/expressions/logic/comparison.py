@@ -26,7 +26,16 @@ from runnel.expressions.coercion import (
 from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
 from runnel.expressions.kernels.buffers import FALSE
 from runnel.expressions.nodes import INFIX, Call, Expression
-from runnel.sqltypes import BOOLEAN, Kind, SqlType, as_decimal, common_type, loses_digits
+from runnel.sqltypes import (
+    BIGINT,
+    BOOLEAN,
+    Kind,
+    SqlType,
+    as_decimal,
+    common_type,
+    has_mixed_interval,
+    loses_digits,
+)
 
 _KERNELS: dict[str, Kernel] = {
     "eq": pc.equal,
@@ -55,6 +64,8 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
             else "compare its fields or elements one by one",
             position=position,
         )
+    if target.kind is Kind.INTERVAL_MIXED:
+        return (_length(convert(left, target)), _length(convert(right, target))), BOOLEAN
     if target.kind is Kind.NULL:  # Arrow's kernels don't compare values of the null type
         target = BOOLEAN
     if loses_digits(left.type, right.type):
@@ -72,13 +83,24 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
     return (convert(left, target), convert(right, target)), BOOLEAN
 
 
+def _length(interval: Expression) -> Expression:
+    """The length of an INTERVAL, by which it is compared."""
+    return Call(
+        function="interval_length", arguments=(interval,), type=BIGINT, position=interval.position
+    )
+
+
 def _is_comparable(name: str, nested: SqlType) -> bool:
     """Whether values of a nested type can be compared by this operator.
 
-    ARRAY and ROW have equality but no order. MAP has neither, since the order of its entries has no
-    significance.
+    ARRAY and ROW have equality but no order, and no equality if they contain an INTERVAL. MAP has
+    neither, since the order of its entries has no significance.
     """
-    return nested.kind is not Kind.MAP and name in ("eq", "ne", "is_distinct", "is_not_distinct")
+    return (
+        not has_mixed_interval(nested)
+        and nested.kind is not Kind.MAP
+        and name in ("eq", "ne", "is_distinct", "is_not_distinct")
+    )
 
 
 def comparison_type(left: SqlType, right: SqlType) -> SqlType | None:

@@ -8,13 +8,20 @@ import pyarrow.compute as pc
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.coercion import coerce
-from runnel.expressions.function import Bound, Datum, Function, Kernel
+from runnel.expressions.function import Bound, Datum, Function, Kernel, over_first
 from runnel.expressions.kernels.buffers import FALSE
 from runnel.expressions.logic.comparison import comparison_kernel
 from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import Kind
 
-_BY_KERNEL = {Kind.REAL, Kind.DOUBLE, Kind.BOOLEAN, Kind.INTERVAL, Kind.TIMESTAMP_TZ}
+_BY_KERNEL = {
+    Kind.REAL,
+    Kind.DOUBLE,
+    Kind.BOOLEAN,
+    Kind.INTERVAL,
+    Kind.INTERVAL_MIXED,
+    Kind.TIMESTAMP_TZ,
+}
 """The kinds for which Arrow has no kernel, or one that treats NaN as a missing value."""
 
 
@@ -37,6 +44,8 @@ def _compile(call: Call) -> Kernel:
         kernel = pc.max_element_wise if greatest else pc.min_element_wise
         return lambda *values: kernel(*values, skip_nulls=True)
     better = comparison_kernel("gt" if greatest else "lt", call.type)
+    if call.type.kind is Kind.INTERVAL_MIXED:
+        better = _by_length(better)
 
     def run(*values: Datum) -> Datum:
         best = values[0]
@@ -46,6 +55,14 @@ def _compile(call: Call) -> Kernel:
         return best
 
     return run
+
+
+def _by_length(better: Kernel) -> Kernel:
+    """The comparison of two columns of INTERVAL by their lengths."""
+    from runnel.expressions.time.mixed_intervals import length
+
+    of = over_first(length)
+    return lambda left, right: better(of(left), of(right))
 
 
 FUNCTIONS = tuple(

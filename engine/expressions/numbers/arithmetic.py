@@ -24,7 +24,7 @@ from runnel.expressions.coercion import (
     operand_types,
     retype_parameters,
 )
-from runnel.expressions.function import Bound, Datum, Function, Kernel
+from runnel.expressions.function import Bound, Datum, Function, Kernel, over_first
 from runnel.expressions.nodes import INFIX, Call, Cast, Expression, Literal
 from runnel.expressions.numbers import decimals
 from runnel.expressions.time import arithmetic as temporal_arithmetic
@@ -229,6 +229,10 @@ def _compile_negate(call: Call) -> Kernel:
     if call.type.kind is Kind.INTERVAL:
         duration, integer = to_arrow(call.type), pa.int64()
         return lambda value: pc.cast(pc.negate_checked(pc.cast(value, integer)), duration)
+    if call.type.kind is Kind.INTERVAL_MIXED:
+        from runnel.expressions.time.mixed_intervals import negated
+
+        return over_first(negated)
     kernel: Kernel = pc.negate_checked
     return kernel
 
@@ -258,7 +262,7 @@ FUNCTIONS = (
         result="the type of x, for an integer the next wider one",
         bind=_bind_negate,
         compile=_compile_negate,
-        can_fail=lambda call: call.type.kind in (Kind.BIGINT, Kind.INTERVAL, Kind.INTERVAL_MONTH),
+        can_fail=lambda call: call.type.kind is Kind.BIGINT or call.type.is_interval,
         family="arithmetic",
     ),
 )

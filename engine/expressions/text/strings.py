@@ -262,14 +262,11 @@ def _bind_join(name: str, arguments: Sequence[Expression], position: Position | 
     """`||`: two values that can be cast to text, one of which is text or NULL; or two arrays."""
     check_count("||", arguments, 2, position)
     left, right = arguments
-    are_json = left.type.kind is right.type.kind is Kind.JSON
     for item in arguments:
-        if are_json or not can_cast(item.type, VARCHAR) or item.type.kind is Kind.VARBINARY:
+        if not can_cast(item.type, VARCHAR) or item.type.kind is Kind.VARBINARY:
             raise ProgrammingError(
                 f"cannot apply '||' operator to [{left.type}, {right.type}]",
-                hint="JSON_MERGE_PATCH(x, y) merges objects; cast one to VARCHAR to join the texts"
-                if are_json
-                else "add an explicit CAST",
+                hint="add an explicit CAST",
                 position=position,
             )
     return (convert(left, VARCHAR), convert(right, VARCHAR)), VARCHAR

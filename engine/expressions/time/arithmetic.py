@@ -8,8 +8,8 @@
 | DATE ± integer | DATE, in days |
 | DATE − DATE | INTEGER, in days |
 | TIMESTAMP − TIMESTAMP, TIME − TIME | INTERVAL |
-| INTERVAL ± INTERVAL | INTERVAL, of the same family |
-| INTERVAL * number, number * INTERVAL, INTERVAL / number | INTERVAL |
+| INTERVAL ± INTERVAL | INTERVAL; of days and less, or of months, if both are |
+| INTERVAL * number, number * INTERVAL, INTERVAL / number | INTERVAL; a fraction of months is days |
 
 Years outside 1 to 9999 are an overflow.
 """
@@ -33,6 +33,7 @@ from runnel.sqltypes import (
     DOUBLE,
     INTEGER,
     INTERVAL,
+    INTERVAL_MIXED,
     TIMESTAMP,
     Kind,
     SqlType,
@@ -50,6 +51,10 @@ def bind(name: str, left: Expression, right: Expression) -> Bound | None:
         left, right = right, left
     if name in ("multiply", "divide") and left.type.is_interval and right.type.is_numeric:
         factor = BIGINT if right.type.is_integer and name == "multiply" else DOUBLE
+        if left.type.kind is Kind.INTERVAL_MIXED or (
+            left.type.kind is Kind.INTERVAL_MONTH and factor == DOUBLE
+        ):
+            left, factor = convert(left, INTERVAL_MIXED), DOUBLE
         return (left, convert(right, factor)), left.type
     return None
 
@@ -57,6 +62,8 @@ def bind(name: str, left: Expression, right: Expression) -> Bound | None:
 def _bind_sum(name: str, left: Expression, right: Expression) -> Bound | None:
     if left.type.is_interval and right.type == left.type:
         return (left, right), left.type
+    if left.type.is_interval and right.type.is_interval:
+        return (convert(left, INTERVAL_MIXED), convert(right, INTERVAL_MIXED)), INTERVAL_MIXED
     if name == "add" and (left.type.is_interval or left.type.is_integer):
         left, right = right, left
     first, second = left.type, right.type
@@ -83,6 +90,8 @@ def _bind_difference(left: Expression, right: Expression) -> Bound | None:
 def compile_call(call: Call) -> Kernel:
     """The kernel of a call whose arguments `bind` returned."""
     left, right = (item.type for item in call.arguments)
+    if Kind.INTERVAL_MIXED in (left.kind, right.kind):
+        return _of_mixed(call, left)
     checked = pc.add_checked if call.function == "add" else pc.subtract_checked
     if call.function in ("multiply", "divide"):
         return _scaled(call.function, left, right)
@@ -95,6 +104,28 @@ def compile_call(call: Call) -> Kernel:
     if right.is_integer:
         return _add_days(checked)
     return _around_the_clock(checked) if left.kind is Kind.TIME else _in_range(checked)
+
+
+def _of_mixed(call: Call, left: SqlType) -> Kernel:
+    """An operation on an INTERVAL of months and days. To a time, the months are added first."""
+    # Loaded on first use: few statements have such an interval.
+    from runnel.expressions.time import mixed_intervals
+
+    divides = call.function == "divide"
+    if call.function in ("multiply", "divide"):
+        return over_arrays(lambda span, factor: mixed_intervals.scaled(span, factor, divides))
+    sign = 1 if call.function == "add" else -1
+    if left.is_interval:
+        return over_arrays(lambda first, second: mixed_intervals.add(first, second, sign))
+    months = _add_months(left, sign)
+    checked = pc.add_checked if sign == 1 else pc.subtract_checked
+    rest = _around_the_clock(checked) if left.kind is Kind.TIME else _in_range(checked)
+
+    def run(time: pa.Array, span: pa.Array) -> pa.Array:
+        moved = months(time, mixed_intervals.months_of(span))
+        return rest(moved, mixed_intervals.duration_of(span))
+
+    return over_arrays(run)
 
 
 def _through_integers(operation: Kernel, result: SqlType) -> Kernel:
@@ -114,10 +145,11 @@ def _difference(operand: SqlType) -> Kernel:
 
 
 def _scaled(name: str, interval: SqlType, factor: SqlType) -> Kernel:
-    """INTERVAL * number or INTERVAL / number, rounded half away from zero to whole µs or months."""
+    """INTERVAL * number or INTERVAL / number, rounded half away from zero to whole µs. Months are
+    multiplied by whole numbers only."""
     arrow = to_arrow(interval)
-    integers = pa.int32() if interval.kind is Kind.INTERVAL_MONTH else _INT64
     if factor.is_integer:
+        integers = pa.int32() if interval.kind is Kind.INTERVAL_MONTH else _INT64
         return lambda left, right: pc.cast(
             pc.cast(pc.multiply_checked(pc.cast(left, _INT64), right), integers), arrow
         )
@@ -127,7 +159,7 @@ def _scaled(name: str, interval: SqlType, factor: SqlType) -> Kernel:
     def run(left: Datum, right: Datum) -> Datum:
         product = operation(pc.cast(pc.cast(left, _INT64), options=options), right)
         whole = pc.round(product, 0, round_mode="half_towards_infinity")
-        return pc.cast(pc.cast(pc.cast(whole, _INT64), integers), arrow)
+        return pc.cast(pc.cast(whole, _INT64), arrow)
 
     return run
 

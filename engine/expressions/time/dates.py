@@ -1,4 +1,4 @@
-"""Functions that compare dates and times, and that return their fields: DATE_BIN, DATE_DIFF, AGE,
+"""Functions that compare dates and times, and that return their fields: DATE_BIN, DATE_DIFF,
 OVERLAPS, LAST_DAY, names of days and months, YEAR(x) and similar.
 """
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import Numbers, from_numbers, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError, suggest
-from runnel.expressions.casts.temporal import instant, local, today
+from runnel.expressions.casts.temporal import local
 from runnel.expressions.coercion import check_count, coerce, convert
 from runnel.expressions.context import EvaluationInput
 from runnel.expressions.function import (
@@ -205,35 +205,6 @@ def _boundary(micros: Numbers, unit: str) -> Numbers:
     return boundaries
 
 
-def _bind_age(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """AGE(x, y) is x − y; AGE(x) is today's midnight − x."""
-    if len(arguments) not in (1, 2):
-        raise ProgrammingError(
-            f"AGE expects 1 to 2 arguments, not {len(arguments)}", position=position
-        )
-    instants = coerce([*arguments, Expression(type=TIMESTAMP)], "AGE", position)[:-1]
-    if not all(item.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ) for item in instants):
-        raise ProgrammingError(
-            f"AGE needs dates or timestamps, not {arguments[0].type}", position=position
-        )
-    return tuple(instants), INTERVAL
-
-
-def _age(call: Call) -> Kernel:
-    arrow = to_arrow(INTERVAL)
-    is_instant = call.arguments[0].type.kind is Kind.TIMESTAMP_TZ
-
-    def run(frame: EvaluationInput, *instants: Datum) -> Datum:
-        if len(instants) == 1:
-            midnight = pc.cast(today(frame.context), pa.timestamp("us"))
-            start: Datum = instant(midnight, frame.context.zone) if is_instant else midnight
-            instants = (start, instants[0])
-        left, right = (pc.cast(item, _INT64) for item in instants)
-        return pc.cast(pc.subtract_checked(left, right), arrow)
-
-    return run
-
-
 def _bind_overlaps(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     check_count(name, arguments, 4, position)
     items = coerce(arguments, "OVERLAPS", position)
@@ -389,15 +360,6 @@ FUNCTIONS = (
         _difference,
         names=("DATE_DIFF", "DATEDIFF"),
     ),
-    _framed(
-        "age",
-        "x TIMESTAMP [, y TIMESTAMP]",
-        "INTERVAL, in days and time",
-        _bind_age,
-        _age,
-        can_fail=True,
-        always_session=True,
-    ),
     Function(
         name="overlaps",
         arguments="(start, end) OVERLAPS (start, end)",
@@ -441,16 +403,5 @@ FUNCTIONS = (
             family="date-time",
         )
         for name, size in (("epoch_ms", 1000), ("epoch_us", 1))
-    ),
-    *(
-        named(
-            name,
-            "x INTERVAL",
-            "INTERVAL",
-            signature(INTERVAL, result=INTERVAL),
-            kernel=lambda value: value,
-            family="date-time",
-        )
-        for name in ("justify_days", "justify_hours", "justify_interval")
     ),
 )

@@ -10,7 +10,7 @@ weeks; Sunday has DOW 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.kernels.buffers import DAY_US, pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.time.intervals import HOUR_US, MINUTE_US, SECOND_US
-from runnel.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, Kind
+from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL_MIXED, TIMESTAMP, VARCHAR, Kind
 
 _FLOAT, _INT64 = pa.float64(), pa.int64()
 _OPTIONS = pc.CastOptions(target_type=_FLOAT, allow_float_truncate=True)
@@ -154,6 +154,7 @@ _FIELDS: dict[Kind, dict[str, Callable[[Datum], Datum]]] = {
     Kind.INTERVAL: _DURATION_FIELDS,
     Kind.INTERVAL_MONTH: _MONTH_FIELDS,
 }
+_INTERVAL_FIELDS = frozenset(_MONTH_FIELDS) | frozenset(_DURATION_FIELDS)
 PLURALS = {
     "millennia": "millennium",
     "centuries": "century",
@@ -184,7 +185,10 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
     argument = arguments[1]
     if argument.type.kind in (Kind.DATE, Kind.NULL):
         argument = convert(argument, TIMESTAMP)
-    known = _FIELDS.get(argument.type.kind)
+    known: Collection[str] | None = _FIELDS.get(argument.type.kind)
+    field = field_name(arguments[0], name, position)
+    if argument.type.is_interval and (known is None or field not in known):
+        argument, known = convert(argument, INTERVAL_MIXED), _INTERVAL_FIELDS
     if known is None:
         raise ProgrammingError(
             f"argument 2 of {name.upper()} must be a date, a time or an INTERVAL, "
@@ -192,7 +196,6 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
             hint="add an explicit CAST",
             position=argument.position or position,
         )
-    field = field_name(arguments[0], name, position)
     if field not in known:
         raise ProgrammingError(
             f"cannot extract {field.upper()} from {arguments[1].type}",
@@ -211,6 +214,12 @@ def _compile(call: Call) -> Kernel:
     number = _float if call.type == DOUBLE else _micros
     field, kind = call.arguments[0], call.arguments[1].type.kind
     assert isinstance(field, Literal)
+    if kind is Kind.INTERVAL_MIXED:
+        # Loaded on first use: few statements have intervals of months and days.
+        from runnel.expressions.time.mixed_intervals import field_kernel
+
+        kernel = field_kernel(str(field.value))
+        return lambda frame, name, value: kernel(value)
     part = _FIELDS[kind][field.value]
     in_zone = kind is Kind.TIMESTAMP_TZ and field.value != "epoch"
     offset = _OFFSET_FIELDS.get(str(field.value))

@@ -7,15 +7,17 @@ Formatting uses Arrow's kernels. Parsing is in Python, once per distinct text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.expressions.kernels.buffers import DAY_US, pack, pack_scalar
-from runnel.sqltypes import BIGINT, INTERVAL, INTERVAL_MONTH, VARCHAR, SqlType
+from runnel.expressions.kernels.python_values import Interval
+from runnel.sqltypes import BIGINT, INTERVAL, INTERVAL_MIXED, INTERVAL_MONTH, VARCHAR, SqlType
 
 HOUR_US = 3_600_000_000
 MINUTE_US = 60_000_000
@@ -119,11 +121,11 @@ def _counted(count: pa.Array, sign: pa.Array, unit: str) -> pa.Array:
 
 
 def parse_durations(texts: pa.Array) -> pa.Array:
-    return _distinct(texts, duration_of, INTERVAL)
+    return distinct(texts, duration_of, INTERVAL)
 
 
 def parse_months(texts: pa.Array) -> pa.Array:
-    return _distinct(texts, months_of, INTERVAL_MONTH)
+    return distinct(texts, months_of, INTERVAL_MONTH)
 
 
 _LONGEST = 1000
@@ -132,7 +134,8 @@ text.
 """
 
 
-def _distinct(texts: pa.Array, read: Callable[[str], Any], sql_type: SqlType) -> pa.Array:
+def distinct(texts: pa.Array, read: Callable[[str], Any], sql_type: SqlType) -> pa.Array:
+    """Texts read by a function, once per distinct text."""
     encoded = texts.dictionary_encode()
     return pack([read(text) for text in encoded.dictionary.to_pylist()], sql_type).take(
         encoded.indices
@@ -143,7 +146,35 @@ def duration_of(text: str) -> timedelta:
     """The value of '1 day 02:03:04.5', '90 minutes' or '-1:30:00'; ArrowInvalid for any other
     text.
     """
+    months, days, micros = interval_of(text)
+    if months:
+        raise pa.ArrowInvalid(f"months have no fixed length: {text!r}")
+    try:
+        return timedelta(days, microseconds=micros)
+    except OverflowError:
+        raise pa.ArrowInvalid("interval out of range") from None
+
+
+def months_of(text: str) -> int:
+    """The number of months of '1 year 2 months'; ArrowInvalid for any other text."""
+    months, days, micros = interval_of(text)
+    if days or micros:
+        raise pa.ArrowInvalid(f"more than years and months: {text!r}")
+    if not -(2**31) <= months < 2**31:
+        raise pa.ArrowInvalid("interval out of range")
+    return months
+
+
+def interval_of(text: str) -> Interval:
+    """The value of '1 month 2 days 03:04:05', '1.5 days ago' or 'P1Y2M3DT4H5M6S'; ArrowInvalid for
+    any other text. The fraction of a month goes to the days, as 30 days, and the fraction of a day
+    to the time."""
     rest, sign_of_all = _without_ago(_short(text).strip())
+    iso = _ISO.fullmatch(rest)
+    if iso is not None and (iso[1] or iso[2]):
+        amounts = [(number, _ISO_DAYS[unit]) for number, unit in _ISO_AMOUNT.findall(iso[1] or "")]
+        amounts += [(number, _ISO_TIME[unit]) for number, unit in _ISO_AMOUNT.findall(iso[2] or "")]
+        return _summed(amounts, 0, text) * sign_of_all
     total = 0
     clock = _CLOCK.search(rest)
     if clock is not None:
@@ -156,30 +187,42 @@ def duration_of(text: str) -> timedelta:
         )
         total = -size if sign == "-" else size
         rest = rest[: clock.start()]
-    for number, unit in _amounts(rest, text, clock is not None):
-        size_us = UNIT_US.get(_singular(unit))
-        if size_us is None:
-            raise pa.ArrowInvalid(f"no such unit in {text!r}")
-        total += round(float(number) * size_us) if "." in number else int(number) * size_us
-    try:
-        return timedelta(microseconds=sign_of_all * total)
-    except OverflowError:
-        raise pa.ArrowInvalid("interval out of range") from None
+    return _summed(_amounts(rest, text, clock is not None), total, text) * sign_of_all
 
 
-def months_of(text: str) -> int:
-    """The number of months of '1 year 2 months'; ArrowInvalid for any other text."""
-    total = 0
-    rest, sign_of_all = _without_ago(_short(text).strip())
-    for number, unit in _amounts(rest, text, False):
-        months = UNIT_MONTHS.get(_singular(unit))
-        if months is None or "." in number:
+_ISO = re.compile(r"P((?:[+-]?\d+(?:\.\d+)?[YMWD])*)(?:T((?:[+-]?\d+(?:\.\d+)?[HMS])+))?", re.ASCII)
+_ISO_AMOUNT = re.compile(r"([+-]?\d+(?:\.\d+)?)([A-Z])", re.ASCII)
+_ISO_DAYS = {"Y": "year", "M": "month", "W": "week", "D": "day"}
+_ISO_TIME = {"H": "hour", "M": "minute", "S": "second"}
+
+
+def _summed(amounts: Iterable[tuple[str, str]], micros: int, text: str) -> Interval:
+    """The interval of some numbers of units, and of `micros` in addition."""
+    months, days = Fraction(0), Fraction(0)
+    clock = Fraction(micros)
+    for number, written in amounts:
+        unit = _singular(written)
+        if unit in UNIT_MONTHS:
+            months += Fraction(number) * UNIT_MONTHS[unit]
+        elif unit in ("day", "week"):
+            days += Fraction(number) * (7 if unit == "week" else 1)
+        elif unit in UNIT_US:
+            clock += Fraction(number) * UNIT_US[unit]
+        else:
             raise pa.ArrowInvalid(f"no such unit in {text!r}")
-        total += int(number) * months
-    total *= sign_of_all
-    if not -(2**31) <= total < 2**31:
-        raise pa.ArrowInvalid("interval out of range")
-    return total
+    days += (months - int(months)) * 30
+    clock += (days - int(days)) * DAY_US
+    return Interval(int(months), int(days), round(clock))
+
+
+def narrowed(value: Interval) -> tuple[Any, SqlType]:
+    """An interval of a literal, with the narrowest type that has it: of months only, of days and
+    less only, or of both."""
+    if value.months and (value.days or value.microseconds):
+        return value, INTERVAL_MIXED
+    if value.months:
+        return value.months, INTERVAL_MONTH
+    return timedelta(value.days, microseconds=value.microseconds), INTERVAL
 
 
 def _without_ago(text: str) -> tuple[str, int]:

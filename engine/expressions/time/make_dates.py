@@ -20,12 +20,14 @@ from runnel.expressions.kernels.buffers import DAY_US, pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import named, signature
 from runnel.expressions.time.intervals import HOUR_US, MINUTE_US, SECOND_US
+from runnel.expressions.time.mixed_intervals import interval_array
 from runnel.expressions.time.temporal import check_zone
 from runnel.sqltypes import (
     BIGINT,
     DATE,
     DOUBLE,
     INTERVAL,
+    INTERVAL_MIXED,
     INTERVAL_MONTH,
     TIME,
     TIMESTAMP,
@@ -119,8 +121,8 @@ def _make_instant(frame: EvaluationInput, *arguments: Datum) -> Datum:
 
 
 def _bind_interval(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """MAKE_INTERVAL(years, months, weeks, days, hours, minutes, seconds): an interval of months, or
-    of days and time.
+    """MAKE_INTERVAL(years, months, weeks, days, hours, minutes, seconds): an interval of months, of
+    days and time if years and months are 0, or of both.
     """
     if not 1 <= len(arguments) <= 7:
         raise ProgrammingError(
@@ -130,37 +132,62 @@ def _bind_interval(name: str, arguments: Sequence[Expression], position: Positio
         return signature(BIGINT, BIGINT, result=INTERVAL_MONTH, optional=1)(
             name, arguments, position
         )
-    if not all(isinstance(item, Literal) and item.value == 0 for item in arguments[:2]):
-        raise ProgrammingError(
-            "an interval can't have both months and days",
-            hint="add two intervals to the date, or give 0 for years and months",
-            position=position,
-        )
+    has_months = not all(isinstance(item, Literal) and item.value == 0 for item in arguments[:2])
     kinds = (*[BIGINT] * 6, DOUBLE)
-    return signature(*kinds, result=INTERVAL, optional=4)(name, arguments, position)
+    result = INTERVAL_MIXED if has_months else INTERVAL
+    return signature(*kinds, result=result, optional=4)(name, arguments, position)
+
+
+_MONTH_COUNTS = (12, 1)
+_DAY_COUNTS = (0, 0, 7, 1)
+_TIME_COUNTS = (0, 0, 0, 0, HOUR_US, MINUTE_US, SECOND_US)
 
 
 def _compile_interval(call: Call) -> Kernel:
+    if call.type == INTERVAL_MIXED:
+        return over_arrays(_make_mixed)
     units = (
-        (12, 1)
+        _MONTH_COUNTS
         if call.type == INTERVAL_MONTH
         else (0, 0, 7 * DAY_US, DAY_US, HOUR_US, MINUTE_US, SECOND_US)
     )
 
     def run(*arrays: pa.Array) -> pa.Array:
-        total: Datum = pack_scalar(0, BIGINT)
-        for array, unit in zip(arrays, units, strict=False):
-            if pa.types.is_floating(array.type):
-                amount = pc.cast(pc.round(pc.multiply(array, pack_scalar(1e6, DOUBLE))), _INT64)
-            else:
-                amount = pc.multiply_checked(array, pack_scalar(unit, BIGINT))
-            total = pc.add_checked(total, amount)
+        total = _weighted(arrays, units)
         return pc.cast(
             pc.cast(total, pa.int32()) if call.type == INTERVAL_MONTH else total,
             to_arrow(call.type),
         )
 
     return over_arrays(run)
+
+
+def _weighted(arrays: Sequence[pa.Array], units: Sequence[int]) -> Datum:
+    """The sum of the numbers of units; seconds, which may have a fraction, in µs."""
+    total: Datum = pack_scalar(0, BIGINT)
+    for array, unit in zip(arrays, units, strict=False):
+        if pa.types.is_floating(array.type):
+            amount = pc.cast(pc.round(pc.multiply(array, pack_scalar(1e6, DOUBLE))), _INT64)
+        else:
+            amount = pc.multiply_checked(array, pack_scalar(unit, BIGINT))
+        total = pc.add_checked(total, amount)
+    return total
+
+
+def _make_mixed(*arrays: pa.Array) -> pa.Array:
+    counts = (_MONTH_COUNTS, _DAY_COUNTS, _TIME_COUNTS)
+    sums = [_weighted(arrays, units) for units in counts]
+    rows = len(arrays[0])
+    valid = np.logical_and.reduce(
+        [numbers(pc.cast(item.is_valid(), pa.int8()), np.bool_) for item in arrays]
+    )
+    parts = [
+        np.where(valid, numbers(item, np.int64), 0)
+        if isinstance(item, pa.Array)
+        else np.zeros(rows, np.int64)
+        for item in sums
+    ]
+    return interval_array(*parts, valid)
 
 
 _UNITS = {
@@ -247,8 +274,7 @@ FUNCTIONS = (
     ),
     named(
         "make_interval",
-        "years BIGINT [, months BIGINT] | 0, 0, weeks BIGINT [, days, hours, minutes BIGINT, "
-        "seconds DOUBLE]",
+        "years BIGINT [, months, weeks, days, hours, minutes BIGINT, seconds DOUBLE]",
         "INTERVAL",
         _bind_interval,
         _compile_interval,

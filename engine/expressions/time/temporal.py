@@ -74,12 +74,20 @@ def _clock_function(name: str, sql_names: tuple[str, ...], result: SqlType) -> F
     )
 
 
+_INTERVAL_UNITS = {
+    Kind.INTERVAL: [*_FIXED_UNITS[:-1]],
+    Kind.INTERVAL_MONTH: [*_MONTH_UNITS],
+    Kind.INTERVAL_MIXED: [*_FIXED_UNITS[:-1], *_MONTH_UNITS],
+}
+"""The units to which each kind of interval is truncated."""
+
+
 def _bind_truncate(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     check_count(name, arguments, 2, position)
     unit = field_name(arguments[0], name, position)
     known = [*_FIXED_UNITS, *_MONTH_UNITS]
     if arguments[1].type.is_interval:
-        known = [*_FIXED_UNITS[:-1]] if arguments[1].type.kind is Kind.INTERVAL else [*_MONTH_UNITS]
+        known = _INTERVAL_UNITS[arguments[1].type.kind]
     if unit not in known:
         raise ProgrammingError(
             f"cannot truncate to {unit.upper()}",
@@ -94,6 +102,7 @@ def _bind_truncate(name: str, arguments: Sequence[Expression], position: Positio
         Kind.TIMESTAMP_TZ,
         Kind.INTERVAL,
         Kind.INTERVAL_MONTH,
+        Kind.INTERVAL_MIXED,
     ):
         raise ProgrammingError(
             f"argument 2 of {name.upper()} must be a DATE or TIMESTAMP, not {argument.type}",
@@ -144,6 +153,12 @@ def _compile_truncate(call: Call) -> Kernel:
 
 def _compile_interval_truncate(call: Call, unit: str, months: int | None) -> Kernel:
     """Truncates toward zero."""
+    if call.type.kind is Kind.INTERVAL_MIXED:
+        # Loaded on first use: few statements have intervals of months and days.
+        from runnel.expressions.time.mixed_intervals import truncation
+
+        kernel = truncation(unit, UNIT_US.get(unit), months)
+        return lambda frame, name, value: kernel(value)
     size = pack_scalar(UNIT_US[unit] if months is None else months, BIGINT)
     arrow = to_arrow(call.type)
     whole = _INT64 if call.type.kind is Kind.INTERVAL else pa.int32()

@@ -34,6 +34,12 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
     value, pattern, *locale = arguments
     if value.type.kind in (Kind.DATE, Kind.NULL):
         value = convert(value, TIMESTAMP)
+    if value.type.kind is Kind.INTERVAL_MIXED:
+        raise ProgrammingError(
+            "TO_CHAR has no fields of an INTERVAL of months and days",
+            hint="CAST it to VARCHAR, or to INTERVAL DAY TO SECOND or INTERVAL YEAR TO MONTH",
+            position=value.position or position,
+        )
     if not (value.type.is_numeric or value.type.is_temporal or value.type.is_interval):
         raise ProgrammingError(
             "argument 1 of TO_CHAR must be a number, a date, a time or an INTERVAL, "

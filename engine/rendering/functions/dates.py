@@ -14,7 +14,6 @@ from runnel.rendering.rules import UNKNOWN, ByEngine, option, refused
 from runnel.rendering.spark.arithmetic import (
     as_local,
     local_time,
-    micros_between,
     micros_of,
     time_of,
 )
@@ -273,12 +272,6 @@ def _bin(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     return f"CASE WHEN {missing} THEN NULL ELSE {positive} END"
 
 
-def _age(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    if len(arguments) != 2:
-        raise refused(call, "AGE from today")
-    return micros_between(rendering, call, arguments)
-
-
 def _overlaps(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     first, second, third, fourth = arguments
     missing = " OR ".join(f"({text} IS NULL)" for text in arguments)
@@ -363,12 +356,10 @@ DATES: dict[str, ByEngine[FunctionRule]] = {
     "epoch_us": by_engine(spark="unix_micros({0})"),
     "date_diff": by_engine(spark=_difference),
     "date_bin": by_engine(spark=_bin),
-    "age": by_engine(spark=_age),
     "overlaps": by_engine(spark=_overlaps),
     "last_day": by_engine(spark="last_day({0})"),
     "day_name": by_engine(spark=_day_name),
     "month_name": by_engine(spark=_month_name),
     "make_date": by_engine(spark=_made_date),
     **{f"to_{name}": by_engine(spark=_spans(unit)) for name, unit in _SPANS.items()},
-    **dict.fromkeys(("justify_days", "justify_hours", "justify_interval"), by_engine(spark="{0}")),
 }

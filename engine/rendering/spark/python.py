@@ -15,6 +15,7 @@ _REFUSED = (
     Kind.NULL,
     Kind.INTERVAL,
     Kind.INTERVAL_MONTH,
+    Kind.INTERVAL_MIXED,
     Kind.TIME,
     Kind.UUID,
     Kind.ARRAY,

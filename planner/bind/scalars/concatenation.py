@@ -18,6 +18,7 @@ def long_concatenation(
     for item in operands:
         if (
             item.type.is_nested
+            or item.type.kind is operands[0].type.kind is Kind.JSON
             or item.type.kind is Kind.VARBINARY
             or not can_cast(item.type, VARCHAR)
         ):

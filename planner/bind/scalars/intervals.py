@@ -1,8 +1,8 @@
 """INTERVAL literals: `INTERVAL '1' DAY`, `INTERVAL '1:30' HOUR TO MINUTE`, `INTERVAL '2 days 3
 hours'`.
 
-A day-time interval is a number of µs, a year-month interval a number of months. No type has both: a
-literal with both is added to a time as two intervals, and refused elsewhere.
+A literal of days and less is a number of µs, a literal of months a number of months, a literal of
+both an INTERVAL. The last is added to a time as two intervals.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions.kernels.python_values import Interval
 from runnel.expressions.nodes import Literal
-from runnel.sqltypes import INTERVAL, INTERVAL_MONTH
+from runnel.expressions.time.intervals import interval_of
+from runnel.sqltypes import INTERVAL, INTERVAL_MIXED, INTERVAL_MONTH
 
 MICROSECONDS = {
     "MICROSECOND": 1,
@@ -69,27 +72,29 @@ def interval_literals(tree: Any, position: Position | None) -> list[Literal]:
 
 
 def interval_literal(tree: Any, position: Position | None) -> Literal:
-    """An interval literal as one value; NotSupportedError if it has months, and days or less."""
+    """An interval literal as one value, of the narrowest type that has it."""
     first, *others = interval_literals(tree, position)
-    if others:
-        raise _of_both(position)
-    return first
+    if not others:
+        return first
+    micros = others[0].value // timedelta(microseconds=1)
+    days = int(micros / MICROSECONDS["DAY"])
+    value = Interval(first.value, days, micros - days * MICROSECONDS["DAY"])
+    text = _text_of(tree, position)
+    if _MARK in text:
+        value = interval_of(text.replace(_MARK, "").strip())
+    return Literal(value=value, type=INTERVAL_MIXED, position=position)
 
 
 def parse_interval(tree: Any, position: Position | None) -> tuple[int, bool]:
     """The value of an interval literal, and whether it is in months (else in µs)."""
     first, *others = _parts(tree, position)
     if others:
-        raise _of_both(position)
+        raise NotSupportedError(
+            "an interval of both months and days has no fixed length",
+            hint="use days and less, as in INTERVAL '30' DAY",
+            position=position,
+        )
     return first
-
-
-def _of_both(position: Position | None) -> NotSupportedError:
-    return NotSupportedError(
-        "an interval of both months and days is not a value",
-        hint="add it to a time as a literal: ts + INTERVAL '1 month 2 days'",
-        position=position,
-    )
 
 
 def _parts(tree: Any, position: Position | None) -> list[tuple[int, bool]]:
@@ -98,7 +103,7 @@ def _parts(tree: Any, position: Position | None) -> list[tuple[int, bool]]:
     text, unit = _text_of(tree, position), tree.args.get("unit")
     if _MARK in text:
         text = text.replace(_MARK, "").strip()
-        values = _parse_words(text, position)
+        values = _marked_parts(text, position)
     elif isinstance(unit, exp.IntervalSpan):
         first, last = (_unit(item.name, position) for item in (unit.this, unit.expression))
         values = _parse_span(text, first, last, position)
@@ -177,6 +182,17 @@ def _parse_span(
         )
     values = [_scaled(number, unit, position) for number, unit in zip(numbers, fields, strict=True)]
     return [(sign * value, is_months) for value, is_months in values]
+
+
+def _marked_parts(text: str, position: Position | None) -> list[tuple[int, bool]]:
+    """The numbers of a text that contains its units; the error if there is one names the unit."""
+    try:
+        months, days, micros = interval_of(text)
+    except pa.ArrowInvalid:
+        return _parse_words(text, position)
+    rest = days * MICROSECONDS["DAY"] + micros
+    found = [(months, True)] if months else []
+    return found + ([(rest, False)] if rest or not months else [])
 
 
 def _parse_words(text: str, position: Position | None) -> list[tuple[int, bool]]:

@@ -27,6 +27,7 @@ from runnel.planner.bind.tables.unpivot import unpivoted
 from runnel.planner.environment import ValuesNeeded
 from runnel.planner.parse.query.allow_list import function_call
 from runnel.planner.parse.query.pivots import KEY, VALUES
+from runnel.planner.parse.query.token_pass import MARK
 from runnel.relation.nodes import Limit, Project, Relation
 from runnel.sqltypes import BIGINT, VARCHAR
 
@@ -65,8 +66,9 @@ def _pivoted(items: FromItems, bound: BoundRelation, tree: Any) -> BoundRelation
     source = _Source(items, bound, position)
     fields = [source.field(item) for item in tree.args["fields"]]
     aggregates = [_aggregate(items, item) for item in tree.expressions]
-    keys = _keys(source, tree, fields, aggregates)
-    selected: list[Any] = [key.copy() for key in keys]
+    named = [_named(key) for key in _keys(source, tree, fields, aggregates)]
+    keys = [key.this if isinstance(key, exp.Alias) else key for key in named]
+    selected: list[Any] = [key.copy() for key in named]
     has_names = len(aggregates) > 1 or bool(aggregates[0][1])
     used: set[str] = set()
     count = prod(len(field.values) for field in fields) * len(aggregates)
@@ -251,6 +253,19 @@ def _keys(
         for name in source.names
         if name.lower() not in used
     ]
+
+
+def _named(key: Any) -> Any:
+    """An expression of GROUP BY as a column of its name, or else of its text: year(day)."""
+    if isinstance(key, exp.Column | exp.Literal):
+        return key
+    if isinstance(key, exp.Anonymous) and key.name == KEY:
+        written, key = key.expressions
+        if isinstance(key, exp.Column):
+            return key
+        return exp.Alias(this=key, alias=exp.to_identifier(written.this, quoted=True))
+    text = key.sql(normalize_functions=False).replace(MARK, "")
+    return exp.Alias(this=key, alias=exp.to_identifier(text, quoted=True))
 
 
 def _condition(fields: list[PivotField], values: list[Any]) -> Any:

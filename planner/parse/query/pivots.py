@@ -17,10 +17,12 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
+from runnel.planner.parse.query.token_pass import text_of
 from runnel.planner.parse.tokens import is_word, like, position_at, word_of
 
 KEY = "PIVOT_KEY"
-"""The name of the call around an expression of ON."""
+"""The name of the call around an expression of ON, or around the text and an expression of GROUP
+BY."""
 
 VALUES = "PIVOT_VALUES"
 """The name of the call that stands for all values of the expression."""
@@ -155,9 +157,29 @@ def _pivot(tokens: list[Token], words: _Keywords, sql: str) -> list[Token]:
         *aggregates,
         like(first, TokenType.FOR, "FOR"),
         *fields,
-        *group,
+        *_named_group(group, sql),
         like(tokens[words.end - 1], TokenType.R_PAREN, ")"),
     ]
+
+
+def _named_group(group: list[Token], sql: str) -> list[Token]:
+    """`GROUP BY a, year(b)` becomes GROUP BY a, KEY('year(b)', year(b))."""
+    found = group[:1]
+    for item in _items(group[1:]):
+        if len(found) > 1:
+            found.append(like(group[0], TokenType.COMMA, ","))
+        if len(item) < 2:
+            found += item
+            continue
+        found += [
+            like(item[0], TokenType.VAR, KEY),
+            like(item[0], TokenType.L_PAREN, "("),
+            like(item[0], TokenType.STRING, text_of(item, sql)),
+            like(item[0], TokenType.COMMA, ","),
+            *item,
+            like(item[-1], TokenType.R_PAREN, ")"),
+        ]
+    return found
 
 
 _IN_OPERAND = {".", "::", "(", ")", "[", "]", ","}

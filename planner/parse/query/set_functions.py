@@ -29,6 +29,7 @@ _BY_NAME = {
     "JSON_OBJECT_KEYS": SetFunction("JSON_KEYS"),
     "JSON_ARRAY_ELEMENTS": SetFunction("JSON_ELEMENTS", ("value",)),
     "JSON_ARRAY_ELEMENTS_TEXT": SetFunction("JSON_ELEMENTS_TEXT", ("value",)),
+    "JSONB_PATH_QUERY": SetFunction("JSON_FOUND"),
     "JSON_EACH": SetFunction("JSON_ENTRIES", _KEYS_AND_VALUES),
     "JSON_EACH_TEXT": SetFunction("JSON_ENTRIES_TEXT", _KEYS_AND_VALUES),
 }
@@ -37,7 +38,7 @@ SET_FUNCTIONS = {
     **{
         f"JSONB{name.removeprefix('JSON')}": item
         for name, item in _BY_NAME.items()
-        if name.startswith("JSON")
+        if name.startswith("JSON_")
     },
 }
 """The functions, by name in upper case."""

@@ -319,12 +319,12 @@ def _texts(tokens: Sequence[Token], words: Sequence[str], sql: str, start: int) 
         elif kind in _OPENING:
             depth += 1
         if depth < 0 or (depth == 0 and _is_end_of_list(words, first, at)):
-            yield _text(tokens[first:at], sql)
+            yield text_of(tokens[first:at], sql)
             return
         if depth == 0 and kind is TokenType.COMMA:
-            yield _text(tokens[first:at], sql)
+            yield text_of(tokens[first:at], sql)
             first = at + 1
-    yield _text(tokens[first:], sql)
+    yield text_of(tokens[first:], sql)
 
 
 def _is_end_of_list(words: Sequence[str], first: int, at: int) -> bool:
@@ -337,7 +337,7 @@ def _is_end_of_list(words: Sequence[str], first: int, at: int) -> bool:
     return word in _ENDS_OF_LIST and before not in _SIGNS
 
 
-def _text(tokens: Sequence[Token], sql: str) -> str:
+def text_of(tokens: Sequence[Token], sql: str) -> str:
     """The text of tokens: comments are left out, and a space stands for any number of them."""
     found: list[str] = []
     end = -1

@@ -39,7 +39,7 @@ TYPES = {
     "timestamp without time zone": "TIMESTAMP",
     "timestamp with time zone": "TIMESTAMP WITH TIME ZONE",
     "timestamptz": "TIMESTAMP WITH TIME ZONE",
-    "interval": "INTERVAL DAY TO SECOND",
+    "interval": "INTERVAL",
     "interval day to second": "INTERVAL DAY TO SECOND",
     "interval year": "INTERVAL YEAR TO MONTH",
     "interval year to month": "INTERVAL YEAR TO MONTH",
