@@ -66,8 +66,6 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _BEGINS_WITH_OBJECT = re.compile(rb"\s*\{")
 LARGE_FILE = 12 * CHUNK_BYTES
 """Files from this size on are parsed by several threads."""
-LARGE_CHUNK = 2 * CHUNK_BYTES
-"""The size of their chunks: each costs the compilation of a regular expression."""
 UNIFORM_BYTES = 1 << 16
 """Chunks from this size on are tried as lines that are alike, until GIVE_UP of them aren't."""
 GIVE_UP = 2
@@ -130,12 +128,11 @@ class JsonFormat(FileFormat):
                 open_input(file.path, self.options) as stream,
             ):
                 reader = ChunkReader(JsonFaults(file.path, self.options), asked)
+                chunks = record_chunks(stream, file.path)
                 threads = os.cpu_count() or 1
                 if threads == 1 or file.size < LARGE_FILE or asked.limit is not None:
-                    chunks = record_chunks(stream, file.path)
                     yield from (reader.checked(chunk, reader.parsed(chunk)) for chunk in chunks)
                     continue
-                chunks = record_chunks(stream, file.path, LARGE_CHUNK)
                 with closing(done_ahead(reader.parsed, chunks, threads)) as done:
                     yield from (reader.checked(chunk, batch) for chunk, batch in done)
 

@@ -1,8 +1,8 @@
 """JSON lines that differ only in their values, as programs write them: `{"id":1,"name":"x"}` and so
 on, each with the same fields in the same order, texts without a backslash and whole numbers.
 
-The values lie between fixed pieces of text, which the first line tells. A regular expression made
-of the pieces verifies all bytes of all lines in one pass. Then every line has the same number of
+The values lie between fixed segments of text, which the first line tells. A regular expression made
+of the segments verifies all bytes of all lines in one pass. Then every line has the same number of
 quotes, so that the offsets of the quotes tell where the values of a field begin and end. Lines in
 which anything is different are left to a JSON parser.
 """
@@ -22,20 +22,20 @@ from runnel.columns.batches import Numbers, from_numbers
 
 _QUOTE = 34
 _LARGEST = 1 << 31
-_LONGEST_PIECES = 1500
-"""The most bytes of all pieces of a line. RE2 has a state for each, and from about 3,000 on it has
-not enough memory for its fast automaton."""
+_LONGEST_SEGMENTS = 1500
+"""The most bytes of all segments of a line. RE2 has a state for each, and from about 3,000 on its
+fast automaton does not have enough memory."""
 _WHOLE_NUMBER = "-?(?:0|[1-9][0-9]*)"
 _PLAIN_TEXT = r'[^"\\\x00-\x1f]*'
 
 
 class _Layout(NamedTuple):
-    """Of a line: the names of its fields, which of them are texts, and the fixed pieces before,
-    between and behind their values. The quotes of texts belong to the pieces."""
+    """Of a line: the names of its fields, which of them are texts, and the fixed segments before,
+    between and behind their values. The quotes of texts belong to the segments."""
 
     names: tuple[str, ...]
     are_texts: tuple[bool, ...]
-    pieces: tuple[bytes, ...]
+    segments: tuple[bytes, ...]
 
 
 def uniform_columns(data: bytes, wanted: Mapping[str, pa.DataType]) -> dict[str, pa.Array] | None:
@@ -82,7 +82,7 @@ def _layout(line: bytes) -> _Layout | None:
         or len({name for name, _ in fields}) != len(fields)
     ):
         return None
-    pieces, at, is_text = [], 0, False
+    segments, at, is_text = [], 0, False
     for name, value in fields:
         if type(value) is not str and type(value) is not int:
             return None
@@ -90,15 +90,15 @@ def _layout(line: bytes) -> _Layout | None:
         key = line.index(b'"', at + is_text) + len(name.encode()) + 2
         is_text = type(value) is str
         begin = line.index(b'"', key) + 1 if is_text else key + _gap(line[key:])
-        pieces.append(line[at:begin])
+        segments.append(line[at:begin])
         at = begin + len(str(value).encode())
-    pieces.append(line[at:] + b"\n")
-    if sum(map(len, pieces)) > _LONGEST_PIECES:
+    segments.append(line[at:] + b"\n")
+    if sum(map(len, segments)) > _LONGEST_SEGMENTS:
         return None
     return _Layout(
         tuple(name for name, _ in fields),
         tuple(type(value) is str for _, value in fields),
-        tuple(pieces),
+        tuple(segments),
     )
 
 
@@ -108,9 +108,9 @@ def _gap(text: bytes) -> int:
 
 
 def _are_alike(data: bytes, layout: _Layout) -> bool:
-    """Whether all lines are laid out like that. The expression is matched against bytes: a piece
+    """Whether all lines are laid out like that. The expression is matched against bytes: a segment
     that isn't ASCII is as long as its UTF-8."""
-    first, *others = [re.escape(piece.decode()) for piece in layout.pieces]
+    first, *others = [re.escape(segment.decode()) for segment in layout.segments]
     values = [_PLAIN_TEXT if is_text else _WHOLE_NUMBER for is_text in layout.are_texts]
     line = first + "".join(map("".join, zip(values, others, strict=True)))
     offsets = pa.py_buffer(np.array([0, len(data)], np.int32))
@@ -121,20 +121,20 @@ def _are_alike(data: bytes, layout: _Layout) -> bool:
 def _quotes(data: bytes, layout: _Layout) -> Numbers:
     """The offsets of all quotes, a row per line."""
     offsets = np.flatnonzero(np.frombuffer(data, np.uint8) == _QUOTE)
-    return offsets.reshape(-1, sum(piece.count(b'"') for piece in layout.pieces))
+    return offsets.reshape(-1, sum(segment.count(b'"') for segment in layout.segments))
 
 
 def _span(quotes: Numbers, layout: _Layout, field: int, size: int) -> tuple[Numbers, Numbers]:
     """Where the values of a field begin and end in a text of `size` bytes."""
-    # Example: in `{"n":12,"t":"x"}` the pieces are `{"n":`, `,"t":"` and `"}` with the line feed,
+    # Example: in `{"n":12,"t":"x"}` the segments are `{"n":`, `,"t":"` and `"}` with the line feed,
     # and the quotes of the line are at 1, 3, 8, 10, 12 and 14. The value of n begins two bytes
-    # after the quote at 3, the second of the first piece, and ends a byte before the quote at 8.
-    before, following = layout.pieces[field], layout.pieces[field + 1]
-    seen = sum(piece.count(b'"') for piece in layout.pieces[: field + 1])
+    # after the quote at 3, the second of the first segment, and ends a byte before the quote at 8.
+    before, following = layout.segments[field], layout.segments[field + 1]
+    seen = sum(segment.count(b'"') for segment in layout.segments[: field + 1])
     starts = quotes[:, seen - 1] + (len(before) - before.rindex(b'"'))
     if b'"' in following:
         return starts, quotes[:, seen] - following.index(b'"')
-    next_lines = np.append(quotes[1:, 0] - layout.pieces[0].index(b'"'), size)
+    next_lines = np.append(quotes[1:, 0] - layout.segments[0].index(b'"'), size)
     return starts, next_lines - len(following)
 
 
