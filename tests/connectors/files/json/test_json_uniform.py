@@ -39,8 +39,15 @@ def alike(draw: some.DrawFn) -> tuple[list[dict[str, Any]], tuple[str, str]]:
     return records, draw(SEPARATORS)
 
 
+TYPES = {str: pa.string(), float: pa.float64(), bool: pa.bool_()}
+
+
 def _is_alike(value: Any, first: Any) -> bool:
-    return type(value) is type(first) and type(value) in (str, int)
+    return (type(value) is str) == (type(first) is str)
+
+
+def _as(value: Any, arrow_type: pa.DataType) -> Any:
+    return float(value) if value is not None and pa.types.is_floating(arrow_type) else value
 
 
 @settings(deadline=None, max_examples=examples(400))
@@ -52,10 +59,7 @@ def test_what_is_found_is_there(
     lines = "".join(
         json.dumps(item, ensure_ascii=False, separators=separators) + "\n" for item in records
     )
-    types = {
-        name: pa.string() if type(value) is str else pa.int64()
-        for name, value in records[0].items()
-    }
+    types = {name: TYPES.get(type(value), pa.int64()) for name, value in records[0].items()}
     try:
         found = uniform_columns(lines.encode(), {**types, "absent": pa.int64()})
     except pa.ArrowInvalid:
@@ -66,7 +70,10 @@ def test_what_is_found_is_there(
     assert (found is not None) == is_plain
     if found is not None:
         assert {name: column.to_pylist() for name, column in found.items()} == {
-            **{name: [item[name] for item in records] for name in types},
+            **{
+                name: [_as(item[name], arrow_type) for item in records]
+                for name, arrow_type in types.items()
+            },
             "absent": [None] * len(records),
         }
 
@@ -100,8 +107,11 @@ def test_one_character_that_differs(
     [
         '{"a":"x","a":"y"}',
         '{"n":007}',
-        '{"n":1.5}',
-        '{"n":true}',
+        '{"n":NaN}',
+        '{"n":.5}',
+        '{"n":5.}',
+        '{"n":1e}',
+        '{"n":True}',
         '{"n":[1]}',
         '{"n":{}}',
         '["a"]',
@@ -126,6 +136,35 @@ def test_lines_of_windows() -> None:
     found = uniform_columns(b'{"n": 1}\r\n{"n": -2}\r\n', {"n": pa.int8()})
     assert found is not None
     assert found["n"].to_pylist() == [1, -2]
+
+
+def test_values_without_quotes() -> None:
+    lines = (
+        '{"x":1.50,"b":true,"t":"null"}',
+        '{"x":-2e3,"b":null,"t":"1"}',
+        '{"x":null,"b":false,"t":""}',
+    )
+    text = "".join(f"{line}\n" for line in lines).encode()
+    numbers = uniform_columns(text, {"x": pa.float64(), "b": pa.bool_(), "t": pa.string()})
+    assert numbers is not None
+    assert {name: column.to_pylist() for name, column in numbers.items()} == {
+        "x": [1.5, -2000.0, None],
+        "b": [True, None, False],
+        "t": ["null", "1", ""],
+    }
+    texts = uniform_columns(text, {"x": pa.string(), "b": pa.string()})
+    assert texts is not None
+    assert texts["x"].to_pylist() == ["1.50", "-2e3", None]
+    assert texts["b"].to_pylist() == ["true", None, "false"]
+
+
+@pytest.mark.parametrize("value", ["1.5", "true", "1e3", "-"])
+def test_values_that_are_no_whole_numbers(value: str) -> None:
+    try:
+        found = uniform_columns(f'{{"n":7}}\n{{"n":{value}}}\n'.encode(), {"n": pa.int64()})
+    except pa.ArrowInvalid:
+        found = None
+    assert found is None
 
 
 def test_numbers_that_are_too_large() -> None:
