@@ -258,6 +258,9 @@ class Mapping:
     is_confined: it was created by a caller with bounds, which apply to every user of it.
     definition: the constraints of a table of CREATE TABLE, whose rows are dropped with it; None:
         CREATE MAPPING.
+    flink_text: the CREATE TABLE … WITH ('connector' = …) that made the mapping, so that DROP TABLE
+        removes it and LIKE repeats it; None: another statement made it.
+    is_temporary: it is not stored with the connection.
     """
 
     name: str
@@ -271,6 +274,8 @@ class Mapping:
     watermark: WatermarkClause | None = None
     is_confined: bool = False
     definition: TableDefinition | None = None
+    flink_text: str | None = None
+    is_temporary: bool = False
 
 
 @frozen

@@ -535,6 +535,7 @@ class Database:
                         watermark=definition.watermark,
                         is_confined=item.is_confined,
                         definition=definition.table,
+                        flink_text=item.flink_text,
                     )
                 )
             for view in saved.views:

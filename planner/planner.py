@@ -505,7 +505,8 @@ def _view_columns(statement: syntax.CreateView, relation: Relation) -> tuple[str
 
 def _table_plan(binder: Binder, statement: syntax.Statement) -> Plan:
     # Loaded on first use: few statements define tables.
-    from runnel.planner.table_plans import Planning, plan_table_statement
+    from runnel.planner.planning import Planning
+    from runnel.planner.table_plans import plan_table_statement
 
     def write(bound: BoundWrite) -> WritePlan:
         planned = _write(binder, bound)
@@ -520,6 +521,7 @@ def _table_plan(binder: Binder, statement: syntax.Statement) -> Plan:
             lambda relation: _rows(binder, relation),
             lambda relation: _parameters(relation, binder.parameter_types),
             lambda: _dependencies(binder),
+            lambda other: _plan(other, binder.snapshot, (), binder.environment),
         ),
     )
 
@@ -544,6 +546,8 @@ def _create_mapping(binder: Binder, statement: syntax.CreateMapping) -> CreateMa
         if_not_exists=statement.if_not_exists,
         watermark=_watermark(statement),
         computed=_computed(binder, statement),
+        flink_text=statement.flink_text,
+        is_temporary=statement.is_temporary,
     )
 
 

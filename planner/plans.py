@@ -232,6 +232,7 @@ class CreateMappingPlan(Plan):
     object_type, or_replace, if_not_exists: as in `syntax.CreateMapping`.
     watermark: how watermarks are generated; None: there are none.
     computed: the columns that are computed from declared ones.
+    flink_text, is_temporary: as in `syntax.CreateMapping`.
     """
 
     name: str
@@ -245,6 +246,30 @@ class CreateMappingPlan(Plan):
     if_not_exists: bool
     watermark: WatermarkClause | None = None
     computed: tuple[ComputedColumn, ...] = ()
+    flink_text: str | None = None
+    is_temporary: bool = False
+
+
+@frozen(kw_only=True)
+class FilledMappingPlan(Plan):
+    """CREATE TABLE … WITH ('connector' = …) AS.
+
+    mapping: the mapping that is created.
+    insert: the INSERT that writes the rows of the query, planned when the mapping exists.
+    """
+
+    mapping: CreateMappingPlan
+    insert: str
+
+
+@frozen(kw_only=True)
+class StatementSetPlan(Plan):
+    """EXECUTE STATEMENT SET.
+
+    writes: the INSERTs, in order.
+    """
+
+    writes: tuple[WritePlan, ...]
 
 
 @frozen(kw_only=True)
@@ -284,13 +309,14 @@ class CreateTablePlan(Plan):
 
 @frozen(kw_only=True)
 class AlterTablePlan(Plan):
-    """ALTER TABLE.
+    """ALTER TABLE, or INSERT OVERWRITE.
 
     name: the table; its version when the statement was planned is among `dependencies`.
     new_name: its name after the statement.
     definition: its constraints after the statement.
     created: the table that replaces it, with its rows; None: the rows need no copy.
     is_cascading: as in `AlterTable` of the parser.
+    counts_rows: whether the number of rows is the result, as of INSERT OVERWRITE.
     """
 
     name: str
@@ -298,6 +324,7 @@ class AlterTablePlan(Plan):
     definition: TableDefinition
     created: CreateTablePlan | None
     is_cascading: bool
+    counts_rows: bool = False
 
 
 @frozen(kw_only=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.base.frozen import frozen
-from runnel.catalog import Dependency, Mapping, TableColumn
+from runnel.catalog import Mapping, TableColumn
 from runnel.connector import WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError, internal
 from runnel.expressions import build
@@ -19,11 +18,13 @@ from runnel.planner.bind.tables.alterations import AlteredTable
 from runnel.planner.bind.tables.definitions import bind_table
 from runnel.planner.bind.write import BoundWrite
 from runnel.planner.copy_plans import bind_copy
+from runnel.planner.flink_statements import plan_flink_statement
 from runnel.planner.parse.alter_table import AlterTable
 from runnel.planner.parse.merge import MergeInto
 from runnel.planner.parse.query.copies import CopyFrom
 from runnel.planner.parse.syntax import Delete, Insert, Statement, Update
 from runnel.planner.parse.tables import CreateTable
+from runnel.planner.planning import Planning
 from runnel.planner.plans import (
     AlterTablePlan,
     ChangePlan,
@@ -33,32 +34,17 @@ from runnel.planner.plans import (
     QueryPlan,
     WritePlan,
 )
-from runnel.relation.nodes import Project, Relation, references
+from runnel.relation.nodes import Project, references
 from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:
     from runnel.planner.bind.query import Binder
-    from runnel.sqltypes import SqlType
-
-
-@frozen
-class Planning:
-    """The functions of the planner that these plans need.
-
-    write: plans a write.
-    rows: plans a query whose rows a statement changes or returns.
-    parameters: the types of the parameters of a relation.
-    dependencies: the catalog objects that the statement has used.
-    """
-
-    write: Callable[[BoundWrite], WritePlan]
-    rows: Callable[[Relation], QueryPlan]
-    parameters: Callable[[Relation], tuple[SqlType, ...]]
-    dependencies: Callable[[], tuple[Dependency, ...]]
 
 
 def plan_table_statement(binder: Binder, statement: Statement, planning: Planning) -> Plan:
     """The plan of a statement that defines a table, or changes rows that a query computes."""
+    if _is_of_flink(statement):
+        return plan_flink_statement(binder, statement, planning)
     if isinstance(statement, CreateTable):
         return _create_table(binder, statement, planning)
     if isinstance(statement, Insert | Update | Delete | MergeInto):
@@ -68,6 +54,13 @@ def plan_table_statement(binder: Binder, statement: Statement, planning: Plannin
     if isinstance(statement, CopyFrom):
         return planning.write(bind_copy(binder, statement))
     raise internal(f"no plan for {type(statement).__name__}")
+
+
+def _is_of_flink(statement: Statement) -> bool:
+    """Whether the statement is made up of others: CREATE TABLE … LIKE, a statement set, …"""
+    if isinstance(statement, Insert):
+        return statement.overwrites
+    return type(statement).__module__.startswith("runnel.planner.parse.flink.")
 
 
 def _change(

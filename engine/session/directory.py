@@ -59,12 +59,14 @@ class SavedMapping:
     definition: its definition, without the options of its data connection.
     data_connection: name of its data connection.
     is_confined: it was created by a caller with bounds.
+    flink_text: the CREATE TABLE … WITH of Flink that made it, or None.
     """
 
     connector: str
     definition: MappingDefinition
     data_connection: str | None
     is_confined: bool = False
+    flink_text: str | None = None
 
 
 @frozen
@@ -152,6 +154,7 @@ class Directory:
                         _definition(item),
                         item.get("data_connection"),
                         _is_confined(item),
+                        item.get("flink"),
                     )
                     for item in content["mappings"]
                 ),
@@ -281,7 +284,8 @@ def _unusable(path: Path, error: OSError) -> OperationalError:
 
 
 def _is_temporary(mapping: Mapping) -> bool:
-    return mapping.definition is not None and mapping.definition.is_temporary
+    definition = mapping.definition
+    return mapping.is_temporary or (definition is not None and definition.is_temporary)
 
 
 def _mapping_record(mapping: Mapping) -> dict[str, Any]:
@@ -305,6 +309,7 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
         "object_type": mapping.object_type,
         "data_connection": mapping.data_connection,
         "confined": mapping.is_confined,
+        "flink": mapping.flink_text,
         "watermark": None
         if watermark is None
         else [watermark.column, watermark.lag, watermark.is_interval],

@@ -58,6 +58,8 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             data_connection=plan.data_connection,
             watermark=plan.watermark,
             is_confined=session.caller.is_confined,
+            flink_text=plan.flink_text,
+            is_temporary=plan.is_temporary,
         )
         replaced = session.catalog.find(plan.name)
         if isinstance(replaced, Mapping) and not _is_same(replaced, mapping):
@@ -68,9 +70,14 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
 
 def _is_same(replaced: Mapping, mapping: Mapping) -> bool:
     """Whether two mappings are defined alike: a job can use either."""
-    return replace(
-        replaced, table=mapping.table, version=mapping.version, name=mapping.name
-    ) == mapping and visible_columns(replaced.table) == visible_columns(mapping.table)
+    compared = replace(
+        replaced,
+        table=mapping.table,
+        version=mapping.version,
+        name=mapping.name,
+        flink_text=mapping.flink_text,
+    )
+    return compared == mapping and visible_columns(replaced.table) == visible_columns(mapping.table)
 
 
 def _check_unused(session: Session, mapping: Mapping, *, is_dropped: bool) -> None:
@@ -223,6 +230,11 @@ def kind_of(item: CatalogObject) -> str:
     if isinstance(item, Mapping) and item.definition is not None:
         return "table"
     return {Mapping: "mapping", View: "view", Registration: "registration"}[type(item)]
+
+
+def is_of_flink(item: CatalogObject | None) -> bool:
+    """Whether CREATE TABLE … WITH of Flink made the object."""
+    return isinstance(item, Mapping) and item.flink_text is not None
 
 
 def how_to_drop(item: CatalogObject) -> str:

@@ -173,6 +173,19 @@ def _run_pivot(session: Session, plan: plans.PivotPlan, call: StatementCall) -> 
     return run(session, plan.planned(values), call)
 
 
+def _run_filled(session: Session, plan: plans.FilledMappingPlan, call: StatementCall) -> Outcome:
+    # Loaded on first use, as the next one: few tables are Flink's.
+    from runnel.statements.tables.flink import create_filled
+
+    return create_filled(session, plan, call, run)
+
+
+def _run_set(session: Session, plan: plans.StatementSetPlan, call: StatementCall) -> Outcome:
+    from runnel.statements.tables.flink import run_statement_set
+
+    return run_statement_set(session, plan, call, run)
+
+
 def _run_execute(session: Session, statement: Execute, call: StatementCall) -> Outcome:
     # Loaded on first use: few sessions prepare statements.
     from runnel.statements.parameters.prepared import execute
@@ -222,6 +235,8 @@ def _load_handlers() -> None:
             plans.ClearPlan: writes.run_clear,
             plans.ChangePlan: _lazily("runnel.statements.tables.changes", "run_change"),
             plans.CreateMappingPlan: definitions.create_mapping,
+            plans.FilledMappingPlan: _run_filled,
+            plans.StatementSetPlan: _run_set,
             plans.CreateViewPlan: definitions.create_view,
             plans.CreateTablePlan: _lazily(tables, "create_table"),
             DropTable: _lazily(tables, "drop_table"),

@@ -4,6 +4,7 @@ written."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -53,6 +54,8 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
     """Binds INSERT INTO and SINK INTO."""
     mode = WriteMode.SINK if statement.replaces else statement.mode
     table = writable(binder, statement.table, mode)
+    if statement.partition:
+        statement = _with_partition(table, statement)
     if mode is WriteMode.SINK and isinstance(table, RowChanges):
         _check_replacement(table.unique_keys(), statement)
     tree = statement.query.expression
@@ -87,6 +90,30 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
             position=statement.query.position,
         )
     return rows_of(table, mode, columns, source, others)
+
+
+def _with_partition(table: Table, statement: Insert) -> Insert:
+    """INSERT INTO t PARTITION (k = 'v') SELECT a, b as INSERT INTO t (a, b, k) SELECT *, 'v' FROM
+    (SELECT a, b)."""
+    fixed = [item.column for item in statement.partition]
+    names = {name.text.lower() for name in fixed}
+    columns = statement.columns
+    if columns is None:
+        columns = tuple(
+            Name(column.name, statement.table.position)
+            for column in table.columns
+            if not column.hidden and column.name.lower() not in names
+        )
+    query = exp.Select(
+        expressions=[exp.Star(), *(item.value for item in statement.partition)],
+        from_=exp.From(this=exp.Subquery(this=statement.query.expression)),
+    )
+    return replace(
+        statement,
+        columns=(*columns, *fixed),
+        query=replace(statement.query, expression=query),
+        partition=(),
+    )
 
 
 def _check_replacement(keys: Sequence[tuple[str, ...]], statement: Insert) -> None:

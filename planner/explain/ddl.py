@@ -62,21 +62,25 @@ def mapping_ddl(mapping: Mapping) -> str:
 
 
 def _table_ddl(mapping: Mapping, definition: TableDefinition) -> str:
+    temporary = "TEMP " if definition.is_temporary else ""
+    body = ",\n".join(f"  {text}" for text in table_items(mapping, definition))
+    return f"CREATE {temporary}TABLE {quoted(mapping.name)} (\n{body}\n)"
+
+
+def table_items(mapping: Mapping, definition: TableDefinition) -> list[str]:
+    """The columns and constraints of CREATE TABLE."""
     texts = []
     for column in mapping.table.columns:
         if column.hidden:
             continue
         default = definition.defaults.get(column.name.lower())
-        text = f"  {quoted(column.name)} {type_text(column.type)}"
+        text = f"{quoted(column.name)} {type_text(column.type)}"
         text += "" if default is None else f" DEFAULT {default}"
         texts.append(text + (" NOT NULL" if column.name.lower() in definition.not_null else ""))
     for key in definition.keys:
         kind = "PRIMARY KEY" if key.is_primary else "UNIQUE"
-        texts.append(f"  {kind} ({', '.join(map(quoted, key.columns))})")
-    texts += [f"  CHECK ({text})" for text in definition.checks]
-    temporary = "TEMP " if definition.is_temporary else ""
-    body = ",\n".join(texts)
-    return f"CREATE {temporary}TABLE {quoted(mapping.name)} (\n{body}\n)"
+        texts.append(f"{kind} ({', '.join(map(quoted, key.columns))})")
+    return texts + [f"CHECK ({text})" for text in definition.checks]
 
 
 def _watermark(clause: WatermarkClause) -> str:

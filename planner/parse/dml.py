@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.connector import WriteMode
-from runnel.errors import NotSupportedError, ProgrammingError, as_written
+from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
 from runnel.planner.parse.syntax import (
     ColumnAssignment,
@@ -19,7 +19,8 @@ from runnel.planner.parse.syntax import (
 
 
 def parse_insert(reader: StatementReader) -> Insert:
-    """{INSERT [OR {REPLACE | IGNORE}] | SINK} INTO t [AS a] [(columns) | BY {NAME | POSITION}]
+    """{INSERT {[OR {REPLACE | IGNORE}] INTO | OVERWRITE} | SINK INTO} t [AS a]
+    [PARTITION (column = value, …)] [(columns) | BY {NAME | POSITION}]
     {query | DEFAULT VALUES} [ON CONFLICT …] [RETURNING …]"""
     position = reader.position
     mode = WriteMode.SINK if reader.accept("SINK") else WriteMode.INSERT
@@ -31,24 +32,13 @@ def parse_insert(reader: StatementReader) -> Insert:
             replaces = reader.accept("REPLACE")
             if not replaces and not reader.accept("IGNORE"):
                 raise reader.error("one of REPLACE or IGNORE")
-    if reader.peek() == "OVERWRITE":
-        raise NotSupportedError(
-            "INSERT OVERWRITE is not supported",
-            hint="write CREATE OR REPLACE TABLE t AS …, or TRUNCATE t and INSERT INTO t",
-            position=reader.position,
-        )
-    reader.expect("INTO")
+    overwrites = mode is WriteMode.INSERT and conflict is None and reader.accept("OVERWRITE")
+    if not overwrites:
+        reader.expect("INTO")
     table = reader.object_name("the target")
     alias = reader.name("an alias") if reader.accept("AS") else None
     columns = None
-    if reader.peek() == "PARTITION" and reader.peek(1) == "(":
-        raise NotSupportedError(
-            "INSERT INTO … PARTITION is not supported",
-            hint="write the values of the partition into the query: INSERT INTO "
-            f"{as_written(table.text)} (a, day) SELECT a, '2026-01-01'; rows are written to the "
-            "partition of their values",
-            position=reader.position,
-        )
+    partition = _partition(reader) if reader.peek() == "PARTITION" else ()
     if reader.peek() == "(" and (reader.peek(1) not in QUERY_WORDS or reader.peek(2) in (",", ")")):
         columns = reader.names("a column")
     by_name = reader.accept("BY", "NAME")
@@ -77,7 +67,24 @@ def parse_insert(reader: StatementReader) -> Insert:
         by_name=by_name,
         has_default_values=has_default_values,
         returning=returning(reader, alias or table),
+        overwrites=overwrites,
+        partition=partition,
     )
+
+
+def _partition(reader: StatementReader) -> tuple[ColumnAssignment, ...]:
+    """Reads Flink's PARTITION (column = value, column, …). A column without a value has the one of
+    the row."""
+    reader.expect("PARTITION", "(")
+    found: list[ColumnAssignment] = []
+    while True:
+        column = reader.unique(reader.name("a column"), [item.column for item in found], "column")
+        if reader.accept("="):
+            found.append(ColumnAssignment(column, reader.expression(",", ")")))
+        if not reader.accept(","):
+            break
+    reader.expect(")")
+    return tuple(found)
 
 
 def _conflict(reader: StatementReader) -> ConflictClause:

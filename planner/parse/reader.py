@@ -135,16 +135,19 @@ class StatementReader(TokenReader):
     def expression(self, *ends: str) -> Any:
         """Reads a scalar expression. It ends before one of the words `ends` (outside of
         parentheses), or at the end of the statement."""
-        start, depth = self.index, 0
-        while not self.at_end:
-            token = self.tokens[self.index]
-            if depth == 0 and self.peek() in ends:
-                break
-            depth += _DEPTH.get(token.token_type, 0)
-            self.index += 1
+        start = self.index
+        self.skip_to(*ends)
         return parse_expression(
             self.tokens[start : self.index], self.sql, self.parameters, self.position
         )
+
+    def skip_to(self, *ends: str) -> None:
+        """Skips the tokens before one of the words `ends` (outside of parentheses), or before the
+        end of the statement."""
+        depth = 0
+        while not self.at_end and (depth or self.peek() not in ends):
+            depth += _DEPTH.get(self.tokens[self.index].token_type, 0)
+            self.index += 1
 
     def computed_column(self, name: Name, index: int) -> ComputedClause:
         """Reads `AS expression` of a column of a mapping."""

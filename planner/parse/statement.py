@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
 from runnel.planner.parse.syntax import AlterJob, Explain, Statement
-from runnel.planner.parse.tokens import position_at, tokenize
+from runnel.planner.parse.tokens import is_statement_set, position_at, tokenize
 
 _KNOWN = (
     "the most common statements are SELECT, INSERT, CREATE TABLE, CREATE MAPPING, CREATE JOB, "
@@ -93,13 +93,8 @@ def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
         raise ProgrammingError("the SQL text is empty", hint=_KNOWN)
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
-            if [item.text.upper() for item in tokens[1:3]] == ["STATEMENT", "SET"]:
-                raise NotSupportedError(
-                    "STATEMENT SET is not supported",
-                    hint="write CREATE JOB name AS INSERT INTO … for each INSERT; over tables that "
-                    "end, run each INSERT alone",
-                    position=position_at(tokens[1], sql),
-                )
+            if is_statement_set(tokens):
+                return tokens
             raise ProgrammingError(
                 "the command must contain a single statement",
                 hint="execute the statements one by one",
@@ -187,6 +182,10 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
                 "RESET": settings.parse_reset,
             }
             return readers[word]
+        case "EXECUTE" | "BEGIN" if second == "STATEMENT":
+            from runnel.planner.parse.flink.statement_set import parse_statement_set
+
+            return parse_statement_set
     return _session_reader(word)
 
 

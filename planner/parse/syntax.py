@@ -166,6 +166,9 @@ class CreateMapping(Statement):
     if_not_exists: whether an existing mapping is left as it is.
     watermark: the clause WATERMARK FOR, or None.
     computed: the computed columns.
+    flink_text: the CREATE TABLE … WITH ('connector' = …) of which this is the translation; None:
+        CREATE MAPPING.
+    is_temporary: whether TEMPORARY is written: the mapping is not stored in a directory.
     """
 
     name: Name
@@ -179,6 +182,8 @@ class CreateMapping(Statement):
     if_not_exists: bool
     watermark: MappingWatermark | None = None
     computed: tuple[ComputedClause, ...] = ()
+    flink_text: str | None = None
+    is_temporary: bool = False
 
 
 @frozen(kw_only=True)
@@ -331,6 +336,8 @@ class Insert(Statement):
     by_name: whether the query's columns are assigned by name.
     has_default_values: whether DEFAULT VALUES is written: `query` is one row without columns.
     returning: the query of RETURNING over the written rows; None: there is none.
+    overwrites: whether OVERWRITE is written: the rows replace the ones of the table.
+    partition: Flink's PARTITION: columns that have the same value in each row.
     """
 
     table: Name
@@ -343,11 +350,13 @@ class Insert(Statement):
     by_name: bool = False
     has_default_values: bool = False
     returning: Any | None = None
+    overwrites: bool = False
+    partition: tuple[ColumnAssignment, ...] = ()
 
     @property
     def needs_rows(self) -> bool:
         """Whether a sink alone cannot run it."""
-        return self.conflict is not None or self.returning is not None
+        return self.conflict is not None or self.returning is not None or self.overwrites
 
 
 @frozen(kw_only=True)

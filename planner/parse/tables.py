@@ -275,17 +275,16 @@ class TableReader:
 def parse_create_table(
     reader: StatementReader, position: Position, or_replace: bool, temporary: bool
 ) -> Statement:
-    """CREATE [OR REPLACE] [TEMP] TABLE [IF NOT EXISTS] t {(columns) | [(names)] AS query}; the
-    reader is after TABLE. With the options of Flink, WITH ('connector' = …), a CREATE MAPPING."""
+    """CREATE [OR REPLACE] [TEMP] TABLE [IF NOT EXISTS] t {(columns) | [(names)] AS query | LIKE s};
+    the reader is after TABLE. With the options of Flink, WITH ('connector' = …), a CREATE
+    MAPPING."""
     if_not_exists = reader.accept_if_not_exists(or_replace)
     name = reader.object_name("the table")
-    if "WITH" in reader.words:
-        # Loaded on first use: most tables have no options.
-        from runnel.planner.parse.flink import tables as flink
-
-        if flink.has_options(reader):
-            flags = (or_replace, if_not_exists, temporary)
-            return flink.parse_flink_table(reader, position, name, flags)
+    if "WITH" in reader.words or "LIKE" in reader.words:
+        flags = (or_replace, if_not_exists, temporary)
+        found = _parse_of_flink(reader, position, name, flags)
+        if found is not None:
+            return found
     body = TableReader(reader)
     names: tuple[TableColumnClause, ...] = ()
     if reader.peek() == "(":
@@ -318,6 +317,19 @@ def parse_create_table(
         if_not_exists=if_not_exists,
         is_temporary=temporary,
     )
+
+
+def _parse_of_flink(
+    reader: StatementReader, position: Position, name: Name, flags: tuple[bool, bool, bool]
+) -> Statement | None:
+    """The statement of Flink: with options, or with LIKE. None for another one."""
+    # Loaded on first use: most tables have no options.
+    from runnel.planner.parse.flink import tables, written
+
+    form = tables.form_of(reader)
+    if form == "composed":
+        return written.parse_composed(reader, position, name, flags)
+    return tables.parse_flink_table(reader, position, name, flags) if form == "options" else None
 
 
 def _incomplete(

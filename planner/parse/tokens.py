@@ -185,7 +185,24 @@ def statement_ends(sql: str) -> list[int] | None:
         tokens: list[Token] = DIALECT.tokenize(sql)
     except SqlglotError:
         return None
-    return [token.start for token in tokens if token.token_type is TokenType.SEMICOLON]
+    ends, first = [], 0
+    for index, token in enumerate(tokens):
+        if token.token_type is not TokenType.SEMICOLON:
+            continue
+        # The semicolons of a statement set are part of it: the last one follows "; END".
+        is_last = tokens[index - 1].text.upper() == "END" and (
+            tokens[index - 2].token_type is TokenType.SEMICOLON
+        )
+        if is_last or not is_statement_set(tokens[first:index]):
+            ends.append(token.start)
+            first = index + 1
+    return ends
+
+
+def is_statement_set(tokens: Sequence[Token]) -> bool:
+    """Whether a statement begins with EXECUTE STATEMENT SET or BEGIN STATEMENT SET."""
+    words = [token.text.upper() for token in tokens[:3]]
+    return words[:1] in (["EXECUTE"], ["BEGIN"]) and words[1:] == ["STATEMENT", "SET"]
 
 
 def has_tokens(sql: str) -> bool:

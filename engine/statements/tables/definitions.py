@@ -19,7 +19,14 @@ from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, 
 from runnel.planner.parse.tables import DropTable
 from runnel.planner.plans import AlterTablePlan, CreateTablePlan, NothingPlan
 from runnel.statements.call import StatementCall
-from runnel.statements.definitions import NO_COUNT, check_own, how_to_drop, is_free, kind_of
+from runnel.statements.definitions import (
+    NO_COUNT,
+    check_own,
+    how_to_drop,
+    is_free,
+    is_of_flink,
+    kind_of,
+)
 from runnel.statements.tables.job_users import check_unused, suspend_users
 from runnel.statements.writes import run_write
 
@@ -65,7 +72,9 @@ def create_table(session: Session, plan: CreateTablePlan, call: StatementCall) -
 
 
 def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> int:
-    """Changes a table: its entry in the catalog or, if its rows change, the table as a whole."""
+    """Changes a table: its entry in the catalog or, if its rows change, the table as a whole. For
+    INSERT OVERWRITE, returns the number of rows."""
+    count = NO_COUNT
     session.check_directory()
     if plan.is_cascading:
         suspend_users(session, plan.name)
@@ -90,7 +99,8 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
                 table = own.open(definition)
         try:
             if plan.created is not None and table is not None:
-                _fill(session, plan.created, table, call)
+                written = _fill(session, plan.created, table, call)
+                count = written if plan.counts_rows else NO_COUNT
             with session.definitions:
                 _check_alterable(session, plan, found)
                 altered = replace(
@@ -109,7 +119,7 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
                     own.drop(table)
             raise
         _settle(session, altered, definition, found if table is not None else None)
-    return NO_COUNT
+    return count
 
 
 def _unchanged(session: Session, plan: AlterTablePlan) -> Mapping:
@@ -158,7 +168,8 @@ def _fill(session: Session, plan: CreateTablePlan, table: DuckDBTable, call: Sta
 
 
 def drop_table(session: Session, statement: DropTable, call: StatementCall) -> int:
-    """Removes tables with their rows: all of them or, after an error, none."""
+    """Removes tables with their rows: all of them or, after an error, none. The data of a table of
+    Flink, which is a mapping, stays as it is."""
     dropped = []
     if statement.is_cascading:
         for name in statement.names:
@@ -167,13 +178,14 @@ def drop_table(session: Session, statement: DropTable, call: StatementCall) -> i
         found = [_table(session, name, statement.if_exists) for name in statement.names]
         for item in found:
             if item is not None and not statement.is_cascading:
-                check_unused(session, item.name, "table", is_dropped=True)
+                check_unused(session, item.name, kind_of(item), is_dropped=True)
         for item in found:
             if item is not None:
                 session.change_catalog(drop=item)
                 dropped.append(item)
     for item in dropped:
-        _drop_rows(session, item)
+        if item.definition is not None:
+            _drop_rows(session, item)
     return NO_COUNT
 
 
@@ -190,7 +202,7 @@ def _table(session: Session, name: Name, if_exists: bool) -> Mapping | None:
             hint=suggest(name.text, names),
             position=name.position,
         )
-    if not isinstance(found, Mapping) or found.definition is None:
+    if not isinstance(found, Mapping) or (found.definition is None and not is_of_flink(found)):
         raise ProgrammingError(
             f'"{found.name}" is a {kind_of(found)}, not a table',
             hint=how_to_drop(found)

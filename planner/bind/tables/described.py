@@ -166,7 +166,8 @@ def _columns(binder: StatementBinder, item: CatalogObject) -> list[tuple[str, Sq
 
 def _is_temporary(item: CatalogObject) -> bool:
     if isinstance(item, Mapping):
-        return item.definition is not None and item.definition.is_temporary
+        is_own = item.definition is not None and item.definition.is_temporary
+        return is_own or item.is_temporary
     return bool(getattr(item, "temporary", False))
 
 

@@ -26,9 +26,7 @@ _SESSION = {
     ("LOAD", "MODULE"): "functions are Python functions: see Connection.create_function",
     ("UNLOAD", "MODULE"): "functions are Python functions",
     ("COMPILE", "PLAN"): "plans are cached: see SHOW PLANS",
-    ("STATEMENT", "SET"): "run CREATE JOB once for each INSERT",
-    ("EXECUTE", "STATEMENT", "SET"): "run CREATE JOB once for each INSERT",
-    ("BEGIN", "STATEMENT", "SET"): "run CREATE JOB once for each INSERT",
+    ("STATEMENT", "SET"): "write EXECUTE STATEMENT SET BEGIN INSERT …; INSERT …; END",
     ("EXECUTE", "INSERT"): "use CREATE JOB name AS INSERT INTO …, or INSERT alone over a table",
     ("EXECUTE", "PLAN"): "plans are cached: execute the statement",
 }

@@ -132,21 +132,23 @@ class FlinkColumns:
         return ComputedClause(name, f"CAST({hidden} AS {kind})", index, type=kind)
 
 
-def has_options(reader: StatementReader) -> bool:
-    """Whether WITH ('name' = …) comes before AS, outside of parentheses; the reader is after the
-    name of the table."""
-    depth = 0
+def form_of(reader: StatementReader) -> str:
+    """The form of CREATE TABLE; the reader is after the name of the table. "options": with WITH
+    ('name' = …) of Flink; "composed": with LIKE, or with these options and AS; "": another one."""
+    depth, has_options = 0, False
     words = reader.words
-    for index in range(reader.index, len(words) - 2):
+    for index in range(reader.index, len(words)):
         word = words[index]
         if word in ("(", ")"):
             depth += 1 if word == "(" else -1
         elif depth == 0 and word == "AS":
-            return False
-        elif depth == 0 and word == "WITH" and words[index + 1] == "(":
+            return "composed" if has_options else ""
+        elif depth == 0 and word == "LIKE":
+            return "composed"
+        elif depth == 0 and word == "WITH" and words[index + 1 : index + 2] == ["("]:
             # A text, or nothing: PostgreSQL's storage parameters are bare words.
-            return words[index + 2] in ("", ")")
-    return False
+            has_options = words[index + 2 : index + 3] in ([""], [")"])
+    return "options" if has_options else ""
 
 
 def parse_flink_table(
@@ -154,13 +156,6 @@ def parse_flink_table(
 ) -> CreateMapping:
     """The rest of CREATE TABLE, after the name. `flags`: OR REPLACE, IF NOT EXISTS, TEMPORARY."""
     or_replace, if_not_exists, is_temporary = flags
-    if is_temporary:
-        raise NotSupportedError(
-            "CREATE TEMPORARY TABLE … WITH is not supported",
-            hint="leave TEMPORARY out, and drop the mapping afterwards: DROP MAPPING "
-            + as_written(name.text),
-            position=position,
-        )
     body = FlinkColumns(reader)
     if reader.peek() == "(":
         body.read()
@@ -176,7 +171,6 @@ def parse_flink_table(
     reader.expect("WITH")
     start = reader.position
     options = FlinkOptions(read_options(reader))
-    _check_end(reader, name)
     if options.connector is None:
         raise ProgrammingError(
             "option 'connector' is missing",
@@ -202,20 +196,6 @@ def parse_flink_table(
         if_not_exists=if_not_exists,
         watermark=mapping.watermark or body.watermark,
         computed=table.computed if mapping.computed is None else mapping.computed,
+        flink_text=reader.sql,
+        is_temporary=is_temporary,
     )
-
-
-def _check_end(reader: StatementReader, name: Name) -> None:
-    if reader.peek() == "AS":
-        raise NotSupportedError(
-            "CREATE TABLE … WITH … AS is not supported",
-            hint="declare the columns, then write the rows: "
-            f"INSERT INTO {as_written(name.text)} SELECT …",
-            position=reader.position,
-        )
-    if reader.peek() == "LIKE":
-        raise NotSupportedError(
-            "LIKE of CREATE TABLE is not supported",
-            hint="declare the columns; SHOW CREATE TABLE shows the ones of the other table",
-            position=reader.position,
-        )

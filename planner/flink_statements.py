@@ -1,0 +1,265 @@
+"""Plans of Flink's statements that other statements make up: CREATE TABLE … LIKE and … AS with
+options, INSERT OVERWRITE, and statement sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Items
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runnel.catalog import CatalogObject, Mapping, View, visible_columns
+from runnel.connector import ReadableTable
+from runnel.errors import Error, ErrorCode, NotSupportedError, ProgrammingError
+from runnel.planner.bind.tables.alterations import AlteredTable
+from runnel.planner.bind.tables.information_schema import view_fields
+from runnel.planner.bind.write import bind_insert
+from runnel.planner.explain.ddl import table_items, type_text
+from runnel.planner.parse.flink.statement_set import StatementSet
+from runnel.planner.parse.flink.written import (
+    COLUMN,
+    OPTIONS,
+    PARTITIONS,
+    WATERMARKS,
+    Clauses,
+    ComposedTable,
+    TableItem,
+    quoted,
+    read_written,
+)
+from runnel.planner.parse.statement import parse
+from runnel.planner.parse.syntax import CreateMapping, Insert, Name, Query, Statement
+from runnel.planner.parse.tables import CreateTable
+from runnel.planner.plans import (
+    AlterTablePlan,
+    CreateMappingPlan,
+    CreateTablePlan,
+    FilledMappingPlan,
+    Plan,
+    StatementSetPlan,
+    WritePlan,
+)
+from runnel.sqltypes import Kind, SqlType
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.query import Binder
+    from runnel.planner.planning import Planning
+
+
+def plan_flink_statement(binder: Binder, statement: Statement, planning: Planning) -> Plan:
+    """The plan of one of these statements."""
+    if isinstance(statement, Insert):
+        return _overwrite(binder, statement, planning)
+    if isinstance(statement, StatementSet):
+        return _statement_set(statement, planning)
+    assert isinstance(statement, ComposedTable)
+    if isinstance(statement.source, Query):
+        return _filled(binder, statement, statement.source, planning)
+    return _composed(statement, _like(binder, statement, statement.source), planning)
+
+
+def _composed(statement: ComposedTable, text: str, planning: Planning) -> Plan:
+    """The plan of the CREATE TABLE of this text, with the flags of the statement."""
+    try:
+        made = parse(text)
+        assert isinstance(made, CreateMapping | CreateTable)
+        made = replace(
+            made,
+            or_replace=statement.or_replace,
+            if_not_exists=statement.if_not_exists,
+            is_temporary=statement.is_temporary,
+        )
+        return planning.plan(made)
+    except Error as error:
+        # The position in the composed text is none in the statement.
+        error.position = statement.name.position
+        raise
+
+
+def _like(binder: Binder, statement: ComposedTable, source: Name) -> str:
+    """The text of CREATE TABLE … LIKE without LIKE."""
+    found = binder.lookup(source.text, source.position)
+    own, merging = statement.clauses, statement.merging
+    if isinstance(found, Mapping) and found.flink_text is not None:
+        if merging[OPTIONS] != "EXCLUDING":
+            _check_options(binder, found, source)
+        base = read_written(found.flink_text)
+        _check_connector(base, statement, source)
+        return _merged(base, own, merging).text(statement.name.text)
+    if own.options:
+        base = Clauses(_columns(binder, found), "", {})
+        return _merged(base, own, merging).text(statement.name.text)
+    if not isinstance(found, Mapping) or found.definition is None:
+        raise ProgrammingError(
+            f'"{found.name}" has no options for another table',
+            hint="add the options: CREATE TABLE … WITH ('connector' = '…', …) LIKE "
+            f"{quoted(found.name)}",
+            position=source.position,
+        )
+    items = [*table_items(found, found.definition), *(item.text for item in own.items)]
+    return f"CREATE TABLE {quoted(statement.name.text)} ({', '.join(items)})"
+
+
+def _check_connector(base: Clauses, statement: ComposedTable, source: Name) -> None:
+    """The options of a connector are none of another one."""
+    connectors = [clauses.connector for clauses in (base, statement.clauses)]
+    if statement.merging[OPTIONS] != "EXCLUDING" and all(connectors) and len(set(connectors)) > 1:
+        raise ProgrammingError(
+            f"LIKE would give options of connector '{connectors[0]}' to connector "
+            f"'{connectors[1]}'",
+            hint=f"leave them out: LIKE {source} (EXCLUDING OPTIONS)",
+            position=source.position,
+        )
+
+
+def _check_options(binder: Binder, found: Mapping, source: Name) -> None:
+    """A caller within bounds does not use the options, which may hold secrets, of a mapping that
+    another caller has defined."""
+    if binder.environment.is_confined and not found.is_confined:
+        raise ProgrammingError(
+            f'the options of "{found.name}" can\'t be repeated within bounds',
+            code=ErrorCode.NOT_ALLOWED,
+            hint="write the options: CREATE TABLE … WITH (…) LIKE "
+            f"{quoted(found.name)} (EXCLUDING OPTIONS)",
+            position=source.position,
+        )
+
+
+def _columns(binder: Binder, found: CatalogObject) -> tuple[TableItem, ...]:
+    if isinstance(found, View):
+        fields = [(field.name, field.type) for field in view_fields(binder, found)]
+    else:
+        fields = [(column.name, column.type) for column in visible_columns(found.table)]
+    return tuple(_column(name, kind) for name, kind in fields)
+
+
+def _column(name: str, kind: SqlType) -> TableItem:
+    if kind.kind is Kind.NULL:
+        raise ProgrammingError(
+            f'column "{name}" has no type', hint=f"write CAST(NULL AS VARCHAR) AS {quoted(name)}"
+        )
+    return TableItem(COLUMN, name.lower(), f"{quoted(name)} {type_text(kind)}")
+
+
+def _merged(base: Clauses, own: Clauses, merging: Items[str, str]) -> Clauses:
+    """The clauses of a table and the clauses of the statement, by the actions of LIKE."""
+    own_names = {item.name for item in own.items if item.name}
+    has_watermark = any(item.feature == WATERMARKS for item in own.items)
+    items = []
+    for item in base.items:
+        action = merging.get(item.feature, "INCLUDING")
+        is_replaced = has_watermark if item.feature == WATERMARKS else item.name in own_names
+        if action != "EXCLUDING" and not (action == "OVERWRITING" and is_replaced):
+            items.append(item)
+    options = {} if merging[OPTIONS] == "EXCLUDING" else dict(base.options)
+    repeated = {name.lower() for name in own.options}
+    if merging[OPTIONS] == "INCLUDING":
+        for name in options:
+            if name.lower() in repeated:
+                raise ProgrammingError(
+                    f"option '{name}' is an option of both tables", hint="use OVERWRITING OPTIONS"
+                )
+    options = {name: value for name, value in options.items() if name.lower() not in repeated}
+    inherited = "" if merging[PARTITIONS] == "EXCLUDING" else base.partition
+    return Clauses((*items, *own.items), own.partition or inherited, {**options, **own.options})
+
+
+def _filled(binder: Binder, statement: ComposedTable, query: Query, planning: Planning) -> Plan:
+    """CREATE TABLE … WITH (…) AS query."""
+    source = binder.statement_query(query)
+    own = statement.clauses
+    if source.is_unbounded:
+        raise NotSupportedError(
+            "CREATE TABLE AS from a source without an end is not supported",
+            hint="create the table with its columns, and fill it by a job: "
+            "CREATE JOB j AS INSERT INTO t SELECT …",
+            position=statement.position,
+        )
+    declared = [item for item in own.items if item.feature == COLUMN]
+    if declared:
+        raise NotSupportedError(
+            "CREATE TABLE … AS with columns of its own is not supported",
+            detail=f"the query defines the columns, and {declared[0].text} is no column of it",
+            hint="declare all columns, and write INSERT INTO t SELECT …",
+            position=statement.name.position,
+        )
+    columns = tuple(_column(field.name, field.type) for field in source.fields)
+    made = _composed(
+        statement, replace(own, items=(*columns, *own.items)).text(statement.name.text), planning
+    )
+    assert isinstance(made, CreateMappingPlan)
+    names = ", ".join(quoted(field.name) for field in source.fields)
+    return FilledMappingPlan(
+        mapping=made,
+        insert=f"INSERT INTO {quoted(statement.name.text)} ({names}) {query.text}",
+        parameters=planning.parameters(source),
+    )
+
+
+def _overwrite(binder: Binder, statement: Insert, planning: Planning) -> Plan:
+    """INSERT OVERWRITE: a copy of the table, with the rows of the query, replaces it."""
+    found = binder.lookup(statement.table.text, statement.table.position)
+    if not isinstance(found, Mapping) or found.definition is None:
+        raise NotSupportedError(
+            f'INSERT OVERWRITE of "{found.name}", which is no table of Runnel\'s own, is not '
+            "supported",
+            hint="its data is deleted by no statement: remove the files, or write to a table with "
+            "another path, and use INSERT INTO",
+            position=statement.position,
+        )
+    if statement.partition or statement.conflict or statement.returning is not None:
+        raise NotSupportedError(
+            "INSERT OVERWRITE with PARTITION, ON CONFLICT or RETURNING is not supported",
+            hint="replace some rows in a transaction: BEGIN; DELETE FROM t WHERE …; "
+            "INSERT INTO t …; COMMIT",
+            position=statement.position,
+        )
+    bound = bind_insert(binder, replace(statement, overwrites=False))
+    assert isinstance(found.table, ReadableTable)
+    copied = AlteredTable(binder, found).bound()
+    parameters = () if bound.relation is None else planning.parameters(bound.relation)
+    created = CreateTablePlan(
+        name=found.name,
+        columns=copied.columns,
+        definition=copied.definition,
+        checks=copied.checks,
+        or_replace=True,
+        if_not_exists=False,
+        write=lambda table: planning.write(replace(bound, table=table)),
+        parameters=parameters,
+    )
+    return AlterTablePlan(
+        name=found.name,
+        new_name=found.name,
+        definition=copied.definition,
+        created=created,
+        is_cascading=False,
+        counts_rows=True,
+        parameters=parameters,
+        dependencies=planning.dependencies(),
+    )
+
+
+def _statement_set(statement: StatementSet, planning: Planning) -> Plan:
+    """The plans of the INSERTs. None of them reads what another one writes, so that their order
+    makes no difference."""
+    writes = []
+    for text in statement.inserts:
+        made = planning.plan(parse(text))
+        if not isinstance(made, WritePlan):
+            raise NotSupportedError(
+                "a statement set has plain INSERTs alone",
+                detail=text.strip(),
+                hint="execute this statement alone",
+                position=statement.position,
+            )
+        writes.append(made)
+    for number, write in enumerate(writes):
+        for other, text in zip(writes, statement.inserts, strict=True):
+            if write is not other and write.table in other.tables:
+                raise NotSupportedError(
+                    f'the statement set writes "{write.table.name}" and reads it',
+                    detail=f"{statement.inserts[number].strip()}; {text.strip()}",
+                    hint="execute the statements one by one",
+                    position=statement.position,
+                )
+    return StatementSetPlan(writes=tuple(writes))
