@@ -140,7 +140,8 @@ def row_limit(item: GeneratedField, options: Options) -> int | None:
     """The number of rows after which a sequence ends; None without a sequence."""
     limits = [limit for child in item.children if (limit := row_limit(child, options)) is not None]
     if _is_sequence(item, options):
-        start, end = (options.get(item.options[name]) for name in ("start", "end"))
+        bounds: list[Any] = [options.get(item.options[name]) for name in ("start", "end")]
+        start, end = bounds
         for name, value in (("start", start), ("end", end)):
             if value is None:
                 raise ProgrammingError(

@@ -54,7 +54,7 @@ def python_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
         return [None] * len(array)
     special = _SPECIAL.get(sql_type.kind)
     if special is None:
-        values = numbers(array, _NUMPY[sql_type.kind]).tolist()
+        values: list[Any] = numbers(array, _NUMPY[sql_type.kind]).tolist()
     else:
         values = special(array, sql_type)
     if array.null_count:

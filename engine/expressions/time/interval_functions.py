@@ -51,8 +51,10 @@ def _from_length(lengths: pa.Array, forms: pa.Array) -> pa.Array:
 def _from_parts(months: pa.Array, days: pa.Array, micros: pa.Array) -> pa.Array:
     """The interval of a number of months, of days and of µs."""
     valid = validity(months)
-    parts = (numbers(item, np.int64) for item in (months, days, micros))
-    return interval_array(*(part if valid is None else part * valid for part in parts), valid)
+    count = numbers(months, np.int64), numbers(days, np.int64), numbers(micros, np.int64)
+    if valid is not None:
+        count = count[0] * valid, count[1] * valid, count[2] * valid
+    return interval_array(count[0], count[1], count[2], valid)
 
 
 def _part(index: int) -> Callable[[pa.Array], pa.Array]:

@@ -181,13 +181,13 @@ def _make_mixed(*arrays: pa.Array) -> pa.Array:
     valid = np.logical_and.reduce(
         [numbers(pc.cast(item.is_valid(), pa.int8()), np.bool_) for item in arrays]
     )
-    parts = [
+    months, days, micros = (
         np.where(valid, numbers(item, np.int64), 0)
         if isinstance(item, pa.Array)
         else np.zeros(rows, np.int64)
         for item in sums
-    ]
-    return interval_array(*parts, valid)
+    )
+    return interval_array(months, days, micros, valid)
 
 
 _UNITS = {

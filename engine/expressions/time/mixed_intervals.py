@@ -9,6 +9,7 @@ which a month is 30 days and a day 24 hours, as in PostgreSQL and DuckDB. The le
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -131,14 +132,14 @@ def add(left: pa.Array, right: pa.Array, sign: int) -> pa.Array:
     first, valid = cleared_parts(left)
     second, also = cleared_parts(right)
     both = valid if also is None else also if valid is None else valid & also
-    parts = (one + sign * two for one, two in zip(first, second, strict=True))
-    return interval_array(*parts, both)
+    months, days, micros = (one + sign * two for one, two in zip(first, second, strict=True))
+    return interval_array(months, days, micros, both)
 
 
 def negated(array: pa.Array) -> pa.Array:
     """Each part with the other sign."""
-    parts, valid = cleared_parts(array)
-    return interval_array(*(-part for part in parts), valid)
+    (months, days, micros), valid = cleared_parts(array)
+    return interval_array(-months, -days, -micros, valid)
 
 
 def scaled(array: pa.Array, factors: pa.Array, divides: bool) -> pa.Array:
@@ -161,8 +162,8 @@ def scaled(array: pa.Array, factors: pa.Array, divides: bool) -> pa.Array:
         np.abs(rest).max(initial=0) >= 2**62
     ):
         raise DataError("interval out of range")
-    numbers_of = (item.astype(np.int64) for item in (whole_months, whole_days, rest))
-    return interval_array(*numbers_of, both)
+    months, days, micros = (item.astype(np.int64) for item in (whole_months, whole_days, rest))
+    return interval_array(months, days, micros, both)
 
 
 def _nearly_whole(values: Any) -> Any:
@@ -215,12 +216,13 @@ def _epoch(months: Any, days: Any, micros: Any) -> Any:
     return years * float(_YEAR_SECONDS) + days * 86_400.0 + micros / 1e6
 
 
+def _larger(size: int, months: Any, days: Any, micros: Any) -> Any:
+    """The whole units of `size` months."""
+    return quotient(months, size)
+
+
 _FIELDS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    **{
-        unit: lambda months, days, micros, size=size: quotient(months, size)
-        for unit, size in intervals.UNIT_MONTHS.items()
-        if size >= 12
-    },
+    **{unit: partial(_larger, size) for unit, size in intervals.UNIT_MONTHS.items() if size >= 12},
     "quarter": lambda months, days, micros: quotient(np.fmod(months, 12), 3) + 1,
     "month": lambda months, days, micros: np.fmod(months, 12),
     "day": lambda months, days, micros: days,
