@@ -73,19 +73,21 @@ class GrowingFile:
         self._after_bytes = b""
         self._has_begun = False
         self.last_mark: Mark | None = None
-        self._size = 0
+        self._size = self._limit = 0
         self._last: int | None = None
         self._last_rows = 0
 
-    def look(self, file: DataFile, mark: Mark) -> bool:
-        """Whether there may be rows to read, by the mark of a new listing."""
-        if mark == self.last_mark:
+    def look(self, file: DataFile, mark: Mark, limit: int) -> bool:
+        """Whether there may be rows to read, by the mark of a new listing and the size in bytes up
+        to which it may be read."""
+        limit = min(limit, mark[0])
+        if mark == self.last_mark and limit == self._limit:
             return False
         self.last_mark = mark
-        self._size = mark[0]
+        self._size, self._limit = mark[0], limit
         if self.start:
             self._check(mark[0])
-        return mark[0] > self.start
+        return limit > self.start
 
     def read(self) -> pa.RecordBatch | None:
         """The next rows; None if there is no further whole record.
@@ -95,7 +97,7 @@ class GrowingFile:
         if self._last is not None:
             return self._read_limited(self._last)
         try:
-            return self._read() if self.start < self._size else None
+            return self._read() if self.start < self._limit else None
         except OperationalError as error:
             if error.code == ErrorCode.OBJECT_NOT_FOUND:
                 self.look_again()
@@ -112,14 +114,11 @@ class GrowingFile:
             if not self._has_begun and not self._begin(stream):
                 return None
             size = BLOCK_BYTES
+            last = self._last
+            end = self._limit if last is None or self.start >= last else last
             while True:
                 stream.seek(self.start)
-                size = (
-                    size
-                    if self._last is None or self.start >= self._last
-                    else min(size, self._last - self.start)
-                )
-                data = stream.read(size)
+                data = stream.read(max(0, min(size, end - self.start)))
                 whole = self._parser.whole(data)
                 if whole:
                     break
@@ -151,7 +150,8 @@ class GrowingFile:
 
     def stop_at(self, token: dict[str, Any], file: DataFile) -> None:
         """Limits reading to the rows before a position."""
-        self._last, self._last_rows, self._size = token["start"], token["rows"], file.size
+        self._last, self._last_rows = token["start"], token["rows"]
+        self._size = self._limit = file.size
 
     def confirm(self) -> None:
         """Confirms that all rows of the last `read` were emitted."""
@@ -204,7 +204,7 @@ class GrowingFile:
         self.last_mark = mark
         if self._bytes_before(other.start, len(other._before)) != other._before:
             return False
-        self.last_mark, self._size = other.last_mark, other._size
+        self.last_mark, self._size, self._limit = other.last_mark, other._size, other._limit
         self.start, self.line, self.to_skip = other.start, other.line, other.to_skip
         self._after, self._before, self._after_bytes = (
             (self.start, self.line),
@@ -331,7 +331,7 @@ class WholeFile:
         self.to_skip = 0
         self._most: int | None = None
 
-    def look(self, file: DataFile, mark: Mark) -> bool:
+    def look(self, file: DataFile, mark: Mark, limit: int) -> bool:
         if self._is_done and self.last_mark is None:
             self.last_mark = mark
         was, self.last_mark = self.last_mark, mark

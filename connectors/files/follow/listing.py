@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from threading import Lock
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from runnel.connectors.files.follow.birth import birth_of
 from runnel.connectors.files.follow.file import FollowedFile, Mark, mark_of, number_of
@@ -34,9 +34,6 @@ PATIENCE = 10_000 * MILLISECOND
 The rows of a partition that is not waited for may be late, so this is longer than a busy machine
 keeps a thread from running. Only a partition that is blocked by its consumers needs longer; it is
 not waited for again until it has handled a listing."""
-
-AGREEING = 4
-"""At most this many times is the path listed at once to find the same files twice."""
 
 RETRY = 5 * MILLISECOND
 """After how many nanoseconds a partition looks again while another one lists the path."""
@@ -90,6 +87,22 @@ class ListedFile:
         self.is_finished = False
 
 
+class FoundFile(NamedTuple):
+    """A file in one listing.
+
+    file: the file.
+    mark: its mark.
+    limit: its size in bytes when the listing began: it is read up to there. Rows after that may be
+        later than rows of a file that this listing does not have.
+    listed: what all listings share about it.
+    """
+
+    file: DataFile
+    mark: Mark
+    limit: int
+    listed: ListedFile
+
+
 class Listing:
     """One listing of the path. Immutable.
 
@@ -102,7 +115,7 @@ class Listing:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.files: dict[int, dict[str, tuple[DataFile, Mark, ListedFile]]] = {}
+        self.files: dict[int, dict[str, FoundFile]] = {}
         self.superseded: set[str] = set()
 
 
@@ -256,7 +269,10 @@ class FollowedPath:
             return until
 
     def _list(self, now: int) -> None:
-        there = self._complete(self._marked()) if self.is_divided else self._marked()
+        there = self._marked()
+        sizes = {number_of(mark) or path: mark[0] for path, (_, mark) in there.items()}
+        if self.is_divided and self._has_changed(there):
+            there = self._marked()
         files = list(self._files.items())
         if any(item.mark is not None and path not in there for path, item in files):
             # A file that is renamed meanwhile may be found under neither name.
@@ -273,7 +289,8 @@ class FollowedPath:
             self._add_new(there, born, listing.number)
             for path, (file, mark) in there.items():
                 known = self._files[path]
-                listing.files.setdefault(known.partition, {})[path] = (file, mark, known)
+                found = FoundFile(file, mark, sizes.get(number_of(mark) or path, 0), known)
+                listing.files.setdefault(known.partition, {})[path] = found
             if self.is_divided:
                 listing.superseded = _superseded(self._files, there, listing.number)
                 new = {
@@ -300,22 +317,23 @@ class FollowedPath:
             else:
                 self._awaited.setdefault(number, until)
 
-    def _complete(
-        self, there: dict[str, tuple[DataFile, Mark]]
-    ) -> dict[str, tuple[DataFile, Mark]]:
-        """The files that exist, and no file is missing that is older than one of them.
+    def _has_changed(self, there: Mapping[str, tuple[DataFile, Mark]]) -> bool:
+        """Whether there are new rows, so that the path is listed again after its sizes were read.
 
-        A system may list a file that is created meanwhile and not one that was created before it.
-        Example: a.csv, then b.csv are created while the folder is listed, and only b.csv is found.
-        The next listing finds both, the one after it the same: no file is missing.
+        Programs with one clock write rows in the order of time, whichever files they are in. So a
+        row within the sizes that were read is later only than rows that exist when the second
+        listing begins, and it has their files.
+
+        Example: a.csv has 10 bytes when its size is read. Then row 7 is written to b.csv, which is
+        new, and row 8 to a.csv. The second listing finds b.csv, and a.csv with 20 bytes. Row 8 is
+        not read by this listing, and b.csv holds back the watermark when the next one reads it.
+        Also, a system may list a file that is created meanwhile and not one that was created before
+        it. The second listing has each file that existed when the first one ended.
         """
-        for _ in range(AGREEING):
-            if there.keys() <= self._files.keys():
-                break
-            before, there = there, self._marked()
-            if there.keys() == before.keys():
-                break
-        return there
+        files = self._files
+        return there.keys() != files.keys() or any(
+            files[path].mark != mark for path, (_, mark) in there.items()
+        )
 
     def _marked(self) -> dict[str, tuple[DataFile, Mark]]:
         """The files that exist, sorted by name, with their marks."""

@@ -35,7 +35,7 @@ from runnel.connectors.files.follow.file import (
     number_of,
     progress,
 )
-from runnel.connectors.files.follow.listing import FollowedPath, ListedFile, Listing
+from runnel.connectors.files.follow.listing import FollowedPath, FoundFile, Listing
 from runnel.connectors.files.format import FileFormat, FileScanRequest, files_now
 from runnel.connectors.files.options import compression_of
 from runnel.connectors.files.paths import FilePath
@@ -51,7 +51,7 @@ RESUMED = EventTimeMark(-(1 << 63))
 BEGUN = EventTimeMark(-(1 << 63), has_other_data=True)
 """Returned in place of RESUMED if all earlier files of the partition were finished."""
 
-_Files = Mapping[str, tuple[DataFile, Mark, ListedFile]]
+_Files = Mapping[str, FoundFile]
 
 
 class FollowPartition(SourcePartition):
@@ -290,7 +290,7 @@ class FollowPartition(SourcePartition):
         """Handles its files in a listing, and queues those that may have rows to read."""
         there = listing.files.get(self.number, {})
         try:
-            self._keep_renamed({path: mark for path, (_, mark, _) in there.items()})
+            self._keep_renamed({path: item.mark for path, item in there.items()})
         except OperationalError as error:
             if error.code != ErrorCode.OBJECT_NOT_FOUND:
                 raise
@@ -299,18 +299,19 @@ class FollowPartition(SourcePartition):
             self._lost(path, self._files.pop(path))
             if path not in self._expired:
                 self._shared.release(self, path)
-        for path, (found, mark, listed) in there.items():
-            now = self._mark_now(found, mark)
+        for path, item in there.items():
+            now = self._mark_now(item.file, item.mark)
             if now is not None:
-                self._look_at(path, (found, now, listed), path in listing.superseded)
-        self._finished = frozenset(path for path, (_, _, item) in there.items() if item.is_finished)
+                self._look_at(path, item._replace(mark=now), path in listing.superseded)
+        self._finished = frozenset(path for path, item in there.items() if item.listed.is_finished)
         self._is_open = self._has_open(there)
         self._raise_expired()
 
     def _mark_now(self, found: DataFile, mark: Mark) -> Mark | None:
         """The present mark of a listed file; None: by now another file has its name, or none.
 
-        As rows were read since it was listed, the listed size may be before its position.
+        It may have been listed before the previous listing was handled, with a smaller size than
+        was observed then.
         """
         file = self._files.get(found.path)
         if file is not None and mark == file.last_mark:
@@ -321,11 +322,9 @@ class FollowPartition(SourcePartition):
         now = mark_of(found)
         return now if number_of(now) == number_of(mark) else None
 
-    def _look_at(
-        self, path: str, item: tuple[DataFile, Mark, ListedFile], is_superseded: bool
-    ) -> None:
+    def _look_at(self, path: str, item: FoundFile, is_superseded: bool) -> None:
         """Handles one of its files in a listing."""
-        found, mark, listed = item
+        found, mark, limit, listed = item
         file = self._files.get(path)
         if file is None:
             file = self._files[path] = self._new(path)
@@ -334,7 +333,7 @@ class FollowPartition(SourcePartition):
                 # Before the file is read again: its unread rows are lost.
                 self._lost(path, self._files.pop(path))
                 return
-            if file.look(found, mark):
+            if file.look(found, mark, limit):
                 self._to_read.append(file)
                 listed.is_finished = False
             elif file.is_complete or (file.is_at_end and is_superseded):
@@ -346,8 +345,8 @@ class FollowPartition(SourcePartition):
 
     def _has_open(self, there: _Files) -> bool:
         """Whether more rows of one of its files are expected; names that file for SHOW JOBS."""
-        for path, (_, _, listed) in there.items():
-            if not listed.is_finished:
+        for path, item in there.items():
+            if not item.listed.is_finished:
                 self.data_name = path
                 return True
         self.data_name = ""

@@ -12,6 +12,7 @@ import pytest
 
 from runnel.connector import Pause
 from runnel.connectors.files.follow import listing as listings
+from runnel.connectors.files.follow.listing import FollowedPath
 from runnel.errors import ProgrammingError
 from tests.connectors.files.cases import mapping, written
 from tests.connectors.files.follow.followers import COLUMNS, Execution
@@ -238,7 +239,7 @@ def test_a_closed_partition_is_not_awaited(tmp_path: Path) -> None:
     assert job.read("0") == [9]
 
 
-def test_a_listing_is_repeated_until_it_misses_no_older_file(
+def test_a_listing_is_repeated_to_miss_no_older_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A system may list b.csv, created meanwhile, and not a.csv, created before it."""
@@ -253,10 +254,56 @@ def test_a_listing_is_repeated_until_it_misses_no_older_file(
 
     monkeypatch.setattr(listings, "files_now", first_incomplete)
     job = Execution(tmp_path, partitions="2")
-    assert job.look() == {"0": [1], "files 1": [2]}
-    assert len(listed) == 3
+    assert job.look() == {"files 1": [2]}
+    assert len(listed) == 2
+    assert job.held() == ["0", "files 1"], "a.csv had no size yet, but holds back the watermark"
+    assert job.look() == {"0": [1]}
+    assert len(listed) == 3, "without changes once"
+
+
+def test_rows_are_read_up_to_the_size_before_the_last_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that is appended to a.csv while the path is listed may be later than one of b.csv,
+    which the listing does not have."""
+    first = begun(tmp_path / "a.csv", 1)
+    job = Execution(tmp_path, partitions="2")
+    assert job.look() == {"0": [1]}
+    append(first, 5)
+    whole, listed = listings.files_now, []
+
+    def written_after(path: Any) -> Any:
+        files = whole(path)
+        listed.append(len(files))
+        if len(listed) == 2:
+            begun(tmp_path / "b.csv", 6)
+            append(first, 7)
+        return files
+
+    monkeypatch.setattr(listings, "files_now", written_after)
+    assert job.look() == {"0": [5]}
+    assert listed == [1, 1]
+    assert job.look() == {"0": [7], "files 1": [6]}
+
+
+def test_a_listing_is_published_when_its_partitions_are_awaited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread reads the listing without the lock, and must not finish a file before."""
+    begun(tmp_path / "a.csv", 1)
+    job = Execution(tmp_path, partitions="2")
     job.look()
-    assert len(listed) == 4, "without new files once"
+    begun(tmp_path / "b.csv", 2)
+    awaiting, published = FollowedPath._await, []
+
+    def awaited(path: FollowedPath, partitions: set[int], now: int) -> None:
+        assert path.listing is not None
+        published.append(path.listing.number)
+        awaiting(path, partitions, now)
+
+    monkeypatch.setattr(FollowedPath, "_await", awaited)
+    assert job.look() == {"files 1": [2]}
+    assert published == [1]
 
 
 def test_a_single_file_has_one_partition(tmp_path: Path) -> None:
