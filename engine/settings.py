@@ -301,6 +301,7 @@ WITHOUT_EFFECT = frozenset(
         "default_table_access_method",
         "default_tablespace",
         "execution.runtime-mode",
+        "pipeline.name",
         "row_security",
         "sql-client.execution.result-mode",
         "sql-client.execution.max-table-result.rows",
@@ -332,7 +333,6 @@ _ELSEWHERE = {
     "('snapshotIntervalMillis' = '10000') AS INSERT INTO …",
     "execution.checkpointing.mode": "it is an option of a job: CREATE JOB j OPTIONS "
     "('processingGuarantee' = 'exactlyOnce') AS INSERT INTO …",
-    "pipeline.name": "write the name in the statement: CREATE JOB name AS INSERT INTO …",
     "execution.savepoint.path": "name the snapshot in the statement: CREATE JOB j OPTIONS "
     "('initialSnapshotName' = 's') AS INSERT INTO …",
     "table.exec.source.idle-timeout": "write it in the mapping: CREATE MAPPING … OPTIONS "

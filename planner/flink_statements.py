@@ -14,6 +14,7 @@ from runnel.planner.bind.tables.alterations import AlteredTable
 from runnel.planner.bind.tables.information_schema import view_fields
 from runnel.planner.bind.write import bind_insert
 from runnel.planner.explain.ddl import table_items, type_text
+from runnel.planner.parse.flink.alterations import AlterOptions
 from runnel.planner.parse.flink.statement_set import StatementSet
 from runnel.planner.parse.flink.written import (
     COLUMN,
@@ -34,6 +35,7 @@ from runnel.planner.plans import (
     CreateMappingPlan,
     CreateTablePlan,
     FilledMappingPlan,
+    NothingPlan,
     Plan,
     StatementSetPlan,
     WritePlan,
@@ -51,6 +53,8 @@ def plan_flink_statement(binder: Binder, statement: Statement, planning: Plannin
         return _overwrite(binder, statement, planning)
     if isinstance(statement, StatementSet):
         return _statement_set(statement, planning)
+    if isinstance(statement, AlterOptions):
+        return _altered(binder, statement, planning)
     assert isinstance(statement, ComposedTable)
     if isinstance(statement.source, Query):
         return _filled(binder, statement, statement.source, planning)
@@ -112,11 +116,11 @@ def _check_connector(base: Clauses, statement: ComposedTable, source: Name) -> N
 
 
 def _check_options(binder: Binder, found: Mapping, source: Name) -> None:
-    """A caller within bounds does not use the options, which may hold secrets, of a mapping that
-    another caller has defined."""
-    if binder.environment.is_confined and not found.is_confined:
+    """A caller within bounds does not use the options, which may hold secrets, of a mapping without
+    bounds; and a caller without bounds does not lift the bounds of another one."""
+    if binder.environment.is_confined is not found.is_confined:
         raise ProgrammingError(
-            f'the options of "{found.name}" can\'t be repeated within bounds',
+            f'the options of "{found.name}" can\'t be repeated: it has other bounds',
             code=ErrorCode.NOT_ALLOWED,
             hint="write the options: CREATE TABLE … WITH (…) LIKE "
             f"{quoted(found.name)} (EXCLUDING OPTIONS)",
@@ -161,6 +165,37 @@ def _merged(base: Clauses, own: Clauses, merging: Items[str, str]) -> Clauses:
     options = {name: value for name, value in options.items() if name.lower() not in repeated}
     inherited = "" if merging[PARTITIONS] == "EXCLUDING" else base.partition
     return Clauses((*items, *own.items), own.partition or inherited, {**options, **own.options})
+
+
+def _altered(binder: Binder, statement: AlterOptions, planning: Planning) -> Plan:
+    """ALTER TABLE … SET and RESET: the CREATE OR REPLACE TABLE with the changed options."""
+    name = statement.name
+    if statement.if_exists and binder.snapshot.find(name.text) is None:
+        return NothingPlan()
+    found = binder.lookup(name.text, name.position)
+    if not isinstance(found, Mapping) or found.flink_text is None:
+        raise ProgrammingError(
+            f"\"{found.name}\" was not created by CREATE TABLE … WITH ('connector' = …)",
+            hint="a mapping is changed by CREATE OR REPLACE MAPPING",
+            position=name.position,
+        )
+    _check_options(binder, found, name)
+    written = read_written(found.flink_text)
+    changed = {option.lower() for option in statement.options}
+    options = {key: value for key, value in written.options.items() if key.lower() not in changed}
+    options.update((key, value) for key, value in statement.options.items() if value is not None)
+    composed = ComposedTable(
+        sql=statement.sql,
+        position=statement.position,
+        name=name,
+        clauses=written,
+        source=name,
+        merging={},
+        or_replace=True,
+        if_not_exists=False,
+        is_temporary=found.is_temporary,
+    )
+    return _composed(composed, replace(written, options=options).text(found.name), planning)
 
 
 def _filled(binder: Binder, statement: ComposedTable, query: Query, planning: Planning) -> Plan:

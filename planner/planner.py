@@ -479,7 +479,7 @@ def _show(binder: Binder, statement: syntax.Show) -> Plan:
             )
             for number, item in enumerate(readable_columns(found.table))
         )
-    return ShowPlan(what=statement.what, name=found.name, rows=rows)
+    return ShowPlan(what=statement.what, name=found.name, rows=rows, like=statement.like)
 
 
 def _view_columns(statement: syntax.CreateView, relation: Relation) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.catalog import Mapping, TableColumn
+from runnel.catalog import CatalogObject, Mapping, TableColumn
 from runnel.connector import WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError, internal
 from runnel.expressions import build
@@ -54,6 +54,16 @@ def plan_table_statement(binder: Binder, statement: Statement, planning: Plannin
     if isinstance(statement, CopyFrom):
         return planning.write(bind_copy(binder, statement))
     raise internal(f"no plan for {type(statement).__name__}")
+
+
+def _instead(found: CatalogObject, what: str) -> str:
+    """The hint: a statement that changes a mapping or a view."""
+    if isinstance(found, Mapping) and found.flink_text is not None:
+        return (
+            "use ALTER TABLE … SET ('option' = 'value') for options, and for columns CREATE OR "
+            "REPLACE TABLE"
+        )
+    return f"use CREATE OR REPLACE {what.upper()}"
 
 
 def _is_of_flink(statement: Statement) -> bool:
@@ -108,7 +118,7 @@ def _alter_table(binder: Binder, statement: AlterTable, planning: Planning) -> P
         what = "mapping" if isinstance(found, Mapping) else type(found).__name__.lower()
         raise ProgrammingError(
             f'"{found.name}" is a {what}, not a table',
-            hint=f"use CREATE OR REPLACE {what.upper()}"
+            hint=_instead(found, what)
             if what != "registration"
             else "register the changed object under this name",
             position=statement.name.position,

@@ -150,14 +150,20 @@ _CHANGES = ("ADD", "DROP", "RENAME", "ALTER", ".")
 """The words that may come after the name of a table."""
 
 
-def parse_alter_table(reader: StatementReader) -> AlterTable:
-    """ALTER TABLE [IF EXISTS] [ONLY] t change, … [CASCADE]"""
+def parse_alter_table(reader: StatementReader) -> Statement:
+    """ALTER TABLE [IF EXISTS] [ONLY] t {change, … [CASCADE] | SET ('option' = 'value', …)
+    | RESET ('option', …)}"""
     position = reader.position
     reader.expect("ALTER", "TABLE")
     if_exists = reader.accept("IF", "EXISTS")
     if reader.peek(1) not in _CHANGES:
         reader.accept("ONLY")
     name = reader.object_name("the table")
+    if reader.peek() in ("SET", "RESET") and reader.peek(1) == "(":
+        # Loaded on first use: few tables are Flink's.
+        from runnel.planner.parse.flink.alterations import parse_options
+
+        return parse_options(reader, position, name, if_exists)
     alterations = _alterations(reader)
     while reader.accept(","):
         alterations += _alterations(reader)

@@ -250,6 +250,8 @@ def _create_view(
     if_not_exists = reader.accept_if_not_exists(or_replace)
     name = reader.object_name("the view")
     columns = reader.names("a column") if reader.peek() == "(" else ()
+    if reader.accept("COMMENT"):
+        reader.string("a comment in quotes")
     reader.expect("AS")
     query = reader.query()
     if query.parameters:

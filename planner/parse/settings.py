@@ -43,7 +43,7 @@ def parse_show(reader: StatementReader) -> Show | Query:
     | MAPPINGS | VIEWS | JOBS … | SNAPSHOTS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL
     | DATA CONNECTIONS
     | CREATE [TABLE | MAPPING | VIEW] name
-    | RESOURCES FOR name | COLUMNS {FROM | IN} name | setting}"""
+    | RESOURCES FOR name | COLUMNS {FROM | IN} name [LIKE pattern] | setting}"""
     position = reader.position
     reader.expect("SHOW")
     if reader.peek() == "EXTERNAL" and reader.peek(1) == "MAPPINGS":
@@ -89,7 +89,11 @@ def parse_show(reader: StatementReader) -> Show | Query:
         if not reader.accept("IN"):
             reader.expect("FROM")
         return Show(
-            sql=reader.sql, position=position, what="columns", name=reader.object_name("a table")
+            sql=reader.sql,
+            position=position,
+            what="columns",
+            name=reader.object_name("a table"),
+            like=_pattern(reader, False),
         )
     return Show(sql=reader.sql, position=position, what="setting", name=_setting(reader))
 
@@ -185,10 +189,12 @@ def _listing(reader: StatementReader, position: Position, parts: tuple[Token, st
     )
 
 
-def parse_set(reader: StatementReader) -> SetOption:
-    """SET {name {= | TO} | TIME ZONE} value"""
+def parse_set(reader: StatementReader) -> SetOption | Show:
+    """SET {name {= | TO} | TIME ZONE} value; SET alone is SHOW SETTINGS"""
     position = reader.position
     reader.expect("SET")
+    if reader.at_end:
+        return Show(sql=reader.sql, position=position, what="settings")
     if reader.peek() == "VARIABLE" and reader.peek(1) not in ("=", "TO"):
         raise NotSupportedError(
             "SET VARIABLE is not supported",
@@ -196,15 +202,23 @@ def parse_set(reader: StatementReader) -> SetOption:
             position=reader.position,
         )
     name = _setting(reader)
+    if reader.peek() == ".":
+        raise ProgrammingError(
+            "the name of a setting with dots needs quotes",
+            hint="write SET 'execution.runtime-mode' = 'streaming'",
+            position=name.position,
+        )
     if not reader.accept("TO") and not (name.text == "time_zone" and reader.peek() != "="):
         reader.expect("=")
     return SetOption(sql=reader.sql, position=position, name=name, value=_value(reader))
 
 
 def parse_reset(reader: StatementReader) -> SetOption:
-    """RESET {name | ALL}"""
+    """RESET [name | ALL]"""
     position = reader.position
     reader.expect("RESET")
+    if reader.at_end:
+        return SetOption(sql=reader.sql, position=position, name=Name("ALL", position), value=None)
     if reader.peek() == "ALL":
         return SetOption(
             sql=reader.sql, position=position, name=reader.name("a setting"), value=None

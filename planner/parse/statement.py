@@ -30,7 +30,7 @@ _FOREIGN = {
     "ATTACH": "write CREATE DATA CONNECTION name TYPE DuckDB OPTIONS ('path' = 'f.duckdb'), then "
     "CREATE MAPPING for its tables",
     "DETACH": "use DROP DATA CONNECTION",
-    "ALTER": "ALTER supports TABLE and JOB",
+    "ALTER": "ALTER supports TABLE and JOB; a view is replaced by CREATE OR REPLACE VIEW",
     "ANALYZE": "leave it out: statistics are read when a query is planned. EXPLAIN ANALYZE runs a "
     "query and shows its rows and times",
     "CALL": "call a function in a query: SELECT f(x), or SELECT * FROM f(x) for a table function",

@@ -73,6 +73,9 @@ def test_a_user_does_not_repeat_options_of_the_owner(tmp_path: Path) -> None:
             user.execute("CREATE TABLE mine LIKE made")
         user.execute("CREATE TABLE mine WITH ('connector' = 'blackhole') LIKE made (EXCLUDING ALL)")
         user.execute("CREATE TABLE mine_too LIKE mine")
+        for con, name in ((user, "made"), (owner, "mine")):
+            with pytest.raises(ProgrammingError, match="it has other bounds"):
+                con.execute(f"ALTER TABLE {name} SET ('sink.parallelism' = '1')")
         with pytest.raises(ProgrammingError):
             user.execute("DROP TABLE made")
         user.execute("DROP TABLE mine, mine_too")

@@ -70,13 +70,6 @@ _MANY = 50
 """Chains of || with more operands than this are bound as a balanced tree."""
 
 
-_AGGREGATES = {
-    "FIRST_VALUE": "; as an aggregate, ARG_MIN(x, ts)",
-    "LAST_VALUE": "; as an aggregate, ARG_MAX(x, ts)",
-}
-"""The remedy for window functions that are aggregates in Flink."""
-
-
 class ExpressionBinder(AggregateBinder):
     """Binds scalars over one scope. Calls with OVER are collected in `windows`; None: the clause
     may have no such call."""
@@ -430,7 +423,7 @@ class ExpressionBinder(AggregateBinder):
         if is_window_function(name):
             raise ProgrammingError(
                 f"window function {name} needs OVER",
-                hint=f"write {name}(…) OVER (…)" + _AGGREGATES.get(name, ""),
+                hint=f"write {name}(…) OVER (…)",
                 position=self._at(tree),
             )
         if name not in SQL_NAMES or (len(arguments) == 2 and name in _ROUNDINGS):

@@ -99,7 +99,15 @@ def _parse(to: TokenPass, into: Any) -> Any:
         from runnel.planner.parse.flink.group_windows import rewrite
 
         rewrite(tree, sql)
+    if not _VALUES.isdisjoint(to.words):
+        # Loaded on first use: few queries have them.
+        from runnel.planner.parse.flink.aggregates import rewrite_aggregates
+
+        rewrite_aggregates(tree)
     return tree
+
+
+_VALUES = frozenset(("FIRST_VALUE", "LAST_VALUE"))
 
 
 _WINDOWS = frozenset(
