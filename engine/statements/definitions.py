@@ -211,7 +211,8 @@ def is_free(
         return True
     if plan.if_not_exists:
         return False
-    hint = f"use CREATE OR REPLACE {kind.upper()}, IF NOT EXISTS, or another name"
+    word = "TABLE" if getattr(plan, "flink_text", None) else kind.upper()
+    hint = f"use CREATE OR REPLACE {word}, IF NOT EXISTS, or another name"
     if kind_of(found) != kind:
         hint = f"take another name, or remove it first: {how_to_drop(found)}"
     raise ProgrammingError(f'{kind_of(found)} "{found.name}" exists already', hint=hint)

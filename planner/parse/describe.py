@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import TokenType
 
+from runnel.errors import NotSupportedError
 from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
 from runnel.planner.parse.syntax import Describe, Query, Summarize
 from runnel.planner.parse.tokens import like
@@ -19,6 +20,12 @@ def parse_describe(reader: StatementReader) -> Describe:
         reader.next()
     if reader.at_end:
         return Describe(sql=reader.sql, position=position)
+    if reader.peek() in ("JOB", "JOBS", "CATALOG") and reader.index + 1 < len(reader.tokens):
+        raise NotSupportedError(
+            f"DESCRIBE {reader.peek()} is not supported",
+            hint="use SHOW JOBS LIKE 'name', or SHOW TABLES",
+            position=reader.position,
+        )
     is_schema_table = reader.peek() == "INFORMATION_SCHEMA" and reader.peek(1) == "."
     if reader.at_string or is_schema_table or _is_call(reader):
         return Describe(sql=reader.sql, position=position, query=_rows_of(reader))

@@ -95,6 +95,12 @@ def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
         if token.token_type is TokenType.SEMICOLON:
             if is_statement_set(tokens):
                 return tokens
+            if tokens[0].text.upper() == "EXPLAIN" and tokens[1].text.upper() == "STATEMENT":
+                raise NotSupportedError(
+                    "EXPLAIN of a statement set is not supported",
+                    hint="explain its INSERTs one by one",
+                    position=position_at(tokens[1], sql),
+                )
             raise ProgrammingError(
                 "the command must contain a single statement",
                 hint="execute the statements one by one",

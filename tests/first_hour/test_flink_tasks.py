@@ -53,6 +53,30 @@ QUERIES = {
     "DESCRIPTOR(t), INTERVAL '10' MINUTES)) GROUP BY window_end",
     "grouping sets": "SELECT window_end, customer, COUNT(*) FROM " + WINDOW + " "
     "GROUP BY window_start, window_end, GROUPING SETS ((customer), ())",
+    "first and last": "SELECT customer, window_start, FIRST_VALUE(amount), LAST_VALUE(amount) FROM "
+    + WINDOW
+    + " GROUP BY customer, window_start, window_end",
+    "union of two": "SELECT window_start, COUNT(*) FROM TABLE(TUMBLE((SELECT customer, ts FROM {0} "
+    "WHERE amount > 2 UNION ALL SELECT 'z', ts FROM {0}), DESCRIPTOR(ts), INTERVAL '1' MINUTES)) "
+    "GROUP BY window_start, window_end",
+    "interval left join": "SELECT a.order_id, b.amount FROM {0} a LEFT JOIN {0} b ON a.customer = "
+    "b.customer AND b.amount > 5 AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '2' MINUTE",
+    "full join of windows": "SELECT l.order_id, r.order_id FROM (SELECT * FROM "
+    + WINDOW
+    + " WHERE amount > 6) l FULL JOIN (SELECT * FROM "
+    + WINDOW
+    + " WHERE amount < 2) r ON l.customer = r.customer AND l.window_start = r.window_start AND "
+    "l.window_end = r.window_end",
+    "semi-join of windows": "SELECT l.order_id FROM (SELECT * FROM "
+    + WINDOW
+    + ") l WHERE l.customer IN (SELECT customer FROM (SELECT * FROM "
+    + WINDOW
+    + ") r WHERE l.window_start = r.window_start AND l.window_end = r.window_end "
+    "AND r.amount > 7)",
+    "top n of cumulate": "SELECT * FROM (SELECT order_id, window_end, ROW_NUMBER() OVER (PARTITION "
+    "BY window_start, window_end ORDER BY amount DESC, order_id) AS rn FROM TABLE(CUMULATE("
+    "TABLE {0}, DESCRIPTOR(ts), INTERVAL '2' MINUTES, INTERVAL '10' MINUTES))) WHERE rn <= 2",
+    "python function": "SELECT order_id, twice(amount) FROM {0}",
     "lookup join": "SELECT o.order_id, c.country FROM {0} AS o JOIN customers "
     "FOR SYSTEM_TIME AS OF PROCTIME() AS c ON o.customer = c.name",
 }
@@ -68,6 +92,7 @@ def con() -> Iterator[Connection]:
         made.cursor().executemany("INSERT INTO orders_table VALUES (?, ?, ?, ?)", ORDERS)
         made.execute("CREATE TABLE customers (name VARCHAR PRIMARY KEY, country VARCHAR)")
         made.execute("INSERT INTO customers VALUES ('a', 'AT'), ('b', 'BE')")
+        made.create_function("twice", lambda x: 2 * x, ["INT"], "INT", scalar=True)
         yield made
 
 
