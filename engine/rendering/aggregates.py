@@ -63,6 +63,8 @@ def _duckdb_average(rendering: Rendering, item: Invocation) -> str:
     total = item.run("sum", argument)
     if given.is_integer:
         return f"(CAST({total} AS DOUBLE) / {count})"
+    if given.kind is not Kind.DECIMAL:
+        raise Unrenderable(f"AVG({given})", item.call.position)
     result = item.call.type
     shift = result.scale - given.scale
     if given.scale > 18 or shift > 18:
@@ -105,6 +107,8 @@ def _spark_average(rendering: Rendering, item: Invocation) -> str:
         return f"({_spark_float_sum(rendering, item)} / nullif({count}, 0))"
     if source.is_integer:
         return f"(CAST({_spark_total(item, source)} AS DOUBLE) / nullif({count}, 0))"
+    if source.kind is not Kind.DECIMAL:
+        raise Unrenderable(f"AVG({source})", item.call.position)
     digits = min(source.precision + 10, MAX_PRECISION)
     divisor = f"CAST(nullif({count}, 0) AS DECIMAL(19, 0))"
     total_type = decimal(digits, source.scale)

@@ -230,6 +230,7 @@ TYPES: list[tuple[SqlType, str, str]] = [
     (SqlType(Kind.NULL), '{"kind": "NULL"}', '"NULL"'),
     (SqlType(Kind.INTERVAL_MONTH), '{"kind": "INTERVAL_MONTH"}', '"INTERVAL_MONTH"'),
     (SqlType(Kind.INTERVAL), '{"kind": "INTERVAL"}', '"INTERVAL"'),
+    (SqlType(Kind.INTERVAL_MIXED), '{"kind": "INTERVAL_MIXED"}', '"INTERVAL_MIXED"'),
     (SqlType(Kind.JSON), '{"kind": "JSON"}', '"JSON"'),
     (SqlType(Kind.VARBINARY), '{"kind": "VARBINARY"}', '"VARBINARY"'),
     (SqlType(Kind.VARCHAR), '{"kind": "VARCHAR"}', '"VARCHAR"'),

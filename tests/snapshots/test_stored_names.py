@@ -150,6 +150,7 @@ def test_spelling_of_types() -> None:
             "NULL",
             "INTERVAL YEAR TO MONTH",
             "INTERVAL DAY TO SECOND",
+            "INTERVAL",
             "JSON",
             "VARBINARY",
             "VARCHAR",

@@ -32,7 +32,7 @@ from runnel.processors.stateful.late_candidates import LateCandidates, copied_ro
 from runnel.processors.stateful.late_rows import LOG_INTERVAL, LateRows
 from runnel.testing import ManualClock
 from tests.jobs.hand_built import steps
-from tests.streams.scripted_table import ScriptedTable
+from tests.streams.scripted_table import HOLD, ScriptedTable
 
 BASE = datetime(2026, 1, 1, 14, 23, 10)
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("page", pa.string())])
@@ -144,11 +144,17 @@ def test_windows(
     """Each logs the event with its own time, also if several processors have accumulated groups,
     and lateness is the watermark minus the event time."""
     con.execute(f"SET query_parallelism = {parallelism}")
+    first = rows(SCHEMA, (after(2), 8, "c"), (after(90), 1, "a"))
     late = rows(SCHEMA, (after(2.5), 8, "d"), (after(1.5), 8, "d"))
-    stream(con, SCHEMA, rows(SCHEMA, (after(90), 1, "a")), late)
-    con.execute(
+    table = ScriptedTable("s", SCHEMA, [[first, HOLD, late]], EventTime(0, 0, 0))
+    con._register("s", table)
+    cursor = con.execute(
         f"SELECT window_end, k, COUNT(*) FROM TABLE({WINDOWS[name]}) GROUP BY window_end, k"
-    ).fetchall()
+    )
+    # The watermark has passed the window in the processor that groups the key.
+    assert cursor.fetchone() == (after(5 if name != "tumble" else 10), 8, 1)
+    table.release()
+    cursor.fetchall()
     message = messages(caplog)[0]
     assert "late by 88500ms: watermark=2026-01-01 14:24:40, " in message
     assert "eventTime=2026-01-01 14:23:11.500000, event=(" in message
