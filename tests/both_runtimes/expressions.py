@@ -356,8 +356,9 @@ def _subject(call: Call) -> int:
 
 
 def _is_leaf(expression: Expression) -> bool:
-    """Whether it is a value as it is written."""
-    if expression.type.is_nested or expression.type.kind in (Kind.NULL, Kind.UUID):
+    """Whether it is a value as it is written, of a type that a column of Spark can have."""
+    without_columns = (Kind.NULL, Kind.UUID, Kind.INTERVAL_MIXED)
+    if expression.type.is_nested or expression.type.kind in without_columns:
         return False
     if isinstance(expression, Literal):
         return True
