@@ -27,7 +27,8 @@ MORE_FILES = {
     "HashJoin": 9,
     "ImposeOrder": 7,
     "PhysicalFragment": 7,
-    "Recursion": 7,
+    "Recursion": 9,
+    "SetOperation": 7,
     "Shared": 8,
     "SourceScan": 14,
 }

@@ -240,7 +240,7 @@ def test_from_text(text: str, target: SqlType, result: Any) -> None:
         ("2020-01-01 10:00:00+01", TIMESTAMP),
         ("2020-13-01 10:00", TIMESTAMP_TZ),
         ("3 apples", INTERVAL),
-        ("1.5 years", INTERVAL_MONTH),
+        ("1.55 years and", INTERVAL_MONTH),
     ],
 )
 def test_text_that_is_no_value(text: str, target: SqlType) -> None:
