@@ -31,7 +31,8 @@ def test_the_first_rows_are_shown_and_stay(connection: Connection) -> None:
     cursor = connection.sql(HUNDRED)
     shown = repr(cursor)
     assert "│ row 20 " in shown and "row 21" not in shown
-    assert repr(cursor) == shown
+    # The note below the table may say meanwhile that the query ended.
+    assert repr(cursor).splitlines()[:-1] == shown.splitlines()[:-1]
     assert cursor.fetchone() == (1, "row 1")
     assert "│ row 21 " in repr(cursor) and "row 1 " not in repr(cursor)
     assert cursor.fetchmany(3) == [(2, "row 2"), (3, "row 3"), (4, "row 4")]

@@ -105,7 +105,7 @@ def test_an_unbounded_side_is_never_built_if_it_can_be_the_other() -> None:
 
 
 def test_the_rules_print_as_their_names_in_order() -> None:
-    assert repr(RULES[:2]) == "(subqueries to joins, constant folding)"
+    assert repr(RULES[:2]) == "(subqueries to joins, interval keys)"
     assert len({rule.name for rule in RULES}) == len(RULES)
     assert set(NECESSARY_RULES) < set(RULES)
 
