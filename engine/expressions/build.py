@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from math import isinf
 
-from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
+from runnel.errors import ErrorCode, NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.coercion import (
     assign,
     cast,
@@ -425,3 +425,12 @@ def _exact_target(operand: SqlType, targets: dict[SqlType, SqlType]) -> SqlType 
                 return None
             found = target if found is None else common_type(found, target)
     return found
+
+
+def uncompared_intervals(what: str, position: Position | None) -> NotSupportedError:
+    """The error for a clause that would have to compare intervals of months and days."""
+    return NotSupportedError(
+        f"{what} can't compare intervals of months and days here",
+        hint="compare EXTRACT(EPOCH FROM x), its number of seconds, instead",
+        position=position,
+    )

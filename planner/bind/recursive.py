@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions import build
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner.bind.convert import common_types, converted, renamed
 from runnel.planner.bind.scope import Scope
@@ -21,6 +22,7 @@ from runnel.planner.bind.set_operations import forbids_recursion, union, unround
 from runnel.planner.parse.query.allow_list import position_of
 from runnel.relation.nodes import Aggregate, Field, Join, JoinKind, Relation, walk
 from runnel.relation.subqueries import SUBQUERIES, DependentJoin, Recursion, WorkingTable
+from runnel.sqltypes import has_mixed_interval
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
@@ -94,6 +96,8 @@ def recursion(
     if distinct:
         step = unrounded(step, types, anchor, position)
     step = converted(step, types)
+    if distinct and any(map(has_mixed_interval, types)):
+        raise build.uncompared_intervals("WITH RECURSIVE … UNION", position)
     _check_step(step, name, inner, _reference(tree.expression, name, binder) or position)
     return Recursion(name=inner, anchor=anchor, step=step, distinct=distinct, position=position)
 

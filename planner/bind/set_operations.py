@@ -3,6 +3,7 @@ equal exactly if `=` is true for their columns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from sqlglot import exp
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
+from runnel.expressions.nodes import Call, Expression
 from runnel.planner.bind.by_name import by_name
 from runnel.planner.bind.convert import (
     changed,
@@ -21,7 +23,7 @@ from runnel.planner.bind.convert import (
 )
 from runnel.planner.parse.query.allow_list import position_of
 from runnel.relation.nodes import Aggregate, Relation, SetOperation, Union
-from runnel.sqltypes import SqlType, loses_digits
+from runnel.sqltypes import INTERVAL_MIXED, SqlType, has_mixed_interval, loses_digits
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
@@ -97,6 +99,7 @@ def _intersect_or_except(
     """
     types = list(common_types(left, right, operation.upper(), position))
     lossy = _lossy(left, right, operation.upper(), position)
+    keys = _interval_keys(types, operation.upper(), position) | dict.fromkeys(lossy, decimal_key)
     back = {number: partial(build.cast, target=left.fields[number].type) for number in lossy}
     sides = []
     for side in (left, right):
@@ -104,11 +107,30 @@ def _intersect_or_except(
             side.fields[number].type if number in lossy else item
             for number, item in enumerate(types)
         )
-        sides.append(changed(converted(side, own), dict.fromkeys(lossy, decimal_key)))
+        sides.append(changed(converted(side, own), keys))
     found = SetOperation(
         operation=operation, all=not distinct, left=sides[0], right=sides[1], position=position
     )
     return changed(found, back)
+
+
+def _interval_keys(
+    types: list[SqlType], operation: str, position: Position | None
+) -> dict[int, Callable[[Expression], Expression]]:
+    """By the number of each column of intervals, what gives equal intervals the same form."""
+    for item in types:
+        if item.is_nested and has_mixed_interval(item):
+            raise build.uncompared_intervals(operation, position)
+    return {number: _justified for number, item in enumerate(types) if item == INTERVAL_MIXED}
+
+
+def _justified(operand: Expression) -> Expression:
+    return Call(
+        function="justify_interval",
+        arguments=(operand,),
+        type=INTERVAL_MIXED,
+        position=operand.position,
+    )
 
 
 def forbids_recursion(node: Relation) -> str:

@@ -27,8 +27,7 @@ from runnel.planner.rules.merging import merge_adjacent
 from runnel.planner.rules.outer_joins import strengthen_outer_joins
 from runnel.planner.rules.predicate_pushdown import push_predicates
 from runnel.planner.rules.scan_filters import filter_into_scan
-from runnel.relation.nodes import Join, Project, Relation, SetOperation, references, walk
-from runnel.relation.subqueries import Recursion
+from runnel.relation.nodes import Join, Project, Relation, references, walk
 
 MAX_ROUNDS = 5
 
@@ -68,9 +67,9 @@ def interval_keys(relation: Relation) -> Relation:
     """Calls `interval_keys.interval_keys`, which is loaded when an expression is an interval or
     may contain one."""
     if not any(
-        isinstance(node, (SetOperation, Recursion))
-        or any(item.type.is_interval or item.type.is_nested for item in node.own_expressions)
+        item.type.is_interval or item.type.is_nested
         for node in walk(relation)
+        for item in node.own_expressions
     ):
         return relation
     from runnel.planner.rules.interval_keys import interval_keys

@@ -3,7 +3,8 @@
 Two INTERVALs are equal if their lengths are, in which a month is 30 days: the operators get the
 length in µs as the key, a BIGINT. A group returns the interval of its rows: of several that are
 equal, such as 1 month and 30 days, the one with the most months, and then the most days. SUM and
-AVG become sums of the fields, MIN and MAX the extremes of the length.
+AVG become sums of the fields, MIN and MAX the extremes of the length. INTERSECT and EXCEPT compare
+whole rows, which the binder brings into the same form.
 
     GROUP BY i          key LENGTH(i), MAX(FORM(i)); above it FROM_LENGTH(length, form)
     MIN(i)              MIN(LENGTH(i)), ARG_MIN(FORM(i), LENGTH(i)); above it the same
@@ -15,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runnel.errors import NotSupportedError, Position
 from runnel.expressions import build
 from runnel.expressions.coercion import convert
 from runnel.expressions.nodes import AggregateCall, Call, Column, Expression, SortKey
@@ -24,14 +24,12 @@ from runnel.relation.nodes import (
     Join,
     Project,
     Relation,
-    SetOperation,
     Sort,
-    references,
     transform,
     walk,
 )
 from runnel.relation.over import Window, WindowCall
-from runnel.relation.subqueries import GroupLimit, Recursion
+from runnel.relation.subqueries import GroupLimit
 from runnel.sqltypes import BIGINT, INTERVAL_MIXED, Kind, SqlType, has_mixed_interval
 
 _SUMS = ("sum", "avg")
@@ -46,10 +44,8 @@ def interval_keys(relation: Relation) -> Relation:
 
 
 def _is_concerned(node: Relation) -> bool:
-    if isinstance(node, (Aggregate, Sort, Join, Window, GroupLimit)):
-        return any(item.type.is_interval or item.type.is_nested for item in node.own_expressions)
-    return isinstance(node, (SetOperation, Recursion)) and any(
-        has_mixed_interval(item.type) for item in node.fields
+    return isinstance(node, (Aggregate, Sort, Join, Window, GroupLimit)) and any(
+        item.type.is_interval or item.type.is_nested for item in node.own_expressions
     )
 
 
@@ -62,19 +58,7 @@ def _rewritten(node: Relation) -> Relation:
         return _joined(node)
     if isinstance(node, Window):
         return replace(node, calls=tuple(map(_window_call, node.calls)))
-    if isinstance(node, SetOperation):
-        return _set_operation(node)
-    if isinstance(node, Recursion) and node.distinct and _is_concerned(node):
-        raise _refused("WITH RECURSIVE … UNION", node.position)
     return node
-
-
-def _refused(what: str, position: Position | None) -> NotSupportedError:
-    return NotSupportedError(
-        f"{what} can't compare intervals of months and days here",
-        hint="compare EXTRACT(EPOCH FROM x), its number of seconds, instead",
-        position=position,
-    )
 
 
 def _call(function: str, arguments: Sequence[Expression], result: SqlType) -> Expression:
@@ -86,7 +70,7 @@ def _key(expression: Expression, what: str) -> Expression:
     if expression.type == INTERVAL_MIXED:
         return _call("interval_length", [expression], BIGINT)
     if has_mixed_interval(expression.type):
-        raise _refused(what, expression.position)
+        raise build.uncompared_intervals(what, expression.position)
     return expression
 
 
@@ -115,7 +99,7 @@ def _window_call(item: WindowCall) -> WindowCall:
     )
     is_plain = not compares or (call.function in _EXTREMES and call.type != INTERVAL_MIXED)
     if not is_plain or (by_length and item.frame.offsets) or _has_distinct(call):
-        raise _refused(f"{call.function.upper()} OVER", call.position)
+        raise build.uncompared_intervals(f"{call.function.upper()} OVER", call.position)
     return replace(
         item,
         partition=tuple(_key(key, "PARTITION BY") for key in item.partition),
@@ -125,29 +109,6 @@ def _window_call(item: WindowCall) -> WindowCall:
 
 def _has_distinct(call: AggregateCall) -> bool:
     return call.distinct and any(has_mixed_interval(item.type) for item in call.arguments)
-
-
-def _set_operation(node: SetOperation) -> Relation:
-    """INTERSECT and EXCEPT compare whole rows, so that both sides get the same form."""
-    return replace(node, left=_justified(node.left), right=_justified(node.right))
-
-
-def _justified(relation: Relation) -> Relation:
-    columns = references(relation.fields)
-    for item in columns:
-        if item.type != INTERVAL_MIXED and has_mixed_interval(item.type):
-            raise _refused("INTERSECT or EXCEPT", relation.position)
-    names = tuple(item.name for item in relation.fields)
-    expressions = tuple(
-        _call("justify_interval", [item], INTERVAL_MIXED) if item.type == INTERVAL_MIXED else item
-        for item in columns
-    )
-    is_done = isinstance(relation, Project) and all(
-        isinstance(item, Call) and item.function == "justify_interval"
-        for item in relation.expressions
-        if item.type == INTERVAL_MIXED
-    )
-    return relation if is_done else Project(input=relation, expressions=expressions, names=names)
 
 
 class _Grouping:
@@ -191,7 +152,9 @@ class _Grouping:
         arguments = call.arguments
         if call.distinct:
             if call.function != "count" and _has_distinct(call):
-                raise _refused(f"{call.function.upper()}(DISTINCT …)", call.position)
+                raise build.uncompared_intervals(
+                    f"{call.function.upper()}(DISTINCT …)", call.position
+                )
             arguments = tuple(_key(item, "DISTINCT") for item in arguments)
         return self._add(
             replace(call, arguments=arguments, order=_order(call.order, call.function.upper()))
@@ -207,7 +170,7 @@ class _Grouping:
 
     def _total(self, call: AggregateCall, argument: Expression) -> Expression:
         if call.distinct:
-            raise _refused(f"{call.function.upper()}(DISTINCT …)", call.position)
+            raise build.uncompared_intervals(f"{call.function.upper()}(DISTINCT …)", call.position)
         if argument.type.kind is Kind.INTERVAL:
             micros = _call("duration_micros", [argument], BIGINT)
             whole = self._add(replace(call, function="sum", arguments=(micros,), type=BIGINT))

@@ -27,8 +27,7 @@ MORE_FILES = {
     "HashJoin": 9,
     "ImposeOrder": 7,
     "PhysicalFragment": 7,
-    "Recursion": 9,
-    "SetOperation": 7,
+    "Recursion": 7,
     "Shared": 8,
     "SourceScan": 14,
 }
