@@ -67,10 +67,9 @@ class FromBinder:
     def _joined(self, bound: BoundRelation, joins: list[Any]) -> BoundRelation:
         if joins:
             # Loaded on first use, so that a process whose queries have no join starts sooner.
-            from runnel.planner.bind.tables.joins import bind_join
+            from runnel.planner.bind.tables.joins import bind_joins
 
-            for join in joins:
-                bound = bind_join(self, bound, join)
+            return bind_joins(self, bound, joins)
         return bound
 
     def at(self, tree: Any) -> Position | None:
@@ -98,6 +97,8 @@ class FromBinder:
                 one_row = BoundRelation(ONE_ROW, Scope((), self.outer))
                 return bind_unnest(self, left or one_row, tree)
         alias, names = table_alias(tree)
+        if isinstance(tree, exp.Table) and isinstance(tree.this, exp.Values):
+            tree = tree.this  # the first item in parentheses: ((VALUES …) a JOIN …)
         relation: Relation
         if isinstance(tree, exp.Table):
             call = function_call(tree.this)

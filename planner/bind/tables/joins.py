@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,15 +33,53 @@ class LateralBound(BoundRelation):
     """A relation that reads columns of the items before it in FROM."""
 
 
-def bind_join(items: FromItems, left: BoundRelation, join: Any) -> BoundRelation:
-    """The relation and the scope of `left` joined with the item of a sqlglot join."""
+def bind_joins(items: FromItems, bound: BoundRelation, joins: Sequence[Any]) -> BoundRelation:
+    """The relation and the scope of `bound` with the items of sqlglot joins.
+
+    JOIN binds closer than a comma: `a, b RIGHT JOIN c` is `a CROSS JOIN (b RIGHT JOIN c)`. Where
+    the order makes no difference the joins are left-deep, so that ON may read the items before the
+    comma, as in DuckDB.
+    """
+    start = 0
+    for end in range(1, len(joins) + 1):
+        if end < len(joins) and not _is_comma(joins[end]):
+            continue
+        group, start = joins[start:end], end
+        if _is_comma(group[0]) and any(map(_depends_on_order, group)):
+            bound = bind_join(items, bound, group[0], group[1:])
+        else:
+            for join in group:
+                bound = bind_join(items, bound, join)
+    return bound
+
+
+def _is_comma(join: Any) -> bool:
+    return not any(value for key, value in join.args.items() if key not in ("this", "expressions"))
+
+
+def _depends_on_order(join: Any) -> bool:
+    """Whether `a, b JOIN c` differs from `(a CROSS JOIN b) JOIN c` in rows or names."""
+    side, method = ((join.args.get(key) or "").upper() for key in ("side", "method"))
+    is_by_name = bool(join.args.get("using")) or method in ("NATURAL", "POSITIONAL")
+    return side in ("RIGHT", "FULL") or is_by_name
+
+
+def bind_join(
+    items: FromItems, left: BoundRelation, join: Any, following: Sequence[Any] = ()
+) -> BoundRelation:
+    """The relation and the scope of `left` joined with the item of a sqlglot join.
+
+    `following`: joins that belong to the item, as if it was in parentheses with them.
+    """
     tree, side = join.this, (join.args.get("side") or "").upper()
     position = items.at(tree)
+    is_set = False
     if items.binder.may_have_sets:
         # Loaded on first use: few statements have UNNEST.
         from runnel.planner.bind.set_returning.unnest import is_unnest
 
-        if is_unnest(tree):
+        is_set = is_unnest(tree)
+        if is_set and not following:
             special = join.args.get("kind") or join.args.get("method")
             if special in (*_HALVES, "POSITIONAL"):
                 raise NotSupportedError(
@@ -54,8 +93,10 @@ def bind_join(items: FromItems, left: BoundRelation, join: Any) -> BoundRelation
     if isinstance(tree, exp.Table) and tree.args.get("version") is not None:
         version, tree = tree, tree.copy()
         tree.set("version", None)
-    is_lateral = isinstance(tree, exp.Lateral) or (
-        isinstance(tree, exp.Table) and function_call(tree.this) is not None
+    is_lateral = (
+        is_set
+        or isinstance(tree, exp.Lateral)
+        or (isinstance(tree, exp.Table) and function_call(tree.this) is not None)
     )
     right = _lateral(items, tree, left, kind) if is_lateral else _independent(items, tree, left)
     if version is not None and _is_now(version.args["version"]):
@@ -64,8 +105,8 @@ def bind_join(items: FromItems, left: BoundRelation, join: Any) -> BoundRelation
 
         check_current(right.relation, position)
         version = None
-    for nested in tree.args.get("joins") or [] if not isinstance(tree, exp.Subquery) else []:
-        right = bind_join(items, right, nested)
+    own = [] if isinstance(tree, exp.Subquery) else tree.args.get("joins") or []
+    right = _within(items, right, [*own, *following])
     if join.args.get("method") == "POSITIONAL":
         return by_position(left, right, position)
     if version is not None or join.args.get("method") == "ASOF":
@@ -85,6 +126,14 @@ def bind_join(items: FromItems, left: BoundRelation, join: Any) -> BoundRelation
         joined(kind, left, right, condition, position),
         left.scope if kind in LEFT_ONLY else scope,
     )
+
+
+def _within(items: FromItems, bound: BoundRelation, joins: Sequence[Any]) -> BoundRelation:
+    """An item with the joins that belong to it."""
+    found = bind_joins(items, bound, joins)
+    if isinstance(bound, LateralBound):
+        return LateralBound(found.relation, found.scope)
+    return found
 
 
 def _is_now(version: Any) -> bool:
