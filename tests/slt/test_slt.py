@@ -1,5 +1,4 @@
-"""Every `.slt` file, with one processor per vertex (DuckDB looks over its shoulder) and with
-three."""
+"""Every `.slt` file, also run on DuckDB, with one processor per vertex or with three."""
 
 from __future__ import annotations
 
@@ -17,7 +16,4 @@ FILES = sorted(Path(__file__).parent.glob("*/*.slt"), key=lambda path: path.name
     ("path", "parallelism"), crossed(FILES, [1, 3]), ids=lambda value: getattr(value, "stem", value)
 )
 def test_file(path: Path, parallelism: int, tmp_path: Path) -> None:
-    compared = run_file(
-        path, tmp_path, {"query_parallelism": parallelism}, with_oracle=parallelism == 1
-    )
-    assert compared == 0 or parallelism == 1
+    run_file(path, tmp_path, {"query_parallelism": parallelism}, with_oracle=True)

@@ -237,7 +237,11 @@ test = _over(
     wrong="IS needs NULL, TRUE, FALSE or DISTINCT FROM",
 )
 table = _over(
-    "this", exp.Identifier, exp.Anonymous, wrong="a table or a table function was expected"
+    "this",
+    exp.Identifier,
+    exp.Anonymous,
+    exp.Values,
+    wrong="a table or a table function was expected",
 )
 exists = _over("this", exp.Query, exp.Values, wrong="EXISTS needs a query")
 escape = _over("this", exp.Like, exp.ILike, exp.SimilarTo, wrong="ESCAPE belongs to LIKE")
