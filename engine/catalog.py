@@ -170,6 +170,11 @@ class Table(ABC):
         """The indexes of the columns that identify a row; empty if there is no key."""
         return ()
 
+    def column_note(self, index: int) -> str | None:
+        """How the values of a column are read from the external data, for DESCRIBE; None: as the
+        connector reads them by default."""
+        return None
+
     @abstractmethod
     def row_count(self) -> int | None:
         """Approximate current number of rows, which may be too high or too low; None if it cannot

@@ -161,6 +161,24 @@ class CsvDialect:
     decimal: str = "."
     more_nulls: tuple[str, ...] = ()
 
+    def changed(self) -> dict[str, str]:
+        """The options that differ from the defaults, by name, except texts for NULL."""
+        plain = CsvDialect()
+        found = {
+            option.name: str(value)
+            for option, value, default in (
+                (DELIMITER, self.delimiter, plain.delimiter),
+                (QUOTE, self.quote, plain.quote),
+                (ESCAPE, self.escape, plain.escape),
+                (SKIP, self.skip, plain.skip),
+                (DATE_FORMAT, self.date_format, None),
+                (TIMESTAMP_FORMAT, self.timestamp_format, None),
+                (DECIMAL_SEPARATOR, self.decimal, plain.decimal),
+            )
+            if value != default
+        }
+        return found if self.header else {**found, HEADER.name: "false"}
+
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
@@ -358,3 +376,8 @@ def compression_of(name: str, option: str) -> str | None:
         return None if option == "none" else option
     dot = name.rfind(".")
     return _COMPRESSED.get(name[dot:].lower()) if dot >= 0 else None
+
+
+def text_literal(value: object) -> str:
+    """An option's value as SQL spells it."""
+    return "'" + str(value).replace("'", "''") + "'"

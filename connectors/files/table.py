@@ -33,6 +33,14 @@ from runnel.connector import (
     WriteMode,
 )
 from runnel.connectors.files.format import Batches, FileFormat, FileScanRequest, FileShare
+from runnel.connectors.files.options import (
+    DATE_FORMAT,
+    DECIMAL_SEPARATOR,
+    ENCODING,
+    TIMESTAMP_FORMAT,
+    UTF_8,
+    text_literal,
+)
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.position import (
     Marks,
@@ -47,6 +55,7 @@ from runnel.connectors.files.sink import FileSink, sink_target
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
+from runnel.sqltypes import Kind
 
 if TYPE_CHECKING:
     from runnel.connectors.files.sniffing.sniff import Sniffed
@@ -95,6 +104,21 @@ class FileTable(ReadableTable, WritableTable):
             self.sniffed = sniffed
             self.found_options = sniffed.options()
         return self
+
+    def column_note(self, index: int) -> str | None:
+        options, kind = self.format.options, self.columns[index].type
+        if self.columns[index].hidden or not self.format.is_text:
+            return None
+        given = {} if options.encoding == UTF_8 else {ENCODING.name: options.encoding}
+        if self.format.name == "csv":
+            concerned = {
+                DATE_FORMAT.name: kind.kind is Kind.DATE,
+                TIMESTAMP_FORMAT.name: kind.kind is Kind.TIMESTAMP,
+                DECIMAL_SEPARATOR.name: kind.is_numeric and not kind.is_integer,
+            }
+            changed = options.dialect.changed().items()
+            given |= {name: value for name, value in changed if concerned.get(name, True)}
+        return ", ".join(f"{name} {text_literal(value)}" for name, value in given.items()) or None
 
     def row_count(self) -> int | None:
         return self.format.row_count(self.path)

@@ -117,7 +117,7 @@ def _intersect_or_except(
 def _interval_keys(
     types: list[SqlType], operation: str, position: Position | None
 ) -> dict[int, Callable[[Expression], Expression]]:
-    """By the number of each column of intervals, what gives equal intervals the same form."""
+    """By the number of each column of intervals: the function that writes equal intervals alike."""
     for item in types:
         if item.is_nested and has_mixed_interval(item):
             raise build.uncompared_intervals(operation, position)

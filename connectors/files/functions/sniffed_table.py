@@ -7,6 +7,7 @@ import pyarrow as pa
 from runnel.catalog import Table
 from runnel.connectors.arrow.tables import registered_table
 from runnel.connectors.files.functions.reader_options import ReaderOptions
+from runnel.connectors.files.options import text_literal
 from runnel.connectors.files.table import FileTable
 
 _COLUMN = pa.struct([pa.field("name", pa.string()), pa.field("type", pa.string())])
@@ -34,7 +35,7 @@ def sniffed_table(path: str, table: FileTable, asked: ReaderOptions) -> Table:
     dialect = options.dialect
     shown = [column for column in table.columns if not column.hidden]
     columns = [{"name": column.name, "type": str(column.type)} for column in shown]
-    arguments = ", ".join(f"{name}={_text(value)}" for name, value in asked.texts.items())
+    arguments = ", ".join(f"{name}={text_literal(value)}" for name, value in asked.texts.items())
     values = {
         "Delimiter": dialect.delimiter,
         "Quote": dialect.quote,
@@ -58,7 +59,9 @@ def _prompt(path: str, found: dict[str, object]) -> str:
     """A query that has all options."""
     columns = found["Columns"]
     assert isinstance(columns, list)
-    types = ", ".join(f"{_text(item['name'])}: {_text(item['type'])}" for item in columns)
+    types = ", ".join(
+        f"{text_literal(item['name'])}: {text_literal(item['type'])}" for item in columns
+    )
     options = {
         "delim": found["Delimiter"],
         "quote": found["Quote"],
@@ -70,14 +73,9 @@ def _prompt(path: str, found: dict[str, object]) -> str:
         "decimal_separator": found["DecimalSeparator"],
     }
     listed = [
-        f"{name}={str(value).lower() if isinstance(value, int) else _text(value)}"
+        f"{name}={str(value).lower() if isinstance(value, int) else text_literal(value)}"
         for name, value in options.items()
         if value is not None
     ]
-    joined = ", ".join([_text(path), *listed, f"columns={{{types}}}"])
+    joined = ", ".join([text_literal(path), *listed, f"columns={{{types}}}"])
     return f"FROM read_csv({joined})"
-
-
-def _text(value: object) -> str:
-    text = str(value).replace("'", "''")
-    return f"'{text}'"

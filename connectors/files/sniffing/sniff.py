@@ -17,10 +17,7 @@ from runnel.connectors.files.options import (
     DECIMAL_SEPARATOR,
     DELIMITER,
     ENCODING,
-    ESCAPE,
     HEADER,
-    QUOTE,
-    SKIP,
     TIMESTAMP_FORMAT,
     CsvDialect,
     FileOptions,
@@ -72,21 +69,8 @@ class Sniffed:
             found[ENCODING.name] = self.encoding
         if self.dialect is None:
             return found
-        plain = CsvDialect()
-        for option, value, default in (
-            (DELIMITER, self.dialect.delimiter, plain.delimiter),
-            (QUOTE, self.dialect.quote, plain.quote),
-            (ESCAPE, self.dialect.escape, plain.escape),
-            (SKIP, self.dialect.skip, plain.skip),
-            (DATE_FORMAT, self.dialect.date_format, None),
-            (TIMESTAMP_FORMAT, self.dialect.timestamp_format, None),
-            (DECIMAL_SEPARATOR, self.dialect.decimal, plain.decimal),
-        ):
-            if option.name in self.unset and value != default:
-                found[option.name] = str(value)
-        if HEADER.name in self.unset and not self.dialect.header:
-            found[HEADER.name] = "false"
-        return found
+        changed = self.dialect.changed()
+        return found | {name: value for name, value in changed.items() if name in self.unset}
 
 
 def sniffed(

@@ -11,12 +11,12 @@ from sqlglot import exp
 
 from runnel.catalog import CATALOG, CatalogObject, Mapping, Table, View
 from runnel.errors import NotSupportedError, Position
-from runnel.expressions.nodes import Literal
+from runnel.expressions.nodes import Column, Literal
 from runnel.planner.bind.tables.information_schema import SCHEMA, view_fields
 from runnel.planner.explain.ddl import watermark_of
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Describe, Query, Summarize
-from runnel.relation.nodes import Field, Relation, Values
+from runnel.relation.nodes import Field, Project, Relation, Scan, Values
 from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, SqlType, array
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def description(
 ) -> tuple[tuple[Field, ...], tuple[Row, ...]]:
     """The columns of a table, a view or a query; without any of them, all tables."""
     if statement.query is not None:
-        fields = binder.statement_query(statement.query).fields
-        return DESCRIPTION, tuple(_row(field.name, field.type) for field in fields)
+        return DESCRIPTION, _query_rows(binder.statement_query(statement.query))
     if statement.name is None:
         return ALL_TABLES, all_tables(binder)
     found = binder.lookup(statement.name.text, statement.name.position)
@@ -116,8 +115,22 @@ def summarize(binder: StatementBinder, statement: Summarize) -> Query:
     return replace(statement.query, expression=_by_column(bound.fields, tree))
 
 
-def _row(name: str, kind: SqlType) -> Row:
-    return (name, str(kind), "YES", None, None, None)
+def _row(name: str, kind: SqlType, extra: str | None = None) -> Row:
+    return (name, str(kind), "YES", None, None, extra)
+
+
+def _query_rows(relation: Relation) -> tuple[Row, ...]:
+    """The columns of a query; of columns of a table, such as a file, also how they are read."""
+    table = relation.input if isinstance(relation, Project) else None
+    notes: list[str | None] = [None] * len(relation.fields)
+    if isinstance(relation, Project) and isinstance(table, Scan):
+        for number, item in enumerate(relation.expressions):
+            if isinstance(item, Column):
+                notes[number] = table.table.column_note(table.columns[item.index])
+    return tuple(
+        _row(field.name, field.type, note)
+        for field, note in zip(relation.fields, notes, strict=True)
+    )
 
 
 def _table_rows(item: CatalogObject, table: Table) -> tuple[Row, ...]:
@@ -135,10 +148,11 @@ def _table_rows(item: CatalogObject, table: Table) -> tuple[Row, ...]:
             for unique in definition.keys:
                 if lower in [name.lower() for name in unique.columns]:
                     key = "PRI" if unique.is_primary else key or "UNI"
-        watermark = watermark_of(table, number)
+        watermark, note = watermark_of(table, number), table.column_note(number)
         extra = [
             *(["hidden"] if column.hidden else []),
             *([] if watermark is None else [f"watermark {watermark}"]),
+            *([] if note is None else [note]),
         ]
         rows.append(
             (

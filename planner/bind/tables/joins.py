@@ -73,21 +73,9 @@ def bind_join(
     """
     tree, side = join.this, (join.args.get("side") or "").upper()
     position = items.at(tree)
-    is_set = False
-    if items.binder.may_have_sets:
-        # Loaded on first use: few statements have UNNEST.
-        from runnel.planner.bind.set_returning.unnest import is_unnest
-
-        is_set = is_unnest(tree)
-        if is_set and not following:
-            special = join.args.get("kind") or join.args.get("method")
-            if special in (*_HALVES, "POSITIONAL"):
-                raise NotSupportedError(
-                    f"{special} JOIN with UNNEST is not supported",
-                    hint="put UNNEST into a derived table",
-                    position=position,
-                )
-            return _join_unnest(items, left, join, side)
+    is_set = items.binder.may_have_sets and _is_unnest(tree)
+    if is_set and not following:
+        return _join_unnest(items, left, join, side)
     kind = _HALVES.get(join.args.get("kind") or "", _SIDES[side])
     version = None
     if isinstance(tree, exp.Table) and tree.args.get("version") is not None:
@@ -229,13 +217,28 @@ def _lateral(items: FromItems, tree: Any, left: BoundRelation, kind: JoinKind) -
     return LateralBound(bound.relation, scope)
 
 
+def _is_unnest(tree: Any) -> bool:
+    # Loaded on first use: few statements have UNNEST.
+    from runnel.planner.bind.set_returning.unnest import is_unnest
+
+    return is_unnest(tree)
+
+
 def _join_unnest(items: FromItems, left: BoundRelation, join: Any, side: str) -> BoundRelation:
     from runnel.planner.bind.set_returning.unnest import bind_unnest
 
     tree, on = join.this, join.args.get("on")
+    position = items.at(tree)
+    special = join.args.get("kind") or join.args.get("method")
+    if special in (*_HALVES, "POSITIONAL"):
+        raise NotSupportedError(
+            f"{special} JOIN with UNNEST is not supported",
+            hint="put UNNEST into a derived table",
+            position=position,
+        )
     if isinstance(tree, exp.Lateral):
         tree = without_lateral(tree)
-    position = items.at(tree)
+        position = items.at(tree)
     if side not in ("", "LEFT"):
         raise NotSupportedError(f"{side} JOIN with UNNEST is not supported", position=position)
     if on is None or (isinstance(on, exp.Boolean) and on.this):
