@@ -64,6 +64,6 @@ class SerialExecutor:
             try:
                 task()
             except Exception:
-                logger.exception("a task of a job failed")
+                logger.exception("internal error in a task of a job; the job continues")
             with self._lock:
                 self._pending -= 1

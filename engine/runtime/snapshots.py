@@ -375,7 +375,11 @@ class SnapshotCoordinator:
         )
         if error is not None and not execution.is_cancelled:
             logger.warning(
-                "snapshot %d of job %d failed: %s", barrier.snapshot_id, execution.job.job_id, error
+                "snapshot %d of job %s failed; the job continues, and the next snapshot is taken "
+                "as planned: %s",
+                barrier.snapshot_id,
+                f'"{execution.job.owner}"' if execution.job.owner else execution.job.job_id,
+                error,
             )
         self.last = report
         if self.on_report is not None:

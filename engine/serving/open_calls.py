@@ -163,5 +163,5 @@ class OpenCalls:
             failure = (type(error), str(error))
             if failure not in self._reported and len(self._reported) < _MOST_REPORTED:
                 self._reported.add(failure)
-                logger.exception("a call of a client can't be looked after")
+                logger.exception("an open call of a client can't be checked; the server continues")
             return otherwise

@@ -81,7 +81,7 @@ class Background:
                 task()
             except Exception:
                 # The thread must continue: other threads wait for later tasks.
-                logger.exception("a task of the snapshot store failed")
+                logger.exception("internal error while snapshots are written; the jobs continue")
             self._done(size)
 
     def _done(self, size: int) -> None:

@@ -116,10 +116,16 @@ class DurableMap:
         try:
             self.checkpoint()
         except OperationalError as error:
-            logger.warning(
-                "no checkpoint of map %s: %s", self._store.name, error.detail or error.message
-            )
+            self._log_failure(error)
             self._checkpoint_at = self._log.size * 2
+
+    def _log_failure(self, error: OperationalError) -> None:
+        logger.warning(
+            'map "%s": no checkpoint could be written, so its log was not shortened; no change is '
+            "lost: %s",
+            self._store.name,
+            error.detail or error.message,
+        )
 
     # Checkpoints
 
@@ -243,12 +249,7 @@ class DurableMap:
                 try:
                     self.checkpoint()
                 except OperationalError as error:
-                    # Nothing is lost: the log has all changes.
-                    logger.warning(
-                        "no checkpoint of map %s: %s",
-                        self._store.name,
-                        error.detail or error.message,
-                    )
+                    self._log_failure(error)
             self._log.close()
             self._log = None
 
