@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cache
@@ -31,9 +32,28 @@ def conversion(source: SqlType, target: SqlType, conversion_of: ConversionOf) ->
     fields.
     """
     if target.kind in (Kind.VARCHAR, Kind.JSON):
+        spelled = _with_texts(source)
+        if spelled != source:
+            to_texts = conversion(source, spelled, conversion_of)
+            to_json = conversion(spelled, target, conversion_of)
+            return lambda datum, context: to_json(to_texts(datum, context), context)
         return lambda datum, context: over_first(lambda array: _to_json(array, source))(datum)
     change = _CHANGES[source.kind](source, target, conversion_of)
     return lambda datum, context: over_first(lambda array: change(array, context))(datum)
+
+
+def _with_texts(sql_type: SqlType) -> SqlType:
+    """The type with VARCHAR in place of intervals, for which Python's JSON writer has no form."""
+    if sql_type.is_interval:
+        return VARCHAR
+    if not sql_type.is_nested:
+        return sql_type
+    return replace(
+        sql_type,
+        element=sql_type.element and _with_texts(sql_type.element),
+        key=sql_type.key and _with_texts(sql_type.key),
+        fields=tuple((name, _with_texts(item)) for name, item in sql_type.fields),
+    )
 
 
 def _array(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conversion:
