@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
@@ -97,10 +98,18 @@ class Scope:
             self, columns=columns, outer=None if self.outer is None else self.outer.within(schema)
         )
 
+    @cached_property
+    def _by_name(self) -> dict[str, list[ScopeColumn]]:
+        """The columns by name in lower case."""
+        found: dict[str, list[ScopeColumn]] = {}
+        for column in self.columns:
+            found.setdefault(column.name.lower(), []).append(column)
+        return found
+
     def find(self, name: str, qualifier: str | None) -> list[ScopeColumn]:
         """The columns that a name can refer to."""
         lower = name.lower()
-        found = [c for c in self.columns if c.name.lower() == lower]
+        found = self._by_name.get(lower, [])
         if not found and lower.startswith(STORED):
             found = [c for c in self.columns if stored_name(c.name).lower() == lower]
         if qualifier is None:

@@ -69,7 +69,8 @@ class Aggregation:
         self.keys, self.aggregates, self.stage = keys, aggregates, stage
         self._arguments: list[Expression] = []
         self._positions: dict[Expression, int] = {}
-        requested: list[tuple[AggregateState, tuple[int, ...], bool]] = []
+        # Each different state, with its index. A statement may have thousands.
+        indexes: dict[tuple[AggregateState, tuple[int, ...], bool], int] = {}
         flagged: dict[tuple[int, ...], bool] = {}
         self.slots: list[list[int]] = []
         for call in aggregates:
@@ -80,11 +81,11 @@ class Aggregation:
             positions = self._argument_positions(row.expressions)
             flagged[positions] = row.has_flag
             items = [(state, positions, call.distinct) for state in states_of(call)]
-            requested += [item for item in items if item not in requested]
-            self.slots.append([requested.index(item) for item in items])
+            self.slots.append([indexes.setdefault(item, len(indexes)) for item in items])
         count = (Count(of_rows=True), (), False)
-        if counts_rows and count not in requested:
-            requested.append(count)
+        if counts_rows:
+            indexes.setdefault(count, len(indexes))
+        requested = list(indexes)
         key_types = tuple(to_arrow(item.type) for item in keys)
         argument_types = tuple(to_arrow(item.type) for item in self._arguments)
 
@@ -97,7 +98,7 @@ class Aggregation:
         self.layout = layout(range(len(requested)))
         self.plain = [i for i, item in enumerate(requested) if not item[2]]
         self.plain_layout = layout(self.plain)
-        self.count_slot = self.plain.index(requested.index(count)) if counts_rows else -1
+        self.count_slot = self.plain.index(indexes[count]) if counts_rows else -1
         self.distinct_sets = []
         for positions in dict.fromkeys(item[1] for item in requested if item[2]):
             types = (*key_types, *(argument_types[i] for i in positions))
