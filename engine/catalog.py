@@ -166,6 +166,12 @@ class Table(ABC):
         return not self.is_unbounded
 
     @property
+    def as_stream(self) -> Table | None:
+        """The table as a stream that ends, if its rows come at a rate and have a watermark: the
+        table that queries read that can read a stream. None: all queries read this table."""
+        return None
+
+    @property
     def key_columns(self) -> tuple[int, ...]:
         """The indexes of the columns that identify a row; empty if there is no key."""
         return ()

@@ -418,6 +418,7 @@ class Database:
             pushdown=pushdown,
             job_functions=self._job_functions,
             with_options=self._with_options,
+            is_at_rest=settings.is_at_rest,
         )
 
     def _job_functions(

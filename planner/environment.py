@@ -1,14 +1,15 @@
-"""Inputs of planning besides the statement: how files are opened, and settings."""
+"""Inputs of planning besides the statement: how files are opened, and settings; and the reasons to
+plan a statement again with another environment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from runnel.base.frozen import frozen
 from runnel.catalog import Mapping as TableMapping
-from runnel.catalog import Registration, Table
+from runnel.catalog import Registration, Snapshot, Table, View
 from runnel.errors import NotSupportedError
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction
     from runnel.foreign.fragment import FragmentEngine
     from runnel.relation.nodes import Relation
+
+_Plan = TypeVar("_Plan")
 
 JobFunctions = Callable[
     [str | None, "Sequence[tuple[str, str, Position | None]]", bool], "Mapping[str, PythonFunction]"
@@ -38,12 +41,14 @@ class PlanSettings(NamedTuple):
     pushdown: whether other engines may run fragments of the plan.
     fragment_rows: as `Pushdown.rows`.
     memory_limit: in bytes; 0: no limit.
+    is_at_rest: as `Environment.is_at_rest`.
     """
 
     zone: str = "UTC"
     pushdown: bool = True
     fragment_rows: int = 0
     memory_limit: int = 0
+    is_at_rest: bool = False
 
 
 @frozen
@@ -90,6 +95,16 @@ class ValuesNeeded(NotSupportedError):
         self.key = key
 
 
+class SeveralTypes(Exception):
+    """A parameter occurs in contexts that require several types.
+
+    index: the parameter's index, from 0.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
 @frozen
 class Environment:
     """Settings and functions of the session that planning needs.
@@ -109,6 +124,7 @@ class Environment:
     fixed_parameters: the indexes of parameters that occur in contexts of several types.
     with_options: opens the table of a mapping with further options; the last argument is
         `is_confined`.
+    is_at_rest: whether tables are read at rest that are streams with an end otherwise.
     """
 
     file_table: FileTable
@@ -123,3 +139,29 @@ class Environment:
     arguments: Sequence[Any] | None = None
     fixed_parameters: frozenset[int] = frozenset()
     with_options: OptionsTable = lambda found, options, is_confined: found.table
+    is_at_rest: bool = False
+
+
+def replanned(
+    make: Callable[[Environment], _Plan], snapshot: Snapshot, environment: Environment
+) -> _Plan:
+    """The plan that `make` returns.
+
+    A parameter that contexts require to be of several types keeps the type of its argument, and
+    each context converts it. A statement that can't read streams reads the tables that are streams
+    with an end (`Table.as_stream`) as tables at rest.
+    """
+    while True:
+        try:
+            return make(environment)
+        except SeveralTypes as conflict:
+            fixed = environment.fixed_parameters | {conflict.index}
+            environment = replace(environment, fixed_parameters=fixed)
+        except NotSupportedError:
+            if environment.is_at_rest or not _has_stream_with_end(snapshot):
+                raise
+            environment = replace(environment, is_at_rest=True)
+
+
+def _has_stream_with_end(snapshot: Snapshot) -> bool:
+    return any(not isinstance(item, View) and item.table.as_stream is not None for item in snapshot)

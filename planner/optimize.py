@@ -149,7 +149,8 @@ def _joins_rows_from_apart(relation: Relation) -> bool:
 def is_lasting(snapshot: Snapshot, relation: Relation) -> bool:
     """Whether all tables are the catalog's. The plan of a table that a table function opened is
     not cached: such a table describes its files as they were when it was opened."""
-    named = {id(item.table) for item in snapshot if not isinstance(item, View)}
+    found = [item.table for item in snapshot if not isinstance(item, View)]
+    named = {id(table) for item in found for table in (item, item.as_stream)}
     return all(id(table) in named for table in tables_in(relation))
 
 

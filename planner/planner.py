@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import ComputedColumn, Snapshot, View, WatermarkClause, readable_columns
 from runnel.connector import (
@@ -26,7 +26,7 @@ from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions.nodes import Expression, Parameter, distinct_names
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner.bind.query import Binder
-from runnel.planner.environment import Environment, ValuesNeeded
+from runnel.planner.environment import Environment, SeveralTypes, ValuesNeeded, replanned
 from runnel.planner.lower.dag_builder import lower
 from runnel.planner.optimize import (
     bounded,
@@ -82,36 +82,13 @@ def plan(
     """
     with within_time(environment.check):
         try:
-            return _with_fixed_parameters(
+            return replanned(
                 lambda environment: _plan(parse(sql), snapshot, parameter_types, environment),
+                snapshot,
                 environment,
             )
         except ValuesNeeded as needed:
             return _pivot(needed, sql, snapshot, environment)
-
-
-class _SeveralTypes(Exception):
-    """A parameter occurs in contexts that require several types.
-
-    index: the parameter's index, from 0.
-    """
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-
-
-_Plan = TypeVar("_Plan")
-
-
-def _with_fixed_parameters(make: Callable[[Environment], _Plan], environment: Environment) -> _Plan:
-    """The plan that `make` returns. A parameter that contexts require to be of several types keeps
-    the type of its argument, and each context converts it."""
-    while True:
-        try:
-            return make(environment)
-        except _SeveralTypes as conflict:
-            fixed = environment.fixed_parameters | {conflict.index}
-            environment = replace(environment, fixed_parameters=fixed)
 
 
 def _pivot(
@@ -203,12 +180,21 @@ def plan_job(
     with within_time(environment.check):
         in_job = replace(environment, in_job=True, pushdown=None)
         if isinstance(query, str):
-            found = _with_fixed_parameters(
-                lambda environment: _plan(parse(query), snapshot, parameter_types, environment),
+            return replanned(
+                lambda environment: _job_plan(parse(query), snapshot, parameter_types, environment),
+                snapshot,
                 in_job,
             )
-        else:
-            found = _plan(query, snapshot, parameter_types, in_job)
+        return _job_plan(query, snapshot, parameter_types, in_job)
+
+
+def _job_plan(
+    statement: syntax.Statement,
+    snapshot: Snapshot,
+    types: tuple[SqlType, ...],
+    environment: Environment,
+) -> WritePlan:
+    found = _plan(statement, snapshot, types, environment)
     assert isinstance(found, WritePlan)
     if found.is_unbounded:
         from runnel.planner.statement_time import check_no_statement_time
@@ -593,5 +579,5 @@ def _parameters(relation: Relation, argument_types: tuple[SqlType, ...]) -> tupl
                     isinstance(part, Parameter)
                     and types.setdefault(part.index, part.type) != part.type
                 ):
-                    raise _SeveralTypes(part.index)
+                    raise SeveralTypes(part.index)
     return tuple(types.get(index, kind) for index, kind in enumerate(argument_types))

@@ -9,6 +9,7 @@ Without 'numberOfRows' and without a sequence, the table is an unbounded stream.
 
 from __future__ import annotations
 
+from copy import copy
 from datetime import UTC, datetime, timedelta
 
 from runnel.catalog import Table
@@ -67,6 +68,8 @@ class DataGenTable(ReadableTable):
     """A table of generated rows."""
 
     connector = "DataGen"
+    _is_stream = False
+    _stream: DataGenTable | None = None
 
     def __init__(self, definition: MappingDefinition) -> None:
         self.name = definition.name
@@ -86,10 +89,23 @@ class DataGenTable(ReadableTable):
 
     @property
     def is_unbounded(self) -> bool:
-        return self._schedule.rows is None
+        return self._is_stream or self._schedule.rows is None
+
+    @property
+    def can_end(self) -> bool:
+        return self._schedule.rows is not None
+
+    @property
+    def as_stream(self) -> DataGenTable | None:
+        if self.is_unbounded or self.event_time is None:
+            return None
+        if self._stream is None:
+            self._stream = copy(self)
+            self._stream._is_stream = True
+        return self._stream
 
     def row_count(self) -> int | None:
-        return self._schedule.rows
+        return None if self._is_stream else self._schedule.rows
 
     def scan(self, request: ScanRequest) -> Source:
         columns = [(self.columns[i], self._makers[i]) for i in request.columns]

@@ -342,6 +342,8 @@ class TransactionSession(Session):
         check: Callable[[], None] | None = None,
         arguments: Sequence[Any] | None = None,
     ) -> Plan:
+        # A transaction reads no streams.
+        key = key._replace(settings=key.settings._replace(is_at_rest=True))
         return self._checked(self, super().new_plan(key, snapshot, check, arguments))
 
     def enter(self) -> None:

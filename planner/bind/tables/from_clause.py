@@ -287,6 +287,8 @@ class FromBinder:
         self, table: Table, qualifier: str, names: tuple[str, ...], position: Position | None
     ) -> BoundRelation:
         """All columns of a table; `names` replace the names of the columns that are not hidden."""
+        if not self.binder.environment.is_at_rest:
+            table = table.as_stream or table
         malformed = None
         if isinstance(table, ReadableTable) and table.malformed_target is not None:
             from runnel.planner.bind.streams.malformed_records import malformed_output_of

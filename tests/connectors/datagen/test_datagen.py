@@ -77,6 +77,63 @@ def test_windows_over_the_time_of_rows(con: Connection, clock: ManualClock) -> N
     assert available(cursor) == [(START + 60 * SECOND, 300), (START + 120 * SECOND, 300)]
 
 
+ENDING = (
+    "CREATE TABLE g (id BIGINT, ts AS LOCALTIMESTAMP, WATERMARK FOR ts AS ts) WITH "
+    "('connector' = 'datagen', 'rows-per-second' = '5', {})"
+)
+PER_SECOND = (
+    "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE g, DESCRIPTOR(ts), INTERVAL '1' SECOND)) "
+    "GROUP BY window_start, window_end"
+)
+
+
+@pytest.mark.parametrize("bound", ["'number-of-rows' = '12'", SEQUENCE.format(12)])
+def test_windows_of_a_table_that_ends_come_with_its_watermark(
+    con: Connection, clock: ManualClock, bound: str
+) -> None:
+    con.execute(ENDING.format(bound))
+    cursor = con.execute(PER_SECOND)
+    found = []
+    for _ in range(5):
+        con.settle()
+        found.append([(row[0].second, row[1]) for row in available(cursor)])
+        clock.advance(SECOND)
+    assert found == [[], [(1, 5)], [(2, 5)], [(3, 2)], []]
+
+
+def test_a_table_that_ends_is_at_rest_where_no_stream_can_be_read() -> None:
+    with runnel.connect() as con:
+        con.execute(ENDING.replace("'5'", "'1000000'").format(SEQUENCE.format(12)))
+        assert con.execute("SELECT COUNT(*) FROM g").fetchone() == (12,)
+        pairs = "SELECT a.id FROM g a JOIN g b ON a.id = b.id"
+        assert con.execute(f"SELECT COUNT(*) FROM ({pairs})").fetchone() == (12,)
+        con.execute("CREATE TABLE copied AS SELECT id FROM g")
+        con.execute("INSERT INTO copied SELECT id FROM g")
+        assert con.execute("SELECT COUNT(*) FROM copied").fetchone() == (24,)
+        assert "watermark" in str(con.execute("EXPLAIN " + PER_SECOND).fetchall())
+        con.execute("BEGIN")
+        assert con.execute(PER_SECOND).fetchall()[0][1] == 12
+
+
+def test_a_job_over_a_table_that_ends_writes_each_window(
+    con: Connection, clock: ManualClock
+) -> None:
+    con.execute(ENDING.format("'number-of-rows' = '12'"))
+    con.execute("CREATE TABLE out (at TIMESTAMP, n BIGINT)")
+    con.execute(
+        "CREATE JOB j OPTIONS ('snapshotIntervalMillis' = '100') AS INSERT INTO out " + PER_SECOND
+    )
+    counts = []
+    for _ in range(4):
+        con.settle()
+        clock.advance(SECOND / 10)
+        con.settle()
+        counts.append(con.execute("SELECT COUNT(*) FROM out").fetchone())
+        clock.advance(9 * SECOND / 10)
+    assert counts == [(0,), (1,), (2,), (3,)]
+    assert eventually(lambda: con.job("j").status.name == "COMPLETED", 20)
+
+
 def test_a_row_does_not_depend_on_its_batch(con: Connection, clock: ManualClock) -> None:
     for name, rate in (("at_once", 10**9), ("slowly", 100)):
         con.execute(
