@@ -340,9 +340,14 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
 
 def has_mixed_interval(sql_type: SqlType) -> bool:
     """Whether values of the type are, or contain, intervals of months and days."""
+    return contains(sql_type, Kind.INTERVAL_MIXED)
+
+
+def contains(sql_type: SqlType, kind: Kind) -> bool:
+    """Whether values of the type are, or contain, values of a kind."""
     inner = [item for item in (sql_type.element, sql_type.key) if item is not None]
     inner += [item for _, item in sql_type.fields]
-    return sql_type.kind is Kind.INTERVAL_MIXED or any(map(has_mixed_interval, inner))
+    return sql_type.kind is kind or any(contains(item, kind) for item in inner)
 
 
 def loses_digits(left: SqlType, right: SqlType) -> bool:

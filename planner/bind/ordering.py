@@ -9,15 +9,16 @@ from sqlglot import exp
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import Expression, SortKey
 from runnel.planner.parse.query.allow_list import unwrapped
+from runnel.sqltypes import Kind, contains
 
 
 def sort_key(expression: Expression, ordered: Any) -> SortKey:
     """The sort key of an ORDER BY item. Unless the text says otherwise, NULL is the smallest value.
-    ARRAY, ROW and MAP can't be ordered."""
-    if expression.type.is_nested:
+    MAP can't be ordered, nor an array or a row that contains one."""
+    if contains(expression.type, Kind.MAP):
         raise NotSupportedError(
             f"ORDER BY on a value of type {expression.type} is not supported",
-            hint="sort by an element or a field of it",
+            hint="sort by a value of it, as in m['key']",
             position=expression.position,
         )
     descending = bool(ordered.args.get("desc"))

@@ -8,6 +8,7 @@ whole rows, which the binder brings into the same form.
 
     GROUP BY i          key LENGTH(i), MAX(FORM(i)); above it FROM_LENGTH(length, form)
     MIN(i)              MIN(LENGTH(i)), ARG_MIN(FORM(i), LENGTH(i)); above it the same
+    MIN(a) of arrays    ARG_MIN(a, a), which orders arrays and rows as ORDER BY does
     SUM(i)              SUM of the months, of the days, and of the µs
 """
 
@@ -92,7 +93,21 @@ def _joined(node: Join) -> Relation:
     return replace(node, left_keys=left, right_keys=right)
 
 
+def _is_nested_extreme(call: AggregateCall) -> bool:
+    return call.function in _EXTREMES and call.arguments[0].type.is_nested
+
+
+def _nested_extreme(call: AggregateCall) -> AggregateCall:
+    """MIN or MAX of arrays or rows as ARG_MIN or ARG_MAX, whose key has an order."""
+    value = _key(call.arguments[0], call.function.upper())
+    return replace(
+        call, function=_EXTREMES[call.function], arguments=(value, value), distinct=False
+    )
+
+
 def _window_call(item: WindowCall) -> WindowCall:
+    if _is_nested_extreme(item.call):
+        item = replace(item, call=_nested_extreme(item.call))
     call, by_length = item.call, any(key.expression.type == INTERVAL_MIXED for key in item.order)
     compares = call.function in (*_SUMS, *_EXTREMES) and any(
         argument.type.is_interval for argument in call.arguments
@@ -144,6 +159,8 @@ class _Grouping:
 
     def _expression(self, call: AggregateCall) -> Expression:
         argument = call.arguments[0] if call.arguments else None
+        if _is_nested_extreme(call):
+            return self._add(_nested_extreme(call))
         if argument is not None and argument.type.is_interval:
             if call.function in _SUMS:
                 return self._total(call, argument)

@@ -15,7 +15,7 @@ from runnel.errors import Position, ProgrammingError
 from runnel.expressions.aggregates.states import AggregateState
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import AggregateCall, Cast, Expression, SortKey
-from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType
+from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType, contains
 
 Finish = Callable[[list[pa.Array], AggregateCall, EvaluationContext], pa.Array]
 
@@ -163,6 +163,13 @@ def anything(kind: SqlType) -> bool:
 
 def comparable(kind: SqlType) -> bool:
     return not kind.is_nested and kind.kind is not Kind.JSON
+
+
+def ordered(kind: SqlType) -> bool:
+    """Like `comparable`, and arrays and rows, which ORDER BY accepts too."""
+    if kind.is_nested and contains(kind, Kind.INTERVAL_MIXED):
+        return False
+    return not contains(kind, Kind.JSON) and not contains(kind, Kind.MAP)
 
 
 def numeric(kind: SqlType) -> bool:

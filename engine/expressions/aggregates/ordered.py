@@ -24,8 +24,8 @@ from runnel.expressions.aggregates.function import (
     both,
     bound_argument,
     check_arguments,
-    comparable,
     directions_of,
+    ordered,
     same,
 )
 from runnel.expressions.aggregates.ordered_groups import (
@@ -148,7 +148,7 @@ def _bind_argument_of(function: AggregateFunction, syntax: AggregateSyntax) -> B
     check_arguments(syntax, 2)
     value = bound_argument(function, syntax.arguments[0], syntax.position)
     key = syntax.arguments[1]
-    if not comparable(key.type):
+    if not ordered(key.type):
         raise ProgrammingError(
             f"{syntax.name.upper()} can't compare values of type {key.type}",
             position=key.position or syntax.position,

@@ -31,9 +31,9 @@ from runnel.expressions.aggregates.function import (
     boolean,
     bound_argument,
     check_arguments,
-    comparable,
     double,
     numeric,
+    ordered,
     refused_type,
     same,
     summable,
@@ -212,7 +212,7 @@ _TOTALS = [
 _EXTREMES = [
     AggregateFunction(
         name,
-        comparable,
+        ordered,
         same,
         states,
         _first_column,

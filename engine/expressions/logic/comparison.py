@@ -33,6 +33,7 @@ from runnel.sqltypes import (
     SqlType,
     as_decimal,
     common_type,
+    contains,
     has_mixed_interval,
     loses_digits,
 )
@@ -83,6 +84,9 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
     return (convert(left, target), convert(right, target)), BOOLEAN
 
 
+_EQUALITIES = ("eq", "ne", "is_distinct", "is_not_distinct")
+
+
 def _length(interval: Expression) -> Expression:
     """The length of an INTERVAL, by which it is compared."""
     return Call(
@@ -93,14 +97,12 @@ def _length(interval: Expression) -> Expression:
 def _is_comparable(name: str, nested: SqlType) -> bool:
     """Whether values of a nested type can be compared by this operator.
 
-    ARRAY and ROW have equality but no order, and no equality if they contain an INTERVAL. MAP has
-    neither, since the order of its entries has no significance.
+    ARRAY and ROW can be compared unless they contain an INTERVAL, and have an order unless they
+    contain a MAP. MAP has neither, since the order of its entries has no significance.
     """
-    return (
-        not has_mixed_interval(nested)
-        and nested.kind is not Kind.MAP
-        and name in ("eq", "ne", "is_distinct", "is_not_distinct")
-    )
+    if has_mixed_interval(nested) or nested.kind is Kind.MAP:
+        return False
+    return name in _EQUALITIES or not contains(nested, Kind.MAP)
 
 
 def comparison_type(left: SqlType, right: SqlType) -> SqlType | None:
@@ -110,23 +112,26 @@ def comparison_type(left: SqlType, right: SqlType) -> SqlType | None:
 
 def _compile(call: Call) -> Kernel:
     kind = call.arguments[0].type
-    name = call.function
-    if kind.is_nested:
-        return _nested_kernel(name)
-    if kind.is_approximate:
-        return _float_kernel(name)
     if kind.kind is Kind.DECIMAL and kind != call.arguments[1].type:
-        return _wide_decimal_kernel(_KERNELS[name], call)
-    return _KERNELS[name]
+        return _wide_decimal_kernel(_KERNELS[call.function], call)
+    return comparison_kernel(call.function, kind)
 
 
 def comparison_kernel(name: str, sql_type: SqlType) -> Kernel:
     """The kernel of `name` ("eq", "lt", …) for two values of one type."""
+    if sql_type.is_nested:
+        return _nested_kernel(name)
     return _float_kernel(name) if sql_type.is_approximate else _KERNELS[name]
 
 
 def _nested_kernel(name: str) -> Kernel:
-    """The kernel for arrays and rows: NULL where a side is NULL; within them NULL equals NULL."""
+    """The kernel for arrays and rows: NULL where a side is NULL; within them NULL equals NULL, and
+    is larger than any value."""
+    if name not in _EQUALITIES:
+        from runnel.expressions.kernels.order_keys import nested_keys
+
+        compare = _KERNELS[name]
+        return over_arrays(lambda left, right: compare(nested_keys(left), nested_keys(right)))
     from runnel.expressions.kernels.sameness import same_values
 
     is_negated = name in ("ne", "is_distinct")

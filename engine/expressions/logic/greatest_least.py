@@ -12,7 +12,7 @@ from runnel.expressions.function import Bound, Datum, Function, Kernel, over_fir
 from runnel.expressions.kernels.buffers import FALSE
 from runnel.expressions.logic.comparison import comparison_kernel
 from runnel.expressions.nodes import Call, Expression
-from runnel.sqltypes import Kind
+from runnel.sqltypes import Kind, contains, has_mixed_interval
 
 _BY_KERNEL = {
     Kind.REAL,
@@ -21,6 +21,8 @@ _BY_KERNEL = {
     Kind.INTERVAL,
     Kind.INTERVAL_MIXED,
     Kind.TIMESTAMP_TZ,
+    Kind.ARRAY,
+    Kind.ROW,
 }
 """The kinds for which Arrow has no kernel, or one that treats NaN as a missing value."""
 
@@ -31,9 +33,10 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
             f"{name.upper()} expects at least 1 argument, not 0", position=position
         )
     items = coerce(arguments, name.upper(), position)
-    if items[0].type.is_nested:
-        raise ProgrammingError(f"{name.upper()} cannot compare {items[0].type}", position=position)
-    return tuple(items), items[0].type
+    kind = items[0].type
+    if contains(kind, Kind.MAP) or (kind.is_nested and has_mixed_interval(kind)):
+        raise ProgrammingError(f"{name.upper()} cannot compare {kind}", position=position)
+    return tuple(items), kind
 
 
 def _compile(call: Call) -> Kernel:

@@ -19,7 +19,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.context import EvaluationInput as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.buffers import pack_scalar
-from runnel.expressions.kernels.sorting import ordered_integers
+from runnel.expressions.kernels.order_keys import ordered_integers
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey
 from runnel.processors.constants import constant
 from runnel.processors.over.partitions import WindowPartitions

@@ -74,7 +74,7 @@ def order_of(digits: Digits) -> Indexes:
 
 def _plain_digits(column: pa.Array, is_ordered: bool) -> Digits:
     """Like `digits_of`, but ascending; the number of a NULL is arbitrary, from 0 to span − 1."""
-    if not is_plain(column.type):
+    if not is_plain(column.type) and not is_ordered:
         codes, representatives = factorise([column])
         return Digits(codes, max(len(representatives), 1))
     if pa.types.is_boolean(column.type):

@@ -38,7 +38,7 @@ from runnel.expressions.aggregates.states import (
     fits_in_64_bits,
     sum_overflow,
 )
-from runnel.expressions.kernels.sorting import ordered_integers
+from runnel.expressions.kernels.order_keys import ordered_integers
 from runnel.processors.over.frames import Ranges
 from runnel.processors.over.row_order import digits_of
 from runnel.processors.over.segment_tree import Combine, RangeTree, Values

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from runnel.columns.batches import from_flags
 from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
-from runnel.expressions.kernels.sorting import ordered_integers, sortable
+from runnel.expressions.kernels.order_keys import ordered_integers
+from runnel.expressions.kernels.sorting import sortable
 from runnel.expressions.nodes import SortKey
 
 __all__ = ["Ordering", "ordered_integers", "sortable"]

@@ -349,9 +349,9 @@ def test_the_binder_refuses_what_does_not_fit() -> None:
         aggregate_call("summ", [text])
     assert raised.value.hint == 'did you mean "sum"?'
     with pytest.raises(
-        ProgrammingError, match=r"cannot apply aggregate function MIN to BIGINT\[\]"
+        ProgrammingError, match=r"cannot apply aggregate function MODE to BIGINT\[\]"
     ):
-        aggregate_call("min", [Column(index=0, name="a", type=array(BIGINT))])
+        aggregate_call("mode", [Column(index=0, name="a", type=array(BIGINT))])
 
 
 def test_result_types() -> None:
