@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.errors import InterfaceError
 from runnel.results.outcome_text import first_word, outcome_text
-from runnel.results.table_text import TableLayout, table_text
+from runnel.results.table_text import table_text
+from runnel.results.text_layout import TableLayout
 
 if TYPE_CHECKING:
     from runnel.results.rows import Result, Row

@@ -6,9 +6,7 @@ a command line call it with rows that they have.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -17,39 +15,19 @@ from runnel.base.frozen import frozen
 from runnel.errors import InterfaceError
 from runnel.expressions.kernels.values import python_values
 from runnel.relation.nodes import Field
-from runnel.results.value_text import NULL_TEXT, json_text, value_text
-
-Row = Sequence[Any]
+from runnel.results import plain_text
+from runnel.results.text_layout import (
+    LONGEST_CELL,
+    Row,
+    TableLayout,
+    character_width,
+    printable,
+    text_width,
+)
+from runnel.results.value_text import NULL_TEXT, value_text
 
 NARROWEST = 8
 """Number of characters to which a column is shortened before a column is left out."""
-LONGEST_CELL = 1000
-"""Maximum number of characters of one value in a table that has no maximum width."""
-
-
-@frozen
-class TableLayout:
-    """How rows are printed.
-
-    mode: one of MODES.
-    width: maximum number of characters of a line; 0: no maximum. Modes for programs ignore it.
-    rows: maximum number of rows; 0: no maximum.
-    null: the text of NULL; None: the text that the mode has for it.
-    header: whether the names of the columns are printed.
-    types: whether the types of the columns are printed below the names, in a table with borders.
-    least: minimum width of each column of a table with borders; (): none. Rows that are printed in
-        several calls are aligned by it.
-    first: number of the first row, in the mode that numbers rows.
-    """
-
-    mode: str = "box"
-    width: int = 80
-    rows: int = 20
-    null: str | None = None
-    header: bool = True
-    types: bool = True
-    least: Sequence[int] = ()
-    first: int = 1
 
 
 def table_text(fields: Sequence[Field], rows: Sequence[Row], layout: TableLayout) -> str:
@@ -122,7 +100,7 @@ def _bordered(
     types = [str(item.type) for item in fields]
     heads = [names, types] if layout.types else [names]
     columns = [
-        [printable(value_text(row[index], layout.null or NULL_TEXT), most) for row in rows]
+        [printable(value_text(row[index], layout.null_text(NULL_TEXT)), most) for row in rows]
         for index in range(len(fields))
     ]
     natural = [max(map(text_width, column), default=0) for column in columns]
@@ -235,31 +213,6 @@ def _level(natural: Sequence[int], room: int) -> int:
     return max(natural, default=0)
 
 
-def text_width(text: str) -> int:
-    """The number of columns of a terminal that a text occupies."""
-    return len(text) if text.isascii() else sum(map(_character_width, text))
-
-
-def _character_width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def printable(text: str, most: int) -> str:
-    """One line of at most about `most` characters: line feeds, other control characters and lone
-    surrogates are shown as escapes."""
-    text = text[: most + 1]
-    if text.isprintable():
-        return text
-    return "".join(
-        character
-        if character.isprintable() or unicodedata.category(character) in ("Zs", "Cf")
-        else character.encode("unicode_escape", "backslashreplace").decode()
-        for character in text
-    )
-
-
 def _cut(text: str, width: int, end: str) -> str:
     """The text, shortened to a width."""
     if text_width(text) <= width:
@@ -267,7 +220,7 @@ def _cut(text: str, width: int, end: str) -> str:
     end = end[:width]
     shown, used = [], len(end)
     for character in text:
-        used += _character_width(character)
+        used += character_width(character)
         if used > width:
             break
         shown.append(character)
@@ -275,90 +228,18 @@ def _cut(text: str, width: int, end: str) -> str:
     return short + " " * (width - text_width(short))
 
 
-# Text without borders
-
-
-def _markdown(fields: Sequence[Field], rows: Sequence[Row], layout: TableLayout) -> Iterator[str]:
-    def line(cells: Iterator[str]) -> str:
-        return "| " + " | ".join(map(_in_markdown, cells)) + " |"
-
-    if layout.header:
-        yield line(item.name for item in fields)
-        yield "|" + "|".join("---:" if item.type.is_numeric else "---" for item in fields) + "|"
-    for row in rows:
-        yield line(value_text(value, layout.null or NULL_TEXT) for value in row)
-
-
-def _in_markdown(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\r", "").replace("\n", "<br>")
-
-
-def _lines(fields: Sequence[Field], rows: Sequence[Row], layout: TableLayout) -> Iterator[str]:
-    names = [printable(item.name, LONGEST_CELL) for item in fields]
-    widest = max(map(text_width, names), default=0)
-    for number, row in enumerate(rows, layout.first):
-        if layout.header:
-            yield f"-[ row {number} ]".ljust(max(widest + 3, 20), "-")
-        for name, value in zip(names, row, strict=True):
-            text = value_text(value, layout.null or NULL_TEXT)
-            yield f"{name}{' ' * (widest - text_width(name))} | {printable(text, len(text))}"
-
-
-def _csv(fields: Sequence[Field], rows: Sequence[Row], layout: TableLayout) -> Iterator[str]:
-    return _separated(fields, rows, layout, ",")
-
-
-def _tsv(fields: Sequence[Field], rows: Sequence[Row], layout: TableLayout) -> Iterator[str]:
-    return _separated(fields, rows, layout, "\t")
-
-
-def _separated(
-    fields: Sequence[Field], rows: Sequence[Row], layout: TableLayout, separator: str
-) -> Iterator[str]:
-    """A text that is empty is quoted, because NULL is nothing between two separators."""
-    marks = (separator, '"', "\n", "\r")
-
-    def quoted(text: str) -> str:
-        if text and text == text.strip() and not any(mark in text for mark in marks):
-            return text
-        return '"' + text.replace('"', '""') + '"'
-
-    if layout.header:
-        yield separator.join(quoted(item.name) for item in fields)
-    for row in rows:
-        yield separator.join(
-            layout.null or "" if value is None else quoted(value_text(value)) for value in row
-        )
-
-
-def _json_object(names: Sequence[str], row: Row) -> str:
-    pairs = (f"{name}: {json_text(value)}" for name, value in zip(names, row, strict=True))
-    return "{" + ", ".join(pairs) + "}"
-
-
-def _json_lines(fields: Sequence[Field], rows: Sequence[Row], layout: TableLayout) -> Iterator[str]:
-    names = [json_text(item.name) for item in fields]
-    return (_json_object(names, row) for row in rows)
-
-
-def _json(fields: Sequence[Field], rows: Sequence[Row], layout: TableLayout) -> Iterator[str]:
-    """One array; its rows are on lines of their own."""
-    objects = _json_lines(fields, rows, layout)
-    last = len(rows) - 1
-    yield "["
-    for number, text in enumerate(islice(objects, len(rows))):
-        yield f"  {text}{',' if number < last else ''}"
-    yield "]"
-
-
 MODES: dict[str, Callable[[Sequence[Field], Sequence[Row], TableLayout], Iterator[str]]] = {
     "box": _boxed,
     "ascii": _ascii,
-    "markdown": _markdown,
-    "line": _lines,
-    "csv": _csv,
-    "tsv": _tsv,
-    "json": _json,
-    "jsonlines": _json_lines,
+    "markdown": plain_text.markdown,
+    "line": plain_text.lines,
+    "csv": plain_text.csv,
+    "tsv": plain_text.tsv,
+    "json": plain_text.json,
+    "jsonlines": plain_text.json_lines,
+    "list": plain_text.delimited,
+    "column": plain_text.columns,
+    "html": plain_text.html_table,
+    "insert": plain_text.inserts,
 }
 """The ways to print rows, by name."""

@@ -9,7 +9,6 @@ The exit status is 0, or 1 after a statement failed, 2 for wrong arguments, 130 
 
 from __future__ import annotations
 
-import argparse
 import io
 import logging
 import os
@@ -19,11 +18,12 @@ from typing import Any, TextIO
 
 import runnel
 from runnel import Error, InterfaceError, ProgrammingError
+from runnel.shell.arguments import Arguments, arguments_of, help_text
 from runnel.shell.commands.call import LeaveShell, ScriptFailed
 from runnel.shell.commands.files import run_file
 from runnel.shell.commands.table import run_command
 from runnel.shell.interactive import interact
-from runnel.shell.printing import Display
+from runnel.shell.printing import Display, separator_of
 from runnel.shell.script import items_of
 from runnel.shell.shell import Shell
 from runnel.shell.terminal import Output, discard_output
@@ -43,7 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from runnel.serving.command import main as serving_main
 
         return serving_main(words)
-    options = _parser().parse_args(words)
+    try:
+        options = arguments_of(words)
+    except InterfaceError as error:
+        return _wrong(error)
+    if options.shows_help or options.shows_version:
+        print(help_text() if options.shows_help else f"runnel {runnel.__version__}")
+        return 0
     try:
         return _run(options)
     except BrokenPipeError:
@@ -61,41 +67,65 @@ def _as_utf8(argument: str) -> str:
         return argument
 
 
-def _run(options: argparse.Namespace) -> int:
-    is_interactive = not options.scripts and sys.stdin.isatty() and sys.stdout.isatty()
+def _wrong(error: Error) -> int:
+    """Prints an error of the arguments; returns the exit status."""
+    Output(sys.stderr).line(f"runnel: {error}")
+    return 2
+
+
+def _run(options: Arguments) -> int:
+    is_interactive = not (options.scripts or options.is_batch or options.lists_databases)
+    is_interactive = is_interactive and sys.stdin.isatty() and sys.stdout.isatty()
     if options.parquet is not None and is_interactive:
-        print("runnel: --parquet needs a query: add -c or -f", file=sys.stderr)
-        return 2
+        return _wrong(InterfaceError("--parquet needs a query", hint="add -c or -f"))
     _use_utf8(sys.stdout)
     logging.getLogger("py4j").setLevel(logging.WARNING)  # at INFO it logs each call
     try:
-        connection = runnel.connect(options.directory, **_settings(options.set))
+        connection = runnel.connect(options.directory, **dict[str, Any](options.settings))
     except Error as error:
-        Output(sys.stderr).line(f"runnel: {error}")
-        return 2 if isinstance(error, InterfaceError | ProgrammingError) else 1
-    display = Display(mode=options.mode or "table")
-    if is_interactive:
-        display.most, display.is_paged = MOST_ROWS, True
-    shell = Shell(connection, run_command, display)
+        status = _wrong(error)
+        return status if isinstance(error, InterfaceError | ProgrammingError) else 1
+    shell = Shell(connection, run_command, _display(options, is_interactive=is_interactive))
     shell.is_interactive, shell.parquet = is_interactive, options.parquet
+    shell.stops_at_error, shell.echoes = options.stops_at_error, options.echoes
     try:
         return _session(shell, options)
     finally:
-        shell.connection.close()
+        shell.close()
 
 
-def _session(shell: Shell, options: argparse.Namespace) -> int:
+def _display(options: Arguments, *, is_interactive: bool) -> Display:
+    display = Display(
+        mode=options.mode or "table",
+        header=options.header,
+        tuples_only=options.tuples_only,
+        is_quiet=options.is_quiet,
+        null=options.null,
+        separator=separator_of(options.separator),
+    )
+    if is_interactive:
+        display.most, display.is_paged = MOST_ROWS, True
+    return display
+
+
+def _session(shell: Shell, options: Arguments) -> int:
     """Runs the scripts, or the standard input, or an interactive session."""
-    if shell.is_interactive:
-        return interact(shell, options.directory)
     try:
-        for kind, text in options.scripts or [("file", "-")]:
-            if kind == "sql":
-                shell.run_all(items_of(io.StringIO(text)))
-            elif text == "-":
-                shell.run_all(items_of(_lines(sys.stdin)))
-            else:
-                run_file(shell, text)
+        if options.output is not None:
+            shell.write_to(options.output)
+        for name, value in options.print_options:
+            quoted = value.replace("'", "''")
+            run_command(shell, f"\\pset {name} '{quoted}'")
+        _run_scripts(shell, options.before)
+        if shell.is_interactive:
+            return interact(shell, options.directory)
+        scripts = options.scripts or [("file", "-")] * options.is_input_read
+        if options.lists_databases:
+            scripts = [("sql", "\\l")]
+        if options.is_transaction:
+            _run_in_transaction(shell, scripts)
+        else:
+            _run_scripts(shell, scripts)
     except LeaveShell:
         pass
     except ScriptFailed:
@@ -104,6 +134,23 @@ def _session(shell: Shell, options: argparse.Namespace) -> int:
         shell.report(error)
         return 1
     return 1 if shell.has_failed else 0
+
+
+def _run_scripts(shell: Shell, scripts: Sequence[tuple[str, str]]) -> None:
+    for kind, text in scripts:
+        if kind == "sql":
+            shell.run_all(items_of(io.StringIO(text)))
+        elif text == "-":
+            shell.run_all(items_of(_lines(sys.stdin)))
+        else:
+            run_file(shell, text)
+
+
+def _run_in_transaction(shell: Shell, scripts: Sequence[tuple[str, str]]) -> None:
+    """Commits if no statement failed. Otherwise the end of the connection undoes the changes."""
+    shell.connection.execute("BEGIN")
+    _run_scripts(shell, scripts)
+    shell.connection.execute("ROLLBACK" if shell.has_failed else "COMMIT")
 
 
 def _lines(stream: TextIO) -> Iterator[str]:
@@ -121,81 +168,6 @@ def _use_utf8(stream: Any) -> None:
     encoding = str(getattr(stream, "encoding", "") or "").lower()
     if not stream.isatty() and encoding in ("ascii", "ansi_x3.4-1968", "us-ascii"):
         stream.reconfigure(encoding="utf-8")
-
-
-def _settings(items: Sequence[str]) -> dict[str, Any]:
-    return dict(item.split("=", 1) for item in items)
-
-
-class _AddScript(argparse.Action):
-    """Adds a statement or a file to the scripts, which run in the order of the arguments."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        kind = "file" if option_string in ("-f", "--file") else "sql"
-        namespace.scripts = [*namespace.scripts, (kind, values)]
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="runnel",
-        description="Runs SQL: from -c and -f, from a pipe, or typed at a prompt.",
-        epilog=(
-            "also: runnel serve DIR (keep a directory's jobs running, and serve it to other "
-            "processes) and runnel backup DIR TARGET; each has --help"
-        ),
-    )
-    parser.add_argument(
-        "directory",
-        nargs="?",
-        metavar="DIR",
-        help="directory, DuckDB file or address runnel://host:port; default: in memory",
-    )
-    parser.add_argument("-V", "--version", action="version", version=f"runnel {runnel.__version__}")
-    parser.set_defaults(scripts=[], mode=None)
-    parser.add_argument(
-        "-c",
-        "--command",
-        action=_AddScript,
-        metavar="SQL",
-        dest="scripts",
-        help="run statements and exit; may be repeated, also mixed with -f",
-    )
-    parser.add_argument(
-        "-f",
-        "--file",
-        action=_AddScript,
-        metavar="FILE",
-        dest="scripts",
-        help="run the statements of a file and exit; -: of the standard input",
-    )
-    modes = parser.add_mutually_exclusive_group()
-    for mode in ("csv", "tsv", "json", "jsonlines", "markdown", "line"):
-        modes.add_argument(
-            f"--{mode}", action="store_const", const=mode, dest="mode", help=f"print rows as {mode}"
-        )
-    modes.add_argument("--parquet", metavar="OUT", help="write the rows of the query to this file")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        type=_setting,
-        metavar="NAME=VALUE",
-        help="a setting, written as in SET; of a server: token or root_certificate",
-    )
-    return parser
-
-
-def _setting(text: str) -> str:
-    name, equals, _ = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f"a setting is written NAME=VALUE, not {text}")
-    return text
 
 
 if __name__ == "__main__":

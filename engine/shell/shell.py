@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 
-from runnel import Connection, Cursor, Error
+from runnel import Connection, Cursor, Error, OperationalError
 from runnel.shell.commands.call import ScriptFailed
 from runnel.shell.parquet import write_parquet
 from runnel.shell.printing import Display, print_result
@@ -24,6 +25,7 @@ class Shell:
     display: how results are printed.
     out, err: where results, and errors and notes, are written.
     standard_out: the standard output, to which `\\o` returns.
+    echoes: each statement is printed before it runs.
     is_interactive: a person types the statements.
     parquet: path of a Parquet file for the rows of the one query; None: they are printed.
     stops_at_error: a script ends at its first error.
@@ -42,6 +44,7 @@ class Shell:
         self.display = display
         self.out = self.standard_out = Output(sys.stdout, self._remove_bar)
         self.err = Output(sys.stderr, self._remove_bar)
+        self.echoes = False
         self.is_interactive = False
         self.parquet: str | None = None
         self.stops_at_error = True
@@ -72,6 +75,8 @@ class Shell:
             self.run_command(self, item.text)
         else:
             self.last_sql = item.text
+            if self.echoes:
+                self.out.line(f"{item.text};")
             self.run_sql(item.text)
 
     def run_sql(self, sql: str) -> None:
@@ -112,6 +117,23 @@ class Shell:
         if self.err.has_colour:
             label, head = f"{RED}{BOLD}{label}{PLAIN}", f"{BOLD}{head}{PLAIN}"
         self.err.line(f"{label} {head}{newline}{rest}")
+
+    def write_to(self, path: str | None) -> None:
+        """Writes results to a file, or to the standard output again, and closes the file before."""
+        if self.out is not self.standard_out:
+            self.out.stream.close()
+        self.out = self.standard_out
+        if path is not None:
+            try:
+                stream = Path(path).open("w", encoding="utf-8")  # noqa: SIM115
+            except OSError as error:
+                raise OperationalError(f"{path} can't be written: {error.strerror}") from error
+            self.out = Output(stream)
+
+    def close(self) -> None:
+        """Closes the connection, and the file of results."""
+        self.connection.close()
+        self.write_to(None)
 
     def replace_connection(self, connection: Connection) -> None:
         """Closes the connection and continues with another one."""

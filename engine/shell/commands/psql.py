@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
-from runnel import InterfaceError, OperationalError
+from runnel import InterfaceError
 from runnel.shell.commands.call import CommandCall
+from runnel.shell.printing import separator_of
 from runnel.shell.shell import Shell
-from runnel.shell.terminal import Output
 
-_FORMATS = {"aligned": "table", "unaligned": "csv", "wrapped": "table", "csv": "csv"}
+_FORMATS = {
+    "aligned": "table",
+    "unaligned": "list",
+    "wrapped": "table",
+    "csv": "csv",
+    "html": "html",
+}
 """The formats of psql, and the modes that print them."""
 _COPIED_FILE = re.compile(r"\b(TO|FROM)\s+(?!STDIN\b|STDOUT\b)([^\s'\"();]+)", re.IGNORECASE)
 """A file name of \\copy without quotes."""
@@ -63,15 +68,7 @@ def output(shell: Shell, call: CommandCall) -> None:
     words = call.words()
     if len(words) > 1:
         raise call.wrong("one file")
-    if shell.out is not shell.standard_out:
-        shell.out.stream.close()
-    shell.out = shell.standard_out
-    if words:
-        try:
-            stream = Path(words[0]).open("w", encoding="utf-8")  # noqa: SIM115
-        except OSError as error:
-            raise OperationalError(f"{words[0]} can't be written: {error.strerror}") from error
-        shell.out = Output(stream)
+    shell.write_to(words[0] if words else None)
 
 
 def program(shell: Shell, call: CommandCall) -> None:
@@ -83,7 +80,7 @@ def program(shell: Shell, call: CommandCall) -> None:
 
 
 def options(shell: Shell, call: CommandCall) -> None:
-    """Sets how results are printed: null, format, pager, tuples_only, expanded."""
+    """Sets how results are printed: null, format, pager, tuples_only, expanded, fieldsep."""
     name, _, rest = call.rest.partition(" ")
     value = CommandCall(call.name, rest.strip())
     words = value.words()
@@ -95,24 +92,36 @@ def options(shell: Shell, call: CommandCall) -> None:
         case "pager":
             shell.display.is_paged = on_or_off(value, shell.display.is_paged)
         case "tuples_only" | "t":
-            shell.display.header = not on_or_off(value, not shell.display.header)
+            shell.display.tuples_only = on_or_off(value, shell.display.tuples_only)
         case "expanded" | "x":
             is_on = on_or_off(value, shell.display.mode == "line")
             shell.display.mode = "line" if is_on else "table"
+        case "fieldsep" | "csv_fieldsep" if words:
+            shell.display.separator = separator_of(words[0])
         case "border" | "linestyle" | "footer":
             shell.note(f"{name} is not changed: .mode selects how tables are drawn")
         case _:
-            raise call.wrong("null, format (aligned, csv), pager, tuples_only or expanded")
+            raise call.wrong(
+                "null, format (aligned, unaligned, csv, html), pager, tuples_only, expanded or "
+                "fieldsep"
+            )
 
 
 def tuples_only(shell: Shell, call: CommandCall) -> None:
-    """Prints rows without the names of their columns."""
-    shell.display.header = not on_or_off(call, not shell.display.header)
+    """Prints rows alone, without names of columns and the number of rows."""
+    shell.display.tuples_only = on_or_off(call, shell.display.tuples_only)
+
+
+def unaligned(shell: Shell, call: CommandCall) -> None:
+    """Prints rows as a list, or as a table again."""
+    shell.display.mode = "table" if shell.display.mode == "list" else "list"
+    shell.note(f"mode: {shell.display.mode}")
 
 
 def on_or_off(call: CommandCall, current: bool) -> bool:
     """The value of a command that is on or off; without an argument it changes."""
     values = {"": not current, "on": True, "off": False, "always": True}
-    if call.rest.lower() not in values:
+    written = " ".join(call.words()).lower()
+    if written not in values:
         raise call.wrong("on or off")
-    return values[call.rest.lower()]
+    return values[written]

@@ -13,7 +13,7 @@ from runnel.base.frozen import frozen
 from runnel.errors import suggest
 from runnel.shell.commands.call import CommandCall, LeaveShell
 from runnel.shell.commands.watching import watch
-from runnel.shell.printing import MODE_NAMES
+from runnel.shell.printing import MODE_NAMES, separator_of
 from runnel.shell.shell import Shell
 
 _COMMAND = re.compile(r"\s*(\.|\\)([A-Za-z]+\+?|\?|!)\s*(.*?)\s*;?\s*\Z", re.DOTALL)
@@ -54,14 +54,30 @@ def run_command(shell: Shell, text: str) -> None:
 
 
 def _mode(shell: Shell, call: CommandCall) -> None:
-    mode = call.rest.lower()
+    words = call.words()
+    mode = _MODES.get(words[0].lower(), words[0].lower()) if words else ""
     if mode and mode not in MODE_NAMES:
         raise InterfaceError(
-            f'there is no mode "{call.rest}"', hint="the modes are " + ", ".join(MODE_NAMES)
+            f'there is no mode "{words[0]}"', hint="the modes are " + ", ".join(MODE_NAMES)
         )
+    if len(words) > (2 if mode == "insert" else 1):
+        raise call.wrong("a mode, and after insert the name of a table")
+    if mode == "insert":
+        shell.display.table = words[1] if len(words) == 2 else "table"
     shell.display.mode = mode or shell.display.mode
     if not mode:
         shell.note(f"mode: {shell.display.mode}")
+
+
+_MODES = {"duckbox": "table", "tabs": "tsv", "columns": "column", "lines": "line"}
+"""Other names of modes."""
+
+
+def _separator(shell: Shell, call: CommandCall) -> None:
+    words = call.words()
+    if len(words) > 1:
+        raise call.wrong("one text, in quotes if it has spaces")
+    shell.display.separator = separator_of(words[0]) if words else ""
 
 
 def _lines(shell: Shell, call: CommandCall) -> None:
@@ -139,20 +155,24 @@ COMMANDS: Mapping[str, ShellCommand] = {
     "\\echo": ShellCommand(psql.echo, "TEXT", "print a text"),
     "\\o": ShellCommand(psql.output, "[FILE]", "write results to a file; without: print them"),
     "\\pset": ShellCommand(
-        psql.options, "NAME [VALUE]", "set null, format, pager, tuples_only or expanded"
+        psql.options, "NAME [VALUE]", "set null, format, pager, tuples_only, expanded or fieldsep"
     ),
-    "\\t": ShellCommand(psql.tuples_only, "[on|off]", "print rows without names of columns"),
+    "\\t": ShellCommand(psql.tuples_only, "[on|off]", "print rows alone"),
+    "\\a": ShellCommand(psql.unaligned, "", "print rows as list, or as table again"),
     "\\!": ShellCommand(psql.program, "COMMAND", "run a command of the system"),
     "\\e": ShellCommand(files.edit, "", "edit the last statement in $EDITOR, and run it"),
     ".tables": ShellCommand(catalog.table_names, "[PATTERN]", "print the names of tables"),
     ".schema": ShellCommand(
         catalog.definitions, "[PATTERN]", "print columns and options as CREATE statements"
     ),
-    ".mode": ShellCommand(_mode, "[MODE]", "print results as " + ", ".join(MODE_NAMES)),
+    ".mode": ShellCommand(_mode, "[MODE [TABLE]]", "print results as " + ", ".join(MODE_NAMES)),
     "\\x": ShellCommand(_lines, "[on|off]", "print each value on a line of its own"),
     ".timer": ShellCommand(_timer, "[on|off]", "print the duration of statements"),
     ".headers": ShellCommand(_headers, "[on|off]", "print the names of columns"),
     ".nullvalue": ShellCommand(_null_text, "[TEXT]", "print NULL as a text"),
+    ".separator": ShellCommand(
+        _separator, "[TEXT]", "separate the values of list, csv and tsv by a text"
+    ),
     ".maxrows": ShellCommand(_most_rows, "[NUMBER]", "limit the rows of a table; 0: all"),
     ".pager": ShellCommand(_pager, "[on|off]", "show long tables in $PAGER, or less"),
     ".bail": ShellCommand(_bail, "[on|off]", "end a script at its first error (default: on)"),

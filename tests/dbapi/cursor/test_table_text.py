@@ -14,7 +14,8 @@ import pytest
 
 import runnel
 from runnel.relation.nodes import Field
-from runnel.results.table_text import MODES, TableLayout, rows_of, table_text, text_width
+from runnel.results.table_text import MODES, rows_of, table_text
+from runnel.results.text_layout import TableLayout, text_width
 from runnel.results.value_text import json_text, value_text
 from runnel.sqltypes import BIGINT, VARCHAR
 
