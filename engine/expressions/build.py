@@ -9,7 +9,14 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from math import isinf
 
-from runnel.errors import ErrorCode, NotSupportedError, Position, ProgrammingError, suggest
+from runnel.errors import (
+    DataError,
+    ErrorCode,
+    NotSupportedError,
+    Position,
+    ProgrammingError,
+    suggest,
+)
 from runnel.expressions.coercion import (
     assign,
     cast,
@@ -27,6 +34,7 @@ from runnel.expressions.time.temporal import keeps_offset
 from runnel.sqltypes import (
     BOOLEAN,
     DOUBLE,
+    JSON,
     MAX_PRECISION,
     Kind,
     SqlType,
@@ -138,7 +146,7 @@ def _by_type(name: str, arguments: Sequence[Expression]) -> str:
                 if kinds[0] is Kind.ARRAY
                 else "array_prepend"
             )
-        if Kind.JSON in kinds and set(kinds) <= {Kind.JSON, Kind.NULL}:
+        if Kind.JSON in kinds and all(map(_is_json, arguments)):
             return "json_concat"
         if Kind.VARBINARY in kinds and set(kinds) <= {Kind.VARBINARY, Kind.NULL}:
             return "concat_binary"
@@ -152,6 +160,18 @@ def _by_type(name: str, arguments: Sequence[Expression]) -> str:
     if not arguments or arguments[0].type.kind not in (Kind.ARRAY, Kind.MAP, Kind.VARBINARY):
         return name
     return _OF_TYPE.get((name.upper(), arguments[0].type.kind), name)
+
+
+def _is_json(operand: Expression) -> bool:
+    """Whether an operand of || is JSON next to a JSON value: a text literal is, if it can be read
+    as JSON."""
+    if isinstance(operand, Literal) and operand.type.kind is Kind.VARCHAR:
+        try:
+            convert(operand, JSON)
+        except DataError:
+            return False
+        return True
+    return operand.type.kind in (Kind.JSON, Kind.NULL)
 
 
 _OF_ARGUMENTS = frozenset({"FORMAT", "EPOCH_MS", "MAKE_TIMESTAMP"})

@@ -113,7 +113,9 @@ class Scope:
         if not found and lower.startswith(STORED):
             found = [c for c in self.columns if stored_name(c.name).lower() == lower]
         if qualifier is None:
-            return [c for c in found if not c.qualified_only]
+            found = [c for c in found if not c.qualified_only]
+            # A shown column hides the other names of the column of a table function.
+            return [c for c in found if not c.hidden] or found
         table = qualifier.lower()
         return [c for c in found if (c.qualifier or "").lower() == table]
 
@@ -305,6 +307,12 @@ def scope_of(fields: tuple[Field, ...], qualifier: str | None, outer: Scope | No
     return Scope(
         tuple(ScopeColumn(f.name, f.type, i, qualifier) for i, f in enumerate(fields)), outer
     )
+
+
+def with_other_names(column: ScopeColumn, *names: str | None) -> tuple[ScopeColumn, ...]:
+    """A column, and hidden columns for further names that refer to it."""
+    others = {name: None for name in names if name and name.lower() != column.name.lower()}
+    return (column, *(replace(column, name=name, hidden=True) for name in others))
 
 
 def table_alias(tree: Any) -> tuple[str | None, tuple[str, ...]]:

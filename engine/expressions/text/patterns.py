@@ -126,6 +126,11 @@ def _checked_regex(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]
 
 
 def _regexp_like(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
+    if "g" in flags:
+        raise DataError(
+            "the flag 'g' has no meaning where the result is a BOOLEAN",
+            hint="REGEXP_MATCH_ALL(s, pattern, 'g') returns the groups of all matches",
+        )
     regex = regex_with(pattern, flags).pattern
     return lambda text: pc.match_substring_regex(text, regex)
 
@@ -283,7 +288,12 @@ def _is_literal(call: Call, index: int) -> bool:
 
 
 def _regex_entry(
-    name: str, arguments: str, bind: Bind, result: SqlType, make: Callable[..., Any]
+    name: str,
+    arguments: str,
+    bind: Bind,
+    result: SqlType,
+    make: Callable[..., Any],
+    sql_names: tuple[str, ...] = (),
 ) -> Function:
     return Function(
         name=name,
@@ -291,7 +301,7 @@ def _regex_entry(
         result=str(result),
         bind=_checking(bind, make),
         compile=by_option(make),
-        sql_names=(name.upper(),),
+        sql_names=(name.upper(), *sql_names),
         can_fail=lambda call: not _is_literal(call, 1),
         is_slow=True,
         family="string",
@@ -309,6 +319,7 @@ FUNCTIONS = (
         signature(VARCHAR, VARCHAR, VARCHAR, result=BOOLEAN, optional=1),
         BOOLEAN,
         _regexp_like,
+        ("REGEXP_MATCHES",),
     ),
     _regex_entry(
         "regexp_replace",

@@ -275,15 +275,17 @@ def _regexp(
     kinds: Sequence[SqlType],
     result: SqlType,
     make: Callable[..., Callable[[Datum], Datum]],
+    sql_name: str | None = None,
 ) -> Function:
-    """A function of a text, a pattern, and optional further arguments."""
+    """A function of a text, a pattern, and optional further arguments. Its SQL name is its key
+    unless `sql_name` is another."""
     return Function(
         name=name,
         arguments=f"s VARCHAR, pattern VARCHAR {arguments}",
         result=str(result),
         bind=_trying(signature(VARCHAR, VARCHAR, *kinds, result=result, optional=len(kinds)), make),
         compile=by_option(make),
-        sql_names=(name.upper(),),
+        sql_names=(sql_name or name.upper(),),
         can_fail=always_may_fail,
         is_slow=True,
         family="string",
@@ -294,7 +296,15 @@ _TEXTS = array(VARCHAR)
 _GROUP = "[, group BIGINT [, flags VARCHAR]]"
 FUNCTIONS = (
     _regexp("regexp_match", "[, flags VARCHAR]", [VARCHAR], _TEXTS, _match),
-    _regexp("regexp_matches", "[, flags VARCHAR]", [VARCHAR], array(_TEXTS), _matches),
+    # The key is in the signatures of stored states.
+    _regexp(
+        "regexp_matches",
+        "[, flags VARCHAR]",
+        [VARCHAR],
+        array(_TEXTS),
+        _matches,
+        "REGEXP_MATCH_ALL",
+    ),
     _regexp("regexp_extract", _GROUP, [BIGINT, VARCHAR], VARCHAR, _extract),
     _regexp("regexp_extract_all", _GROUP, [BIGINT, VARCHAR], _TEXTS, _extract_all),
     _regexp(

@@ -21,7 +21,6 @@ from runnel.expressions.functions import SQL_NAMES
 from runnel.expressions.nodes import (
     WINDOW_FINAL,
     AggregateCall,
-    Call,
     Expression,
     Literal,
     Parameter,
@@ -124,11 +123,8 @@ class ExpressionBinder(AggregateBinder):
         return ExpressionBinder(self._query, self._scope, clause, aggregates)
 
     def condition(self, tree: Any) -> Expression:
-        """Binds an expression that must be BOOLEAN, as in WHERE. REGEXP_MATCHES is true there if
-        the pattern occurs."""
+        """Binds an expression that must be BOOLEAN, as in WHERE."""
         bound = self.bind(tree)
-        if isinstance(bound, Call) and bound.function == "regexp_matches":
-            bound = build.call("regexp_like", bound.arguments, bound.position)
         if bound.type == NULL:
             return build.cast(bound, BOOLEAN, implicit=True)
         if bound.type != BOOLEAN:
@@ -141,7 +137,7 @@ class ExpressionBinder(AggregateBinder):
 
     def _binary(self, tree: Any, function: str) -> Expression:
         if isinstance(tree, (exp.And, exp.Or)):
-            operands = [self._operand(operand) for operand in _chain(tree)]
+            operands = [self.bind(operand) for operand in _chain(tree)]
             return build.call(function, operands, self._at(tree))
         if isinstance(tree, exp.DPipe) and len(_chain(tree)) > _MANY:
             from runnel.planner.bind.scalars.concatenation import long_concatenation
@@ -267,13 +263,7 @@ class ExpressionBinder(AggregateBinder):
         return build.call("negate", [self.bind(inner)], self._at(tree))
 
     def _not(self, tree: Any) -> Expression:
-        return build.call("not", [self._operand(tree.this)], self._at(tree))
-
-    def _operand(self, tree: Any) -> Expression:
-        """An operand of AND, OR and NOT."""
-        called = function_call(unwrapped(tree))
-        is_matches = called is not None and called[0] == "REGEXP_MATCHES"
-        return self.condition(tree) if is_matches else self.bind(tree)
+        return build.call("not", [self.bind(tree.this)], self._at(tree))
 
     def _is(self, tree: Any) -> Expression:
         right = tree.expression

@@ -10,7 +10,14 @@ from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Literal
 from runnel.planner.bind.scalars.expression import ExpressionBinder
-from runnel.planner.bind.scope import BoundRelation, Scope, ScopeColumn, table_alias
+from runnel.planner.bind.scope import (
+    BoundRelation,
+    Scope,
+    ScopeColumn,
+    table_alias,
+    with_other_names,
+)
+from runnel.planner.parse.query.set_functions import OWN_COLUMNS
 from runnel.relation.nodes import Project, Relation, references
 from runnel.relation.unnest import Unnest
 from runnel.sqltypes import VARCHAR, Kind
@@ -62,6 +69,11 @@ def bind_unnest(
         ScopeColumn(field.name, field.type, width + i, alias)
         for i, field in enumerate(relation.fields[width:])
     ]
+    if len(arrays) == 1 and len(added) == 1 + has_ordinality:
+        if not column_names:
+            added[:1] = with_other_names(added[0], "unnest")
+        elif tree.meta.get(OWN_COLUMNS):
+            added[:1] = with_other_names(added[0], alias)
     return BoundRelation(relation, Scope((*left.scope.columns, *added), items.outer))
 
 

@@ -24,7 +24,14 @@ from runnel.errors import DatabaseError, NotSupportedError, Position, Programmin
 from runnel.expressions.nodes import Expression
 from runnel.planner.bind.convert import renamed
 from runnel.planner.bind.scalars.expression import ExpressionBinder
-from runnel.planner.bind.scope import BoundRelation, Scope, ScopeColumn, scope_of, table_alias
+from runnel.planner.bind.scope import (
+    BoundRelation,
+    Scope,
+    ScopeColumn,
+    scope_of,
+    table_alias,
+    with_other_names,
+)
 from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.planner.parse.query.table_arguments import (
     ROWS_OF_STATEMENT,
@@ -42,6 +49,8 @@ if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
 
 ONE_ROW = Values(rows=((),), columns=())
+SERIES = ("generate_series", "generate_stream", "range")
+"""The table functions with one column, whose alias is also the name of the column."""
 
 
 class FromBinder:
@@ -117,6 +126,8 @@ class FromBinder:
                 relation, name = self._table_function(tree, *call), call[0].lower()
                 if isinstance(relation, Scan):
                     return self._scan(relation.table, alias or name, names, self.at(tree))
+                if name in SERIES and not names:
+                    return self._series(relation, name, alias, self.at(tree))
             else:
                 return self._table(tree, alias, names)
         elif isinstance(tree, exp.Values):
@@ -131,6 +142,18 @@ class FromBinder:
             )
         relation = renamed(relation, names, f'"{alias or name}"', self.at(tree))
         return BoundRelation(relation, scope_of(relation.fields, alias or name or None, self.outer))
+
+    def _series(
+        self, relation: Relation, name: str, alias: str | None, position: Position | None
+    ) -> BoundRelation:
+        """A series: its column is named like its alias, and has the other names, too. The column
+        of GENERATE_STREAM is `v`, and the alias is a further name."""
+        own = relation.fields[0].name
+        if alias is not None and name != "generate_stream":
+            relation = renamed(relation, (alias,), f'"{alias}"', position)
+        first, *rest = scope_of(relation.fields, alias or name).columns
+        columns = (*with_other_names(first, own, name), *rest)
+        return BoundRelation(relation, Scope(columns, self.outer))
 
     def _modified(self, tree: Any, left: BoundRelation | None) -> BoundRelation | None:
         """The relation of an item with PIVOT, UNPIVOT or TABLESAMPLE; None for other items."""
@@ -371,7 +394,7 @@ class FromBinder:
                 )
             else:
                 positional.append(binder.bind(argument))
-        if lower in ("generate_series", "generate_stream", "range"):
+        if lower in SERIES:
             from runnel.planner.bind.set_returning.series import generator
 
             with_ordinality = bool(tree.args.get("ordinality"))

@@ -24,7 +24,7 @@ _KEYS_AND_VALUES = ("key", "value")
 _BY_NAME = {
     "STRING_TO_TABLE": SetFunction("STRING_TO_ARRAY"),
     "REGEXP_SPLIT_TO_TABLE": SetFunction("REGEXP_SPLIT_TO_ARRAY"),
-    "REGEXP_MATCHES": SetFunction("REGEXP_MATCHES"),
+    "REGEXP_MATCHES": SetFunction("REGEXP_MATCH_ALL"),
     "GENERATE_SUBSCRIPTS": SetFunction("ARRAY_SUBSCRIPTS"),
     "JSON_OBJECT_KEYS": SetFunction("JSON_KEYS"),
     "JSON_ARRAY_ELEMENTS": SetFunction("JSON_ELEMENTS", ("value",)),
@@ -44,6 +44,11 @@ SET_FUNCTIONS = {
 """The functions, by name in upper case."""
 
 
+OWN_COLUMNS = "own columns"
+"""The key in `meta` of an exp.Unnest whose columns have the names of a set-returning function: the
+name of its table is its value, if it has one column."""
+
+
 def as_unnest(call: Any) -> None:
     """Replaces an item of FROM that is a call of a set-returning function by exp.Unnest; does
     nothing to any other call.
@@ -57,6 +62,7 @@ def as_unnest(call: Any) -> None:
     inner = exp.Anonymous(this=found.array, expressions=call.expressions)
     inner.meta.update(call.meta)
     unnest = exp.Unnest(expressions=[inner], offset=bool(holder.args.get("ordinality")))
+    unnest.meta[OWN_COLUMNS] = True
     alias = _alias(holder.args.get("alias"), call.name.lower(), found.columns)
     if isinstance(holder, exp.Lateral):
         holder.set("this", unnest)
@@ -82,4 +88,4 @@ def _alias(alias: Any, name: str, columns: Sequence[str]) -> Any:
     return alias
 
 
-__all__ = ["SET_FUNCTIONS", "as_unnest"]
+__all__ = ["OWN_COLUMNS", "SET_FUNCTIONS", "as_unnest"]

@@ -113,7 +113,7 @@ def test_the_first_match(pattern: str) -> None:
 def test_all_matches(pattern: str) -> None:
     regex = of_python(pattern)
     found = [without_repeated_places(regex, text) for text in TEXTS]
-    assert rows(TEXTS, "REGEXP_MATCHES(s, p, 'g')", pattern) == [
+    assert rows(TEXTS, "REGEXP_MATCH_ALL(s, p, 'g')", pattern) == [
         [groups(match) for match in row] for row in found
     ]
     assert rows(TEXTS, "REGEXP_EXTRACT_ALL(s, p)", pattern) == [
@@ -161,7 +161,7 @@ def test_generated(texts: list[str], pattern: str) -> None:
     regex = of_python(pattern)
     assert regex_of(pattern).groups == regex.groups
     found = [without_repeated_places(regex, text) for text in texts]
-    assert rows(texts, "REGEXP_MATCHES(s, p, 'g')", pattern) == [
+    assert rows(texts, "REGEXP_MATCH_ALL(s, p, 'g')", pattern) == [
         [groups(match) for match in row] for row in found
     ]
 
