@@ -405,7 +405,7 @@ class Snapshot:
                 hint=suggest(
                     name,
                     [item.name for item in self.objects.values()],
-                    "create it with CREATE MAPPING or CREATE VIEW, "
+                    "create it with CREATE TABLE, CREATE VIEW or CREATE MAPPING, "
                     "or register it on the connection",
                 ),
                 position=position,

@@ -23,6 +23,7 @@ from runnel.planner.parse.flink.written import (
     WATERMARKS,
     Clauses,
     ComposedTable,
+    CopiedColumns,
     TableItem,
     quoted,
     read_written,
@@ -58,7 +59,12 @@ def plan_flink_statement(binder: Binder, statement: Statement, planning: Plannin
     assert isinstance(statement, ComposedTable)
     if isinstance(statement.source, Query):
         return _filled(binder, statement, statement.source, planning)
-    return _composed(statement, _like(binder, statement, statement.source), planning)
+    text = (
+        _with_copied(binder, statement)
+        if statement.source is None
+        else _like(binder, statement, statement.source)
+    )
+    return _composed(statement, text, planning)
 
 
 def _composed(statement: ComposedTable, text: str, planning: Planning) -> Plan:
@@ -77,6 +83,36 @@ def _composed(statement: ComposedTable, text: str, planning: Planning) -> Plan:
         # The position in the composed text is none in the statement.
         error.position = statement.name.position
         raise
+
+
+def _with_copied(binder: Binder, statement: ComposedTable) -> str:
+    """The text of CREATE TABLE (LIKE …) with the columns of the other tables."""
+    texts: list[str] = []
+    for item in statement.clauses.items:
+        texts += [item.text] if item.copied is None else _copied(binder, item.copied)
+    return f"CREATE TABLE {quoted(statement.name.text)} ({', '.join(texts)})"
+
+
+def _copied(binder: Binder, copied: CopiedColumns) -> list[str]:
+    """The columns of a table, and the constraints that LIKE includes. A column of a primary key is
+    NOT NULL also without the key."""
+    found = binder.lookup(copied.source.text, copied.source.position)
+    if not isinstance(found, Mapping) or found.definition is None:
+        return [item.text for item in _columns(binder, found)]
+    definition = found.definition
+    has_keys = "INDEXES" in copied.included
+    names = [column.name.lower() for column in visible_columns(found.table)]
+    defaults = definition.defaults if "DEFAULTS" in copied.included else {}
+    filtered = replace(
+        definition,
+        defaults=defaults,
+        not_null=definition.not_null
+        if has_keys
+        else frozenset(name for name in names if not definition.is_nullable(name)),
+        keys=definition.keys if has_keys else (),
+        checks=definition.checks if "CONSTRAINTS" in copied.included else (),
+    )
+    return table_items(found, filtered)
 
 
 def _like(binder: Binder, statement: ComposedTable, source: Name) -> str:

@@ -188,12 +188,12 @@ def settled(found: SqlType) -> SqlType:
     return found
 
 
-def check_shapes(files: Sequence[tuple[str, Sequence[str]]]) -> None:
+def check_shapes(files: Sequence[tuple[str, Sequence[str]]], *, is_merging: bool) -> None:
     """Compares the column names of files that one mapping reads: each file's path and names.
 
-    Logs a warning if a file lacks columns of the first one or has others: its rows have NULL in
-    the columns that it lacks. ProgrammingError if they have no column in common, and the names of a
-    file are evidently values.
+    Logs a warning if a file lacks columns of the first one or has others, unless `is_merging` says
+    that this is expected: its rows have NULL in the columns that it lacks. ProgrammingError if they
+    have no column in common, and the names of a file are evidently values.
     """
     filled = [(path, names) for path, names in files if names]
     if not filled:
@@ -214,7 +214,8 @@ def check_shapes(files: Sequence[tuple[str, Sequence[str]]]) -> None:
                 hint="read them as two mappings, or name the files of one kind in the path; if "
                 "their first rows are data, add 'header' = 'false'",
             )
-        _LOGGER.warning("files with different columns are merged by name: %s", shapes)
+        if not is_merging:
+            _LOGGER.warning("files with different columns are merged by name: %s", shapes)
         return
 
 

@@ -144,6 +144,7 @@ class CsvDialect:
     escape: the character before an escaped one; "" for none.
     null: the unquoted text that stands for NULL.
     more_nulls: further ones, for reading.
+    quoted: the columns whose values are all written in quotes, also where none are needed.
     skip: the number of lines before the header or the first row.
     date_format: the format of dates that are not ISO dates, such as "%d/%m/%Y"; None: ISO dates.
     timestamp_format: as `date_format`, of timestamps.
@@ -160,6 +161,7 @@ class CsvDialect:
     timestamp_format: str | None = None
     decimal: str = "."
     more_nulls: tuple[str, ...] = ()
+    quoted: frozenset[str] = frozenset()
 
     def changed(self) -> dict[str, str]:
         """The options that differ from the defaults, by name, except texts for NULL."""
@@ -201,7 +203,9 @@ class FileOptions:
     partitions: the number of partitions of a followed folder or pattern.
     access: restricts what may be opened; None: no restriction.
     in_query: whether a query names the files, without a mapping.
+    is_merging: whether files with different columns are expected, so that no warning is logged.
     encoding: the encoding of text files.
+    group_rows: the number of rows of a written row group of Parquet; None: the usual one.
     unset: the names of the options that the statement leaves out and that sniffing can find.
     """
 
@@ -222,6 +226,8 @@ class FileOptions:
     partitions: int = 64
     in_query: bool = False
     encoding: str = UTF_8
+    group_rows: int | None = None
+    is_merging: bool = False
     unset: frozenset[str] = frozenset()
 
 

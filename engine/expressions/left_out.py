@@ -128,7 +128,7 @@ Metadata of Parquet files: use DESCRIBE 'file.parquet' and SUMMARIZE
   parquet_bloom_probe parquet_file_metadata parquet_full_metadata parquet_kv_metadata
   parquet_metadata parquet_page_index parquet_schema
 Other readers: use READ_CSV, READ_JSON, READ_PARQUET, READ_ARROW or READ_LINES
-  read_blob read_text read_duckdb read_json_objects* read_ndjson_objects read_single_* arrow_scan*
+  read_duckdb read_json_objects* read_ndjson_objects read_single_* arrow_scan*
   pandas_scan python_arrow_scan seq_scan
 Table functions over names: write the name of the table in FROM, and SUMMARIZE t
   query query_table summary python_map_function

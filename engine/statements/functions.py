@@ -23,6 +23,8 @@ _TABLE_FUNCTIONS = (
     ("READ_ARROW", "path | paths [, glob] [, option = value …]", "the rows of the files"),
     ("READ_AVRO", "path | paths [, glob] [, option = value …]", "the rows of the files"),
     ("READ_LINES", "path | paths [, glob] [, option = value …]", "the lines of the files"),
+    ("READ_TEXT", "path | paths", "the name, text and size of each file"),
+    ("READ_BLOB", "path | paths", "the name, bytes and size of each file"),
     ("CSV_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
     ("JSON_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
     ("JSON_FLAT_FILE", "path [, glob] [, option => value …]", "the rows of the files"),

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from runnel.planner.environment import Environment
 
 _READERS = {
-    "READ_TEXT": "read_lines",
     "READ_JSON_OBJECTS": "read_lines",
     "ARROW_SCAN": "read_arrow",
     "SEQUENCE": "GENERATE_SERIES",
@@ -36,6 +35,8 @@ _SHOWN_READERS = (
     "read_arrow",
     "read_avro",
     "read_lines",
+    "read_text",
+    "read_blob",
 )
 TABLE_FUNCTIONS = (
     *("GENERATE_SERIES", "RANGE", "GENERATE_STREAM", "JOB_STATE", "SNAPSHOT_STATE"),
@@ -54,17 +55,43 @@ def table_function_hint(name: str) -> str | None:
         return f"use {reader}(…)"
     if name.lower().startswith(("read", "scan")) and reason(name) is None:
         return suggest(name, TABLE_OPENERS, f"the readers are {', '.join(_SHOWN_READERS)}")
-    known = reason(name)
+    known = catalog_hint(name) or reason(name)
     if known is not None:
         return known
     listed = ", ".join(TABLE_FUNCTIONS[:-1])
     return suggest(name, TABLE_FUNCTIONS, f"there are {listed} and {TABLE_FUNCTIONS[-1]}")
 
 
+_CATALOG_TABLES = {
+    "TABLES": "information_schema.tables",
+    "CLASS": "information_schema.tables",
+    "VIEWS": "information_schema.tables WHERE table_type = 'VIEW'",
+    "COLUMNS": "information_schema.columns",
+    "ATTRIBUTE": "information_schema.columns",
+    "SETTINGS": "information_schema.settings",
+}
+"""The query for each table of the catalog of PostgreSQL (pg_…) and DuckDB (duckdb_…)."""
+
+
+def catalog_hint(name: str) -> str | None:
+    """The hint for a table of another system's catalog; None for other names."""
+    last = name.upper().rpartition(".")[2]
+    prefix, _, rest = last.partition("_")
+    if prefix not in ("PG", "DUCKDB", "SQLITE"):
+        return None
+    table = _CATALOG_TABLES.get("TABLES" if last == "SQLITE_MASTER" else rest)
+    if table is None:
+        return "the catalog is in information_schema: SHOW ALL TABLES; functions in SHOW FUNCTIONS"
+    return f"write SELECT * FROM {table}"
+
+
 def file_hint(name: str) -> str | None:
-    """The hint for an unknown table; None if the name does not look like the name of a file."""
+    """The hint for an unknown table; None if the name is like no name of a file, nor of a table of
+    another system's catalog."""
     from runnel.planner.bind.tables.files import is_data_file
 
+    if (found := catalog_hint(name)) is not None:
+        return found
     return f"to read a file, write FROM '{name}', in single quotes" if is_data_file(name) else None
 
 

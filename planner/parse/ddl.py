@@ -46,6 +46,8 @@ def parse_create(reader: StatementReader) -> Statement:
     or_replace = reader.accept("OR", "REPLACE")
     temporary = reader.accept("TEMP") or reader.accept("TEMPORARY")
     external = reader.accept("EXTERNAL")
+    if reader.peek() == "UNLOGGED" and reader.peek(1) == "TABLE":
+        reader.next()  # PostgreSQL's table that a crash empties: here it is one like any other
     if not temporary and reader.accept("MAPPING"):
         return _create_mapping(reader, position, or_replace)
     if not external and reader.accept("TABLE"):
@@ -54,8 +56,17 @@ def parse_create(reader: StatementReader) -> Statement:
         return _create_view(reader, position, or_replace, temporary)
     if not (external or temporary) and reader.accept("DATA", "CONNECTION"):
         return _create_data_connection(reader, position, or_replace)
-    if not (external or temporary or or_replace) and reader.accept("INDEX"):
-        return _create_index(reader, position)
+    if not (external or temporary or or_replace):
+        if reader.peek() == "UNIQUE" and reader.peek(1) == "INDEX":
+            reader.next()
+            raise NotSupportedError(
+                "CREATE UNIQUE INDEX is not supported",
+                hint="declare PRIMARY KEY or UNIQUE in CREATE TABLE, or write "
+                "ALTER TABLE t ADD PRIMARY KEY (columns)",
+                position=position,
+            )
+        if reader.accept("INDEX"):
+            return _create_index(reader, position)
     raise _refused(reader, "CREATE OR REPLACE" if or_replace else "CREATE", position)
 
 
@@ -274,6 +285,8 @@ def _create_view(
 
 
 def _create_index(reader: StatementReader, position: Position) -> CreateIndex:
+    if reader.peek(1) != "ON":
+        reader.accept("CONCURRENTLY")
     if_not_exists = reader.accept_if_not_exists(False)
     if reader.peek() == "ON" and reader.peek(1) != "ON":
         raise ProgrammingError(
@@ -306,6 +319,8 @@ def _index_kind(reader: StatementReader) -> str:
         return "sorted"
     if reader.accept("HASH"):
         return "hash"
+    if reader.accept("BTREE"):
+        return "sorted"
     if reader.peek() == "BITMAP":
         raise NotSupportedError(
             "an index of TYPE BITMAP is not supported",

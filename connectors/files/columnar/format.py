@@ -73,7 +73,10 @@ class TypedFormat(FileFormat):
 
     def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
         tables = [(file.path, self.columns_in(file)) for file in sample_of(files)]
-        check_shapes([(path, [item.name for item in columns]) for path, columns in tables])
+        check_shapes(
+            [(path, [item.name for item in columns]) for path, columns in tables],
+            is_merging=self.options.is_merging,
+        )
         return united_columns([columns for _, columns in tables])
 
     def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
@@ -113,7 +116,7 @@ def shares(file: DataFile, count: int, chunks: int) -> list[FileShare]:
 
 
 class RowGroupWriter(RowWriter):
-    """Writes rows in row groups (or record batches) of about `group_rows` rows."""
+    """Writes rows in row groups (or record batches) of `group_rows` rows; the last has the rest."""
 
     def __init__(self, columns: Sequence[TableColumn], group_rows: int) -> None:
         self.schema = pa.schema(
@@ -128,10 +131,15 @@ class RowGroupWriter(RowWriter):
         """Writes one row group."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=self.schema))
-        self._rows += batch.num_rows
-        if self._rows >= self._group_rows:
+        rest = pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+        while self._rows + rest.num_rows >= self._group_rows:
+            count = self._group_rows - self._rows
+            self._waiting.append(rest.slice(0, count))
             self._end_row_group()
+            rest = rest.slice(count)
+        if rest.num_rows:
+            self._waiting.append(rest)
+            self._rows += rest.num_rows
 
     def _end_row_group(self) -> None:
         if self._waiting:

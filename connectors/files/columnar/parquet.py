@@ -86,7 +86,12 @@ class ParquetFormat(TypedFormat):
                     f"a column of type {column.type} can't be written in format parquet",
                     hint="CAST it to VARCHAR, or to INTERVAL DAY TO SECOND",
                 )
-        return ParquetRows(output, columns, _COMPRESSIONS[self.options.compression])
+        return ParquetRows(
+            output,
+            columns,
+            _COMPRESSIONS[self.options.compression],
+            group_rows=self.options.group_rows or ROW_GROUP_ROWS,
+        )
 
     def _read_file(
         self,
@@ -164,8 +169,9 @@ class ParquetRows(RowGroupWriter):
         columns: Sequence[TableColumn],
         compression: str,
         schema: pa.Schema | None = None,
+        group_rows: int = ROW_GROUP_ROWS,
     ) -> None:
-        super().__init__(columns, ROW_GROUP_ROWS)
+        super().__init__(columns, group_rows)
         self.schema = self.schema if schema is None else schema
         self._writer = pq.ParquetWriter(
             output.stream, self.schema, compression=compression, write_page_checksum=True

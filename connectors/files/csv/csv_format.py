@@ -84,7 +84,10 @@ class CsvFormat(FileFormat):
                         break
                 tables.append(found.columns())
         names = [[column.name for column in columns] for columns in tables]
-        check_shapes([(file.path, item) for file, item in zip(sample, names, strict=True)])
+        check_shapes(
+            [(file.path, item) for file, item in zip(sample, names, strict=True)],
+            is_merging=self.options.is_merging,
+        )
         return united_columns(tables)
 
     def _type_of_text(self, text: pa.Array) -> SqlType:

@@ -45,15 +45,19 @@ class CsvWriter(RowWriter):
         )
         self._special = rf"[{special}\r\n]|^$|^\s|\s$|^{re.escape(dialect.null)}$"
         if dialect.header:
-            names = [self._quoted(array_of([external_name(column)], VARCHAR)) for column in columns]
+            names = [
+                self._quoted(array_of([external_name(column)], VARCHAR), self._is_forced(column))
+                for column in columns
+            ]
             self._write_lines(names)
 
     def write(self, batch: pa.RecordBatch) -> None:
         fields = []
         for column, values in zip(self._columns, batch.columns, strict=True):
             text, is_plain = self._text(column, values)
-            if not is_plain:
-                text = self._quoted(text)
+            forced = self._is_forced(column)
+            if forced or not is_plain:
+                text = self._quoted(text, forced)
             fields.append(pc.fill_null(text, self._null))
         self._write_lines(fields)
 
@@ -69,8 +73,14 @@ class CsvWriter(RowWriter):
         is_text = column.type.kind in (Kind.VARCHAR, Kind.JSON)
         return text, not is_text and self._dialect.delimiter in _HARMLESS_DELIMITERS
 
-    def _quoted(self, text: pa.Array) -> pa.Array:
-        needs_quotes = pc.match_substring_regex(text, self._special)
+    def _is_forced(self, column: TableColumn) -> bool:
+        """Whether all values of the column have quotes."""
+        return column.name in self._dialect.quoted
+
+    def _quoted(self, text: pa.Array, is_forced: bool) -> pa.Array:
+        needs_quotes = (
+            text.is_valid() if is_forced else pc.match_substring_regex(text, self._special)
+        )
         if not pc.any(needs_quotes).as_py():
             return text
         if not self._dialect.quote:

@@ -29,12 +29,14 @@ _WITHOUT_EFFECT = frozenset({"overwrite", "overwrite_or_ignore", "use_tmp_file"}
 _INSTEAD = {
     "per_thread_output": "leave it out: COPY writes one file",
     "append": "it is for PARTITION_BY; INSERT INTO a mapping of a folder adds a file",
-    "force_quote": "leave it out: values that need quotes have them",
 }
+_OF_NEW_FILES = ("array", "force_quote", "partition_by", "row_group_size")
+"""Options that no mapping has."""
 
-
-CopyOptions = Mapping[str, str | tuple[str, ...]]
-"""The options of COPY as they are written: a text, or the texts of a list."""
+OptionValue = str | tuple[str, ...]
+"""The value of an option of COPY as it is written: a text, or the texts of a list."""
+CopyOptions = Mapping[str, OptionValue]
+"""The options of COPY, by their names as they are written."""
 
 
 class CopiedFile:
@@ -53,6 +55,8 @@ class CopiedFile:
     ) -> None:
         options = dict(options)
         is_array = _takes_array(options)
+        quoted = _taken(options, "force_quote")
+        group_rows = _taken(options, "row_group_size")
         texts = file_options(options)
         if "format" not in texts and format_of(path) == "lines":
             texts["format"] = "csv"  # a text of columns, as in DuckDB; (FORMAT lines) writes lines
@@ -68,6 +72,7 @@ class CopiedFile:
         self._format: FileFormat = format_named(read.format or str(format_of(path)))(
             replace(read, unset=frozenset())
         )
+        self._set_output(quoted, group_rows)
         for column in self._columns:
             if self._format.name == "csv" and column.type.is_nested:
                 raise ProgrammingError(
@@ -80,6 +85,22 @@ class CopiedFile:
             raise ProgrammingError(
                 "option ARRAY of COPY is for JSON", hint="add (FORMAT json), or leave ARRAY out"
             )
+
+    def _set_output(self, quoted: OptionValue | None, group_rows: OptionValue | None) -> None:
+        """Sets the options that only a new file has: FORCE_QUOTE and ROW_GROUP_SIZE."""
+        options = self._format.options
+        if quoted is not None:
+            if self._format.name != "csv":
+                raise ProgrammingError("option FORCE_QUOTE of COPY is for CSV")
+            names = _quoted_columns(quoted, self._columns)
+            dialect = replace(options.dialect, quoted=names)
+            if names and not dialect.quote:
+                raise ProgrammingError("FORCE_QUOTE needs a quote", hint="leave out QUOTE ''")
+            self._format.options = replace(options, dialect=dialect)
+        if group_rows is not None:
+            if self._format.name != "parquet":
+                raise ProgrammingError("option ROW_GROUP_SIZE of COPY is for Parquet")
+            self._format.options = replace(options, group_rows=_row_count(group_rows))
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Writes all rows; returns their number. After an error, an existing file is as before."""
@@ -116,6 +137,39 @@ class CopiedFile:
         return rows
 
 
+def _taken(options: dict[str, OptionValue], lower: str) -> OptionValue | None:
+    """The value of an option, which is removed; None without the option."""
+    values = [options.pop(name) for name in list(options) if name.lower() == lower]
+    return values[0] if values else None
+
+
+def _quoted_columns(value: OptionValue, columns: Sequence[TableColumn]) -> frozenset[str]:
+    """The names of the columns that FORCE_QUOTE lists; all for `*`."""
+    if value in ("*", ("*",)):
+        return frozenset(column.name for column in columns)
+    found = set()
+    for name in (value,) if isinstance(value, str) else value:
+        match = [column.name for column in columns if column.name.lower() == name.lower()]
+        if not match:
+            listed = [column.name for column in columns]
+            raise ProgrammingError(
+                f'FORCE_QUOTE names the column "{name}", which is not written',
+                hint=suggest(name, listed, f"the columns are {', '.join(listed)}"),
+            )
+        found.update(match)
+    return frozenset(found)
+
+
+def _row_count(value: OptionValue) -> int:
+    text = value if isinstance(value, str) else ""
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:12]) < 2**31):
+        raise ProgrammingError(
+            "option ROW_GROUP_SIZE of COPY is a number of rows, at least 1",
+            hint="write (FORMAT parquet, ROW_GROUP_SIZE 100000)",
+        )
+    return int(text)
+
+
 def check_names(columns: Sequence[TableColumn]) -> None:
     """ProgrammingError if two columns have one name."""
     names: set[str] = set()
@@ -136,11 +190,10 @@ def _replace(unfinished: str, final: str) -> None:
     Path(local(unfinished)).replace(local(final))
 
 
-def _takes_array(options: dict[str, str | tuple[str, ...]]) -> bool:
+def _takes_array(options: dict[str, OptionValue]) -> bool:
     """Whether the option ARRAY is on; it is removed."""
-    given = [name for name in options if name.lower() == "array"]
-    values = [options.pop(name) for name in given]
-    return any(str(value).lower() not in ("false", "off", "0") for value in values)
+    value = _taken(options, "array")
+    return value is not None and str(value).lower() not in ("false", "off", "0")
 
 
 def file_options(options: CopyOptions) -> dict[str, str]:
@@ -157,10 +210,10 @@ def file_options(options: CopyOptions) -> dict[str, str]:
         is_format = lower in FORMAT_WORDS and not value
         option = "format" if is_format else FILE_OPTIONS.get(lower)
         if option is None:
-            listed = ", ".join(sorted(FILE_OPTIONS))
+            listed = ", ".join(sorted([*FILE_OPTIONS, *_OF_NEW_FILES]))
             raise ProgrammingError(
                 f'COPY has no option "{name}"',
-                hint=suggest(lower, list(FILE_OPTIONS), f"its options are {listed}"),
+                hint=suggest(lower, [*FILE_OPTIONS, *_OF_NEW_FILES], f"its options are {listed}"),
             )
         if not isinstance(value, str):
             raise ProgrammingError(f'option "{name}" of COPY … TO accepts one value')

@@ -53,11 +53,18 @@ _OWN = {
 }
 _EVERYWHERE = ("filename", "union_by_name", "auto_detect")
 _JSON_LAYOUTS = ("auto", "newline_delimited", "nd", "array", "unstructured")
+_DELIMITERS = ("delim", "sep", "delimiter")
 _COMPRESSIONS = {"gzip": "gz", "zstd": "zst", "bzip2": "bz2"}
+_REJECTS = (
+    "write ignore_errors = true to skip such rows, or onError => 'divert:m' to write them to a "
+    "mapping m with the columns of malformed records"
+)
 _INSTEAD = {
     "sample_size": "a sample of all files determines the types; name types with types = {…}",
-    "store_rejects": "write onError => 'divert:mapping'",
-    "rejects_table": "write onError => 'divert:mapping'",
+    "store_rejects": _REJECTS,
+    "rejects_table": _REJECTS,
+    "rejects_scan": _REJECTS,
+    "rejects_limit": _REJECTS,
     "null_padding": "write ignore_errors = true to skip such rows",
     "normalize_names": "rename the columns: FROM read_csv('…') AS t(a, b)",
     "hive_types": "CAST the columns",
@@ -89,6 +96,7 @@ class ReaderOptions:
     types: types of the first columns, or by column name; None: the inferred ones.
     columns: names and types of all columns; None: they are inferred.
     all_varchar: whether every column is VARCHAR.
+    is_merging: whether files with different columns are expected: union_by_name.
     filename: the name of the column with the path of a row's file; "" for none but the hidden one.
     nulls: the texts that stand for NULL, if there are several.
     """
@@ -100,6 +108,7 @@ class ReaderOptions:
     all_varchar: bool = False
     filename: str = ""
     nulls: tuple[str, ...] = ()
+    is_merging: bool = False
 
 
 def read_reader_options(
@@ -166,6 +175,10 @@ def _text(function: str, name: str, value: Any) -> str | None:
         if not isinstance(value, bool):
             raise _wrong(function, name, value, "TRUE or FALSE")
         return "skip" if value else None
+    if value == "" and lower in _DELIMITERS:
+        error = _wrong(function, name, value, "one character")
+        error.hint = "for a row per line, write read_lines('file'), whose column is line"
+        raise error
     if lower == "compression" and isinstance(value, str):
         value = _COMPRESSIONS.get(value.lower(), value)
     if isinstance(value, bool):
@@ -223,6 +236,7 @@ def _checked(function: str, values: Mapping[str, Any], texts: dict[str, str]) ->
         columns,
         all_varchar,
         "filename" if filename is True else filename or "",
+        is_merging=values.get("union_by_name", False),
     )
 
 

@@ -24,6 +24,7 @@ from runnel.connectors.files.functions.reader_options import (
     read_reader_options,
 )
 from runnel.connectors.files.functions.sniffed_table import sniffed_table
+from runnel.connectors.files.functions.whole_files import WHOLE_FILES, whole_files
 from runnel.connectors.files.hive.paths import partition_keys
 from runnel.connectors.files.options import FileOptions, format_of, read_options
 from runnel.connectors.files.paths import FilePath, file_path
@@ -80,6 +81,8 @@ def file_table(
     lower = function.lower()
     if lower == "glob":
         return glob_table(positional, named, access)
+    if lower in WHOLE_FILES:
+        return whole_files(lower, positional, named, access)
     if function == COPY_FROM:
         return copied_rows(positional[0], named["options"], named["target"], access)
     format_name = "csv" if lower == SNIFF_CSV else TABLE_FUNCTIONS.get(lower)
@@ -95,7 +98,7 @@ def file_table(
         texts["glob"] = glob
     if format_name is not None:
         texts["format"] = format_name
-    options = replace(read_options(texts, access), in_query=True)
+    options = replace(read_options(texts, access), in_query=True, is_merging=asked.is_merging)
     if asked.nulls:
         options = replace(options, dialect=replace(options.dialect, more_nulls=asked.nulls[1:]))
     path = QueriedPath.of([_path(options, text) for text in paths])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written
 from runnel.planner.parse.flink.options import FlinkOptions, FlinkTable, translated
 from runnel.planner.parse.flink.types import flink_type
@@ -134,7 +136,8 @@ class FlinkColumns:
 
 def form_of(reader: StatementReader) -> str:
     """The form of CREATE TABLE; the reader is after the name of the table. "options": with WITH
-    ('name' = …) of Flink; "composed": with LIKE, or with these options and AS; "": another one."""
+    ('name' = …) of Flink; "composed": with LIKE, also as an item in the parentheses, or with these
+    options and AS; "": another one."""
     depth, has_options = 0, False
     words = reader.words
     for index in range(reader.index, len(words)):
@@ -143,12 +146,17 @@ def form_of(reader: StatementReader) -> str:
             depth += 1 if word == "(" else -1
         elif depth == 0 and word == "AS":
             return "composed" if has_options else ""
-        elif depth == 0 and word == "LIKE":
+        elif word == "LIKE" and (depth == 0 or _is_item(words[index - 1 : index], depth)):
             return "composed"
         elif depth == 0 and word == "WITH" and words[index + 1 : index + 2] == ["("]:
             # A text, or nothing: PostgreSQL's storage parameters are bare words.
             has_options = words[index + 2 : index + 3] in ([""], [")"])
     return "options" if has_options else ""
+
+
+def _is_item(before: Sequence[str], depth: int) -> bool:
+    """Whether an item of the columns begins after these words."""
+    return depth == 1 and before in (["("], [","])
 
 
 def parse_flink_table(

@@ -1,5 +1,5 @@
-"""CREATE TABLE of Flink as text: LIKE and AS compose one from the clauses of the statement and the
-columns of another table or of a query.
+"""CREATE TABLE as text: LIKE of Flink and PostgreSQL, and AS of Flink, compose one from the clauses
+of the statement and the columns of another table or of a query.
 
     CREATE TABLE b WITH ('path' = 'b') LIKE a (EXCLUDING WATERMARKS)
 
@@ -30,6 +30,25 @@ _DEFAULT: Mapping[str, str] = {
 }
 
 
+COPIED = ("DEFAULTS", "CONSTRAINTS", "INDEXES")
+"""The features that PostgreSQL's LIKE copies if INCLUDING names them: DEFAULT, CHECK, and the keys.
+Columns and NOT NULL are copied in any case."""
+_NOT_COPIED = ("COMMENTS", "COMPRESSION", "GENERATED", "IDENTITY", "STATISTICS", "STORAGE")
+"""Features that no table has."""
+
+
+@frozen
+class CopiedColumns:
+    """LIKE in the parentheses of CREATE TABLE, as in PostgreSQL.
+
+    source: the table.
+    included: the words of COPIED that INCLUDING names.
+    """
+
+    source: Name
+    included: frozenset[str]
+
+
 @frozen
 class TableItem:
     """An item in the parentheses of CREATE TABLE.
@@ -37,11 +56,13 @@ class TableItem:
     feature: the word of LIKE for items of this kind; COLUMNS for a plain column.
     name: of a column, in lower case; "" for others.
     text: as it is written.
+    copied: the LIKE of PostgreSQL, which stands for the columns of a table; None: another item.
     """
 
     feature: str
     name: str
     text: str
+    copied: CopiedColumns | None = None
 
 
 @frozen
@@ -82,7 +103,7 @@ class ComposedTable(Statement):
 
     name: the table.
     clauses: the clauses of the statement itself.
-    source: the table after LIKE, or the query after AS.
+    source: the table after LIKE, the query after AS, or None if the items have LIKE.
     merging: for each of FEATURES the action of LIKE.
     or_replace: whether an existing table is replaced.
     if_not_exists: whether an existing table is left as it is.
@@ -91,7 +112,7 @@ class ComposedTable(Statement):
 
     name: Name
     clauses: Clauses
-    source: Name | Query
+    source: Name | Query | None
     merging: Mapping[str, str]
     or_replace: bool
     if_not_exists: bool
@@ -127,16 +148,17 @@ def parse_composed(
     """The rest of CREATE TABLE, after the name. `flags`: OR REPLACE, IF NOT EXISTS, TEMPORARY."""
     clauses = _clauses(reader)
     merging = dict(_DEFAULT)
-    source: Name | Query
+    source: Name | Query | None = None
     if reader.accept("LIKE"):
         source = reader.object_name("a table")
         if reader.accept("("):
             while not reader.accept(")"):
                 _merge(reader, merging)
                 reader.accept(",")
-    else:
-        reader.expect("AS")
+    elif reader.accept("AS"):
         source = reader.query()
+    elif not any(item.copied for item in clauses.items):
+        raise reader.error("LIKE and a table, or AS and a query")
     or_replace, if_not_exists, is_temporary = flags
     return ComposedTable(
         sql=reader.sql,
@@ -181,6 +203,11 @@ def _items(reader: StatementReader) -> Sequence[TableItem]:
     reader.expect("(")
     found = []
     while True:
+        if reader.peek() == "LIKE":
+            found.append(TableItem(COLUMN, "", "", _copied(reader)))
+            if reader.accept(","):
+                continue
+            break
         start, words = reader.index, reader.words
         reader.skip_to(",", ")")
         if reader.index == start:
@@ -192,6 +219,22 @@ def _items(reader: StatementReader) -> Sequence[TableItem]:
             break
     reader.expect(")")
     return found
+
+
+def _copied(reader: StatementReader) -> CopiedColumns:
+    """LIKE table [{INCLUDING | EXCLUDING} {DEFAULTS | CONSTRAINTS | INDEXES | … | ALL}] …"""
+    reader.expect("LIKE")
+    source = reader.object_name("a table")
+    included: frozenset[str] = frozenset()
+    while reader.peek() in ("INCLUDING", "EXCLUDING"):
+        is_included = reader.next().text.upper() == "INCLUDING"
+        word = reader.peek()
+        if word not in ("ALL", *COPIED, *_NOT_COPIED):
+            raise reader.error(f"one of {', '.join((*COPIED, 'ALL'))}")
+        reader.next()
+        named = frozenset(COPIED if word == "ALL" else [word]).intersection(COPIED)
+        included = included | named if is_included else included - named
+    return CopiedColumns(source, included)
 
 
 def _item(words: Sequence[str], name: str, text: str) -> TableItem:

@@ -22,7 +22,7 @@ OptionValue = str | tuple[str, ...]
 
 @frozen(kw_only=True)
 class CopyTo(Statement):
-    """COPY {table [(columns)] | (query)} TO 'file' [options].
+    """COPY {table [(columns)] | 'file' | (query)} TO 'file' [options].
 
     query: the rows.
     target: the path of the file.
@@ -55,8 +55,8 @@ class CopyFrom(Statement):
 
 
 def parse_copy(reader: StatementReader) -> CopyTo | CopyFrom:
-    """COPY {table [(columns)] | (query)} TO 'file' [[WITH] (name value, …)], or COPY table
-    [(columns)] FROM 'file' [[WITH] (name value, …)]"""
+    """COPY {table [(columns)] | 'file' | (query)} TO 'file' [[WITH] (name value, …)], or COPY
+    table [(columns)] FROM 'file' [[WITH] (name value, …)]"""
     position = reader.position
     reader.expect("COPY")
     start = reader.index
@@ -118,7 +118,8 @@ def _copy_from(reader: StatementReader, target: Sequence[Token], position: Posit
 
 
 def _query(reader: StatementReader, start: int, end: int, is_query: bool) -> Query:
-    """The query of the tokens from `start` to `end`: in parentheses, or the name of a table."""
+    """The query of the tokens from `start` to `end`: in parentheses, or the name of a table or, in
+    quotes, of a file."""
     rows = list(reader.tokens[start:end])
     if not rows:
         raise ProgrammingError(
@@ -127,7 +128,10 @@ def _query(reader: StatementReader, start: int, end: int, is_query: bool) -> Que
     if is_query:
         return StatementReader(rows[1:-1], reader.sql, reader.parameters).query()
     inner = StatementReader(rows, reader.sql, reader.parameters)
-    inner.object_name("the name of a table")
+    if inner.at_string:
+        inner.next()
+    else:
+        inner.object_name("the name of a table")
     columns = inner.names("a column") if inner.peek() == "(" else ()
     inner.finish()
     first = rows[0]

@@ -228,6 +228,12 @@ def struct_field(node: Any) -> Verdict:
         parent.name.upper() in ROW_FUNCTIONS or isinstance(parent.parent, exp.Table)
     ):
         return None
+    if isinstance(parent, exp.Explode):
+        return _unsupported(
+            f"{node.name.lower()} of UNNEST",
+            "write unnest(flatten(x)) for an array of arrays, and SELECT s.* FROM (SELECT "
+            "unnest(x) AS s) for the fields of rows",
+        )
     return _unsupported("a named argument with :=", "write name => value")
 
 
