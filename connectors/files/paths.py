@@ -87,7 +87,8 @@ class FilePath:
                 f'option "glob" is given, but "{self.text}" is not a folder',
                 hint='leave "glob" out',
             )
-        return [DataFile(self.text, file_system.size_of(self.text))]
+        text = file_system.seekable(self.text)
+        return [DataFile(text, file_system.size_of(text))]
 
     def _nothing(self) -> OperationalError:
         ignoring = "; with OPTIONS ('ignoreFileNotFound' = 'true') it counts as empty"
@@ -151,6 +152,8 @@ def missing(path: str) -> OperationalError:
             hint = None
     else:
         hint = f'there is no folder "{parent}" either'
+    if Path(path).name == "-":
+        hint = "the standard input is '/dev/stdin'"
     return OperationalError(
         f'file or folder "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=hint
     )

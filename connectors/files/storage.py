@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from runnel.access import LOCAL_SCHEMES, Access, is_name_below, refused
 from runnel.connectors.confined_path import ConfinedPath, confined
+from runnel.connectors.files.pipe import copied, is_pipe
 from runnel.connectors.packages import required
 from runnel.errors import OperationalError, ProgrammingError, without_password
 from runnel.storage.durable_files import sync_folder
@@ -290,6 +291,14 @@ def is_device(path: str) -> bool:
         return False
     known = Path(local(path))
     return known.exists() and not known.is_file() and not known.is_dir()
+
+
+def seekable(path: str) -> str:
+    """The path of a file with the same bytes, which may be opened more than once: a pipe is copied
+    to a temporary file. A confined path never leads to a pipe."""
+    if isinstance(path, RemotePath | ConfinedPath) or not is_pipe(path):
+        return path
+    return copied(path)
 
 
 def opened_device(path: str) -> io.IOBase:

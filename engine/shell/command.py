@@ -21,6 +21,7 @@ from runnel import Error, InterfaceError, ProgrammingError
 from runnel.shell.arguments import Arguments, arguments_of, help_text
 from runnel.shell.commands.call import LeaveShell, ScriptFailed
 from runnel.shell.commands.files import run_file
+from runnel.shell.commands.session_variables import assign
 from runnel.shell.commands.table import run_command
 from runnel.shell.interactive import interact
 from runnel.shell.printing import Display, separator_of
@@ -113,6 +114,8 @@ def _session(shell: Shell, options: Arguments) -> int:
     try:
         if options.output is not None:
             shell.write_to(options.output)
+        for name, value in options.variables:
+            assign(shell, name, value)
         for name, value in options.print_options:
             quoted = value.replace("'", "''")
             run_command(shell, f"\\pset {name} '{quoted}'")
@@ -126,6 +129,8 @@ def _session(shell: Shell, options: Arguments) -> int:
             _run_in_transaction(shell, scripts)
         else:
             _run_scripts(shell, scripts)
+        if shell.conditions.is_open:
+            raise InterfaceError("\\if without \\endif", hint="write \\endif after its statements")
     except LeaveShell:
         pass
     except ScriptFailed:

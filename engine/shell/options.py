@@ -94,6 +94,9 @@ OPTIONS: tuple[ShellOption, ...] = (
         "a setting, written as in SET; of a server: token or root_certificate",
     ),
     ShellOption(
+        ("-v", "--variable"), "variables", None, "NAME=VALUE", "a variable, as \\set sets it"
+    ),
+    ShellOption(
         ("-X", "--no-psqlrc", "--no-init"), "ignored", summary="no effect: no file is read"
     ),
     ShellOption(("-V", "--version"), "shows_version", summary="print the version and exit"),

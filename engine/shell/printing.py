@@ -115,7 +115,9 @@ def print_rows(
     fields: Sequence[Field], rows: Sequence[Sequence[Any]], display: Display, output: Output
 ) -> None:
     """Prints rows that are in memory."""
-    _show(table_text(fields, rows, display.layout(output)), display, output)
+    text = table_text(fields, rows, display.layout(output))
+    if text:
+        _show(text, display, output)
 
 
 def _is_plan(cursor: Cursor) -> bool:

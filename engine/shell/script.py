@@ -13,9 +13,13 @@ from dataclasses import replace
 from runnel.base.frozen import frozen
 from runnel.planner.parse.tokens import has_tokens, statement_ends
 
-_AT_END = re.compile(r"\\(watch\b[^\\']*|gx|g)\s*\Z")
+_AT_END = re.compile(
+    r"\\(watch\b[^\\']*|(?:gset|crosstabview|bind)\b[^\\';]*|gexec|gdesc|gx|g)\s*\Z"
+)
 """A command at the end of a statement, instead of its semicolon."""
 _EXPANDED = ("on", "off")
+WORDS = {"quit": ".quit", "exit": ".quit", "help": ".help", "clear": ".clear"}
+"""The words that are commands if they are alone, with or without a semicolon."""
 
 
 @frozen
@@ -25,11 +29,14 @@ class ScriptItem:
     text: the statement without its semicolon, or the line of the command.
     line: number of its first line in the script, from 1.
     is_command: it is a command of the shell.
+    ending: the command that runs the statement and uses its rows, such as "gset"; "": they are
+        printed.
     """
 
     text: str
     line: int
     is_command: bool = False
+    ending: str = ""
 
 
 class ScriptReader:
@@ -51,6 +58,8 @@ class ScriptReader:
             item = ScriptItem(line.strip(), self._line, is_command=True)
             self._line += line.count("\n")
             return [item]
+        if (word := word_command(line)) is not None and self.is_empty:
+            return self.feed(f"{word}\n")
         self._buffer += line
         if "\\" in line and (found := ended_by_command(self._buffer)) is not None:
             sql, command = found
@@ -62,6 +71,8 @@ class ScriptReader:
             if command == "gx":
                 lines = [replace(item, text=f"\\x {value}", is_command=True) for value in _EXPANDED]
                 return [lines[0], shown, lines[1]]
+            if not command.startswith("watch"):
+                return [replace(shown, ending=command)]
             return [replace(item, text=f"\\{command} {sql}", is_command=True)]
         if ";" not in line:
             return []
@@ -114,6 +125,11 @@ def items_of(lines: Iterable[str]) -> Iterator[ScriptItem]:
     yield from reader.finish()
 
 
+def word_command(text: str) -> str | None:
+    """The command that a statement of one word is: QUIT, EXIT, HELP, CLEAR; None for others."""
+    return WORDS.get(text.strip().removesuffix(";").rstrip().lower())
+
+
 def is_command(line: str) -> bool:
     """Whether a line has the form of a command: ".mode csv", "\\dt"."""
     text = line.lstrip()
@@ -123,7 +139,7 @@ def is_command(line: str) -> bool:
 def is_complete(text: str) -> bool:
     """Whether the text of a prompt can run: a command, or statements of which the last one has its
     semicolon."""
-    if is_command(text) or not has_tokens(text):
+    if is_command(text) or word_command(text) is not None or not has_tokens(text):
         return True
     if ended_by_command(text) is not None:
         return True

@@ -10,11 +10,16 @@ from time import monotonic
 
 from runnel import Connection, Cursor, Error, OperationalError
 from runnel.shell.commands.call import ScriptFailed
+from runnel.shell.conditions import CONDITIONALS, ConditionalBlocks, truth
 from runnel.shell.parquet import write_parquet
 from runnel.shell.printing import Display, print_result
 from runnel.shell.progress_bar import ProgressBar
-from runnel.shell.script import ScriptItem
+from runnel.shell.script import ScriptItem, word_command
 from runnel.shell.terminal import BOLD, PLAIN, RED, Output
+from runnel.shell.variables import interpolated
+
+_WITHOUT_VARIABLES = ("\\!", "\\copy")
+_WITH_SQL = ("\\watch",)
 
 
 class Shell:
@@ -27,6 +32,9 @@ class Shell:
     standard_out: the standard output, to which `\\o` returns.
     echoes: each statement is printed before it runs.
     is_interactive: a person types the statements.
+    is_output_once: the next statement is the last one whose results go to the file.
+    variables: the values of variables by their names.
+    conditions: the open `\\if` blocks.
     parquet: path of a Parquet file for the rows of the one query; None: they are printed.
     stops_at_error: a script ends at its first error.
     has_failed: a statement failed.
@@ -46,6 +54,9 @@ class Shell:
         self.err = Output(sys.stderr, self._remove_bar)
         self.echoes = False
         self.is_interactive = False
+        self.is_output_once = False
+        self.variables: dict[str, str] = {}
+        self.conditions = ConditionalBlocks()
         self.parquet: str | None = None
         self.stops_at_error = True
         self.has_failed = False
@@ -71,13 +82,43 @@ class Shell:
 
     def run(self, item: ScriptItem) -> None:
         """Runs one statement or command. Raises errors of PEP 249, and LeaveShell for `.quit`."""
-        if item.is_command:
-            self.run_command(self, item.text)
+        command = item.text.split(None, 1)[0] if item.is_command else word_command(item.text)
+        if command in CONDITIONALS:
+            self._run_condition(command, item.text.partition(command)[2])
+        elif self.conditions.is_skipping:
+            return
+        elif item.is_command:
+            text = item.text
+            if command[:1] == "\\" and command not in _WITHOUT_VARIABLES:
+                is_sql = command in _WITH_SQL
+                text = interpolated(text, self.variables, are_words=not is_sql)
+            self.run_command(self, text)
+        elif command is not None:
+            self.run_command(self, command)
         else:
-            self.last_sql = item.text
-            if self.echoes:
-                self.out.line(f"{item.text};")
-            self.run_sql(item.text)
+            self._run_statement(item)
+
+    def _run_statement(self, item: ScriptItem) -> None:
+        self.last_sql = sql = interpolated(item.text, self.variables)
+        if self.echoes:
+            self.out.line(f"{sql};")
+        try:
+            if item.ending:
+                self.run_command(self, f"\\{item.ending}")
+            else:
+                self.run_sql(sql)
+        finally:
+            if self.is_output_once:
+                self.write_to(None)
+
+    def _run_condition(self, command: str, expression: str) -> None:
+        """Runs `\\if`, `\\elif`, `\\else` or `\\endif`. A wrong condition counts as false."""
+        value = False
+        try:
+            if self.conditions.needs_value(command):
+                value = truth(interpolated(expression, self.variables))
+        finally:
+            self.conditions.run(command, value)
 
     def run_sql(self, sql: str) -> None:
         """Runs a statement and prints its outcome. Ctrl-C ends the statement and is passed on."""
@@ -122,7 +163,7 @@ class Shell:
         """Writes results to a file, or to the standard output again, and closes the file before."""
         if self.out is not self.standard_out:
             self.out.stream.close()
-        self.out = self.standard_out
+        self.out, self.is_output_once = self.standard_out, False
         if path is not None:
             try:
                 stream = Path(path).open("w", encoding="utf-8")  # noqa: SIM115

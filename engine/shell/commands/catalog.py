@@ -110,7 +110,7 @@ def _list(shell: Shell, sql: str, is_listed: Callable[[Sequence[Any]], bool]) ->
     cursor: Cursor = shell.connection.execute(sql)
     fields = fields_of(cursor)
     rows = [row for row in cursor if is_listed(row)]
-    if shell.display.mode == "table":
+    if shell.display.mode == "table" and not shell.display.tuples_only:
         layout = shell.display.layout(shell.out, types=False)
         text = f"{table_text(fields, rows, layout)}\n{counted(len(rows))}"
         (shell.out.page if shell.display.is_paged else shell.out.line)(text)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+from pathlib import Path
 
-from runnel import InterfaceError
+from runnel import InterfaceError, OperationalError
 from runnel.shell.commands.call import CommandCall
 from runnel.shell.printing import separator_of
 from runnel.shell.shell import Shell
@@ -24,8 +26,47 @@ _STANDARD = re.compile(r"\b(?:TO|FROM)\s+P?(?:STDIN|STDOUT)\b", re.IGNORECASE)
 
 
 def echo(shell: Shell, call: CommandCall) -> None:
-    """Prints its arguments."""
+    """Prints its arguments to the standard output."""
+    shell.standard_out.line(" ".join(call.words()))
+
+
+def echo_to_results(shell: Shell, call: CommandCall) -> None:
+    """Prints its arguments where results are written."""
     shell.out.line(" ".join(call.words()))
+
+
+def warn(shell: Shell, call: CommandCall) -> None:
+    """Prints its arguments to the standard error."""
+    shell.err.line(" ".join(call.words()))
+
+
+def print_statement(shell: Shell, call: CommandCall) -> None:
+    """Prints the last statement."""
+    shell.out.line(f"{shell.last_sql};" if shell.last_sql else "there is no statement yet")
+
+
+def describe_statement(shell: Shell, call: CommandCall) -> None:
+    """Prints the columns of the last statement, which does not run."""
+    if shell.last_sql is None:
+        raise call.wrong("a statement before it")
+    shell.run_sql(f"DESCRIBE {shell.last_sql}")
+
+
+def change_folder(shell: Shell, call: CommandCall) -> None:
+    """Changes the folder to which relative paths refer."""
+    words = call.words()
+    if len(words) > 1:
+        raise call.wrong("one folder")
+    try:
+        os.chdir(words[0] if words else Path.home())
+    except OSError as error:
+        raise OperationalError(f'"{words[0]}" is not opened: {error.strerror}') from error
+
+
+def clear(shell: Shell, call: CommandCall) -> None:
+    """Clears the screen."""
+    if shell.out.is_terminal:
+        shell.out.write("\x1b[2J\x1b[H")
 
 
 def connection_info(shell: Shell, call: CommandCall) -> None:
@@ -66,9 +107,18 @@ def copy(shell: Shell, call: CommandCall) -> None:
 def output(shell: Shell, call: CommandCall) -> None:
     """Writes results to a file, or to the standard output again."""
     words = call.words()
-    if len(words) > 1:
+    if len(words) > 1 or (words and words[0][:1] in "|-"):
         raise call.wrong("one file")
-    shell.write_to(words[0] if words else None)
+    is_file = words and words[0] != "stdout"
+    shell.write_to(words[0] if is_file else None)
+
+
+def output_once(shell: Shell, call: CommandCall) -> None:
+    """Writes the results of the next statement to a file."""
+    if not call.rest:
+        raise call.wrong("one file")
+    output(shell, call)
+    shell.is_output_once = True
 
 
 def program(shell: Shell, call: CommandCall) -> None:
@@ -114,7 +164,16 @@ def tuples_only(shell: Shell, call: CommandCall) -> None:
 
 def unaligned(shell: Shell, call: CommandCall) -> None:
     """Prints rows as a list, or as a table again."""
-    shell.display.mode = "table" if shell.display.mode == "list" else "list"
+    _toggle(shell, "list")
+
+
+def as_html(shell: Shell, call: CommandCall) -> None:
+    """Prints rows as HTML, or as a table again."""
+    _toggle(shell, "html")
+
+
+def _toggle(shell: Shell, mode: str) -> None:
+    shell.display.mode = "table" if shell.display.mode == mode else mode
     shell.note(f"mode: {shell.display.mode}")
 
 

@@ -8,15 +8,18 @@ from collections.abc import Callable, Mapping
 import runnel.shell.commands.catalog as catalog
 import runnel.shell.commands.files as files
 import runnel.shell.commands.psql as psql
+import runnel.shell.commands.session_variables as variables
 from runnel import InterfaceError
 from runnel.base.frozen import frozen
 from runnel.errors import suggest
+from runnel.shell.commands.absent import ABSENT
 from runnel.shell.commands.call import CommandCall, LeaveShell
 from runnel.shell.commands.watching import watch
 from runnel.shell.printing import MODE_NAMES, separator_of
 from runnel.shell.shell import Shell
 
 _COMMAND = re.compile(r"\s*(\.|\\)([A-Za-z]+\+?|\?|!)\s*(.*?)\s*;?\s*\Z", re.DOTALL)
+_LISTING = re.compile(r"(\\(?:d[a-zTD]*|l|list|z))[S+]+")
 _LONGEST_ARGUMENT = 40
 
 
@@ -38,7 +41,12 @@ def command_of(text: str) -> tuple[str, str]:
     """The name of a command in COMMANDS, and its arguments. InterfaceError for an unknown name."""
     found = _COMMAND.match(text)
     written = f"{found[1]}{found[2]}" if found else text.split()[0]
-    name = ALIASES.get(written.lower(), written.lower())
+    # The commands of psql distinguish \c and \C; + and S request details and system tables.
+    listing = _LISTING.fullmatch(written)
+    known = listing[1] if listing else written if written[:1] == "\\" else written.lower()
+    if known in ABSENT:
+        raise InterfaceError(f'the command "{written}" is not supported', hint=ABSENT[known])
+    name = ALIASES.get(known, known)
     if found is None or name not in COMMANDS:
         raise InterfaceError(
             f'there is no command "{written[:_LONGEST_ARGUMENT]}"',
@@ -101,6 +109,10 @@ def _headers(shell: Shell, call: CommandCall) -> None:
     shell.note(f"headers: {'on' if shell.display.header else 'off'}")
 
 
+def _echo(shell: Shell, call: CommandCall) -> None:
+    shell.echoes = psql.on_or_off(call, shell.echoes)
+
+
 def _bail(shell: Shell, call: CommandCall) -> None:
     shell.stops_at_error = psql.on_or_off(call, shell.stops_at_error)
 
@@ -131,7 +143,12 @@ def _help(shell: Shell, call: CommandCall) -> None:
     lines = [f"  {heads[name]:{width}}  {item.summary}" for name, item in COMMANDS.items()]
     also = ", ".join(f"{alias} = {name}" for alias, name in ALIASES.items())
     text = "\n".join(
-        ["A statement ends with a semicolon. The other commands are:", *lines, f"Also: {also}."]
+        [
+            "A statement ends with a semicolon. The other commands are:",
+            *lines,
+            "\\if VALUE, \\elif VALUE, \\else and \\endif run or skip the lines between them.",
+            f"Also: {also}.",
+        ]
     )
     if shell.is_interactive and shell.out.is_terminal and shell.display.is_paged:
         shell.out.page(text)
@@ -153,11 +170,33 @@ COMMANDS: Mapping[str, ShellCommand] = {
     "\\conninfo": ShellCommand(psql.connection_info, "", "print the connection"),
     "\\copy": ShellCommand(psql.copy, "TABLE|(SQL) TO|FROM FILE …", "COPY, also without quotes"),
     "\\echo": ShellCommand(psql.echo, "TEXT", "print a text"),
+    "\\qecho": ShellCommand(psql.echo_to_results, "TEXT", "print a text where results go"),
+    "\\warn": ShellCommand(psql.warn, "TEXT", "print a text to the standard error"),
+    "\\set": ShellCommand(
+        variables.set_variable, "[NAME [VALUE]]", "set a variable, or list all: :name, :'name'"
+    ),
+    "\\unset": ShellCommand(variables.unset_variable, "NAME", "remove a variable"),
+    "\\getenv": ShellCommand(
+        variables.get_environment, "NAME VARIABLE", "set a variable to one of the environment"
+    ),
+    "\\gset": ShellCommand(
+        variables.set_from_row, "[PREFIX]", "run a statement, and set variables from its row"
+    ),
+    "\\gexec": ShellCommand(
+        variables.run_values, "", "run a statement, and each value of its rows as a statement"
+    ),
+    "\\gdesc": ShellCommand(psql.describe_statement, "", "print the columns of a statement"),
+    "\\p": ShellCommand(psql.print_statement, "", "print the last statement"),
+    "\\cd": ShellCommand(psql.change_folder, "[FOLDER]", "change the folder of relative paths"),
+    ".once": ShellCommand(psql.output_once, "FILE", "write the next result to a file"),
+    ".echo": ShellCommand(_echo, "[on|off]", "print each statement before it runs"),
+    ".clear": ShellCommand(psql.clear, "", "clear the screen"),
     "\\o": ShellCommand(psql.output, "[FILE]", "write results to a file; without: print them"),
     "\\pset": ShellCommand(
         psql.options, "NAME [VALUE]", "set null, format, pager, tuples_only, expanded or fieldsep"
     ),
     "\\t": ShellCommand(psql.tuples_only, "[on|off]", "print rows alone"),
+    "\\H": ShellCommand(psql.as_html, "", "print rows as HTML, or as table again"),
     "\\a": ShellCommand(psql.unaligned, "", "print rows as list, or as table again"),
     "\\!": ShellCommand(psql.program, "COMMAND", "run a command of the system"),
     "\\e": ShellCommand(files.edit, "", "edit the last statement in $EDITOR, and run it"),
@@ -197,14 +236,18 @@ ALIASES = {
     "\\ir": ".read",
     "\\c": ".open",
     "\\connect": ".open",
-    "\\d+": "\\d",
-    "\\dt+": "\\dt",
-    "\\dv+": "\\dv",
-    "\\df+": "\\df",
-    "\\l+": "\\l",
-    "\\dn+": "\\dn",
     "\\list": "\\l",
-    "\\qecho": "\\echo",
+    ".output": "\\o",
+    "\\out": "\\o",
+    ".databases": "\\l",
+    ".print": "\\echo",
+    ".shell": "\\!",
+    ".system": "\\!",
+    ".cd": "\\cd",
+    ".edit": "\\e",
+    ".header": ".headers",
+    "\\f": ".separator",
+    "\\sv": ".schema",
     "\\help": ".help",
 }
 """Other names of commands."""
