@@ -292,7 +292,7 @@ _OTHER_NAMES = {
 }
 """The names that DuckDB, PostgreSQL and Flink have for settings."""
 
-WITHOUT_EFFECT = frozenset(
+_WITHOUT_EFFECT = frozenset(
     {
         "application_name",
         "check_function_bodies",
@@ -300,23 +300,21 @@ WITHOUT_EFFECT = frozenset(
         "client_min_messages",
         "default_table_access_method",
         "default_tablespace",
-        "execution.runtime-mode",
-        "pipeline.name",
         "row_security",
-        "sql-client.execution.result-mode",
-        "sql-client.execution.max-table-result.rows",
-        "sql-client.verbose",
         "standard_conforming_strings",
         "table.dml-sync",
-        "table.exec.mini-batch.enabled",
-        "table.exec.mini-batch.allow-latency",
-        "table.exec.mini-batch.size",
-        "table.optimizer.agg-phase-strategy",
         "xmloption",
     }
 )
 """Settings of Flink and PostgreSQL that change no result, or choose what follows from the query
 here. SET accepts them, so that scripts run."""
+_FAMILIES_WITHOUT_EFFECT = (
+    *("execution.", "state.", "table.exec.", "table.optimizer.", "restart-strategy"),
+    *("taskmanager.", "jobmanager.", "parallelism.", "pipeline.", "rest.", "sql-client."),
+)
+"""The beginnings of the names of Flink's settings that SET accepts without effect."""
+_WITH_STATE = ("execution.savepoint.path", "execution.state-recovery.path")
+"""Settings of Flink with which the next job starts from a savepoint."""
 _LISTS = (
     *("TABLES", "MAPPINGS", "VIEWS", "JOBS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS"),
     *("FUNCTIONS", "DATABASES", "SCHEMAS", "COLUMNS", "RESOURCES"),
@@ -333,8 +331,11 @@ _ELSEWHERE = {
     "('snapshotIntervalMillis' = '10000') AS INSERT INTO …",
     "execution.checkpointing.mode": "it is an option of a job: CREATE JOB j OPTIONS "
     "('processingGuarantee' = 'exactlyOnce') AS INSERT INTO …",
-    "execution.savepoint.path": "name the snapshot in the statement: CREATE JOB j OPTIONS "
-    "('initialSnapshotName' = 's') AS INSERT INTO …",
+    **dict.fromkeys(
+        _WITH_STATE,
+        "name the snapshot in the statement: CREATE JOB j OPTIONS ('initialSnapshotName' = 's') "
+        "AS INSERT INTO …",
+    ),
     "table.exec.source.idle-timeout": "write it in the mapping: CREATE MAPPING … OPTIONS "
     "('idleTimeoutMillis' = '1000')",
     "table.exec.state.ttl": "the state of a stream is bounded by its watermark: EXPLAIN (STATE) "
@@ -480,6 +481,23 @@ def find(name: str) -> Setting:
             or suggest(name, _LISTS, "the settings are " + ", ".join(_BY_NAME)),
         )
     return setting
+
+
+def has_no_effect(name: str) -> bool:
+    """Whether SET accepts a setting of another engine, without effect."""
+    lower = name.lower()
+    if lower in _WITHOUT_EFFECT:
+        return True
+    return (
+        lower.startswith(_FAMILIES_WITHOUT_EFFECT)
+        and lower not in _WITH_STATE
+        and lower not in _OTHER_NAMES
+    )
+
+
+def hint_without_effect(name: str) -> str:
+    """The remedy for a setting without effect; "" if nothing corresponds to it."""
+    return _ELSEWHERE.get(name.lower(), "")
 
 
 def _read(setting: Setting, value: Any) -> Value:

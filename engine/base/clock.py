@@ -55,6 +55,14 @@ class SystemClock:
 SYSTEM_CLOCK: Clock = SystemClock()
 
 
+def steady_wall(clock: Clock) -> Callable[[], int]:
+    """Returns the wall time in µs since 1970, which is not set back: it follows the monotonic
+    time."""
+    monotonic = clock.monotonic
+    offset = clock.wall() - monotonic() // 1000
+    return lambda: monotonic() // 1000 + offset
+
+
 def weakly(method: Callable[[], None]) -> Callable[[], None]:
     """A subscriber that calls a method as long as its object exists: a clock of tests may outlive
     many connections."""

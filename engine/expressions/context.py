@@ -23,6 +23,7 @@ class EvaluationContext:
       type.
     now: the statement's time in µs since the epoch, UTC. NOW() is the same for all rows.
     zone: the session's time zone (IANA name).
+    current: returns the time in µs since the epoch, UTC, which never decreases; None: `now`.
     check: raises once the result is no longer needed (the job was cancelled or has timed out). Long
       computations call it every few ms.
     """
@@ -31,6 +32,7 @@ class EvaluationContext:
     now: int = 0
     zone: str = "UTC"
     check: Callable[[], None] = _never_cancelled
+    current: Callable[[], int] | None = None
 
 
 class EvaluationInput:

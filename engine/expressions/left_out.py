@@ -40,8 +40,7 @@ Names and paths: use STRING_SPLIT and ||
 Timestamps: timestamps are finite, have microseconds, and years from 1 to 9999
   era make_timestamp_ns timezone_hour timezone_minute timetz_byte_comparable normalized_interval
 Clocks: a statement has one time: NOW()
-  current_row_timestamp proctime clock_timestamp timeofday pg_sleep pg_sleep_for pg_sleep_until
-  sleep_ms
+  clock_timestamp timeofday pg_sleep pg_sleep_for pg_sleep_until sleep_ms
 UUIDs of other versions: use GEN_RANDOM_UUID, which is of version 4
   uuidv7 uuid_extract_timestamp uuid_extract_version
 ENUM: there is no type ENUM; use VARCHAR with CHECK (x IN (…))

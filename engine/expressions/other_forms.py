@@ -233,19 +233,25 @@ def _hex(arguments: list[Expression], position: Position | None) -> Expression |
     return _function("upper", [_function("to_hex", arguments, position)], position)
 
 
-def _list_sort(arguments: list[Expression], position: Position | None) -> Expression | None:
-    """DuckDB's LIST_SORT(x, 'DESC')."""
-    if len(arguments) < 2:
-        return None
-    _count("LIST_SORT", arguments, range(1, 3), position)
-    order = arguments[1].value if isinstance(arguments[1], Literal) else None
-    if not isinstance(order, str) or order.upper() not in ("ASC", "DESC"):
-        raise ProgrammingError(
-            "the order of LIST_SORT must be 'ASC' or 'DESC'",
-            position=arguments[1].position or position,
-        )
-    name = "array_sort" if order.upper() == "ASC" else "array_reverse_sort"
-    return _function(name, arguments[:1], position)
+def _sort_of(name: str) -> Callable[[list[Expression], Position | None], Expression | None]:
+    """DuckDB's LIST_SORT(x, 'DESC'), and Flink's ARRAY_SORT(x, FALSE), under one of the names."""
+
+    def sort(arguments: list[Expression], position: Position | None) -> Expression | None:
+        if len(arguments) < 2:
+            return None
+        _count(name, arguments, range(1, 3), position)
+        order = arguments[1].value if isinstance(arguments[1], Literal) else None
+        if isinstance(order, str):
+            order = {"ASC": True, "DESC": False}.get(order.upper())
+        if not isinstance(order, bool):
+            raise ProgrammingError(
+                f"the order of {name} must be 'ASC' or 'DESC', or TRUE for ascending",
+                position=arguments[1].position or position,
+            )
+        function = "array_sort" if order else "array_reverse_sort"
+        return _function(function, arguments[:1], position)
+
+    return sort
 
 
 def _array_prepend(arguments: list[Expression], position: Position | None) -> Expression | None:
@@ -266,7 +272,7 @@ _CALLS: dict[str, Callable[[list[Expression], Position | None], Expression | Non
     "ENCODE": _encode,
     "DECODE": _decode,
     "HEX": _hex,
-    "LIST_SORT": _list_sort,
-    "ARRAY_SORT": _list_sort,
+    "LIST_SORT": _sort_of("LIST_SORT"),
+    "ARRAY_SORT": _sort_of("ARRAY_SORT"),
     "ARRAY_PREPEND": _array_prepend,
 }

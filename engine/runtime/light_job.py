@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from enum import Enum
 from itertools import count
 from threading import Lock, Timer
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from runnel.base.clock import SYSTEM_CLOCK, Clock, weakly
+from runnel.base.clock import SYSTEM_CLOCK, Clock, steady_wall, weakly
 from runnel.base.forks import closed_error, here
 from runnel.base.frozen import frozen
 from runnel.dag import DAG
@@ -166,9 +167,7 @@ class Jobs:
         job = Job(self, next(self._ids), query, options)
         context = JobContext(
             job_id=job.id,
-            evaluation=EvaluationContext(
-                evaluation.arguments, evaluation.now, evaluation.zone, job.check
-            ),
+            evaluation=replace(evaluation, check=job.check, current=steady_wall(self.clock)),
             clock=self.clock.monotonic,
             results=job.results if options.has_results else None,
             accumulation_limit=options.accumulation_limit,

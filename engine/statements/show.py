@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from runnel.planner.parse.syntax import SetOption
 from runnel.planner.plans import ShowPlan
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row
-from runnel.settings import SETTINGS, WITHOUT_EFFECT, find
+from runnel.settings import SETTINGS, find, has_no_effect, hint_without_effect
 from runnel.sqltypes import BIGINT, JSON, VARCHAR
 from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import data_connector
@@ -23,6 +24,8 @@ from runnel.statements.session_tables import plan_rows, setting_rows
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
+
+logger = logging.getLogger("runnel.settings")
 
 
 def run_show(session: Session, plan: ShowPlan, call: StatementCall) -> Result:
@@ -65,7 +68,10 @@ def run_set(session: Session, statement: SetOption, call: StatementCall) -> int:
             if not setting.at_start:
                 session.set(setting.name, None)
         return -1
-    if name.lower() in WITHOUT_EFFECT:
+    if has_no_effect(name):
+        hint = hint_without_effect(name)
+        if hint and value is not None:
+            logger.warning("SET '%s' has no effect: %s", name, hint)
         return -1
     try:
         if access is not None and name.lower() == "temp_directory" and value:

@@ -25,6 +25,11 @@ from runnel.sqltypes import Kind, SqlType
 if TYPE_CHECKING:
     from runnel.planner.bind.select_parts import Collector
 
+_WINDOWS_HINT = (
+    "the table of the window has windows itself: give their columns other names, as in "
+    "TABLE(TUMBLE((SELECT window_time AS ts, n FROM …), DESCRIPTOR(ts), …))"
+)
+
 
 class Aliases(Protocol):
     """The aliases of a select list (`select_list/aliases.py`), for the expressions that may refer
@@ -152,6 +157,8 @@ class Scope:
                 else None,
                 hint="write the table's name before it"
                 if len(owners) > 1
+                else _WINDOWS_HINT
+                if name.lower() in ("window_start", "window_end", "window_time")
                 else "give the columns different names",
                 position=position,
             )

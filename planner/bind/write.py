@@ -78,11 +78,7 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
         fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in columns)
         return BoundWrite(table, mode, columns, Values(rows=rows, columns=fields), rows)
     if source.is_unbounded and not binder.environment.in_job:
-        raise NotSupportedError(
-            f"{statement.mode.name} from a source without an end must run as a job",
-            hint="use CREATE JOB: a query on a stream writes as a job",
-            position=statement.position,
-        )
+        raise _must_be_job(statement)
     if len(source.fields) != len(columns):
         raise ProgrammingError(
             f"{statement.mode.name} has {len(columns)} target columns, but the query returns "
@@ -90,6 +86,20 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
             position=statement.query.position,
         )
     return rows_of(table, mode, columns, source, others)
+
+
+def _must_be_job(statement: Insert) -> NotSupportedError:
+    """The error for a write of a stream, with the statement to execute."""
+    # Loaded on first use: it is an error.
+    from runnel.planner.parse.flink.statement_set import job_statement
+
+    start = 0 if statement.position is None else statement.position.offset
+    written = job_statement(statement.sql[start:], statement.table.text)
+    return NotSupportedError(
+        f"{statement.mode.name} from a source without an end must run as a job",
+        hint=f"write {written}",
+        position=statement.position,
+    )
 
 
 def _with_partition(table: Table, statement: Insert) -> Insert:

@@ -101,6 +101,13 @@ def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
                     hint="explain its INSERTs one by one",
                     position=position_at(tokens[1], sql),
                 )
+            if tokens[0].text.upper() == "CREATE":
+                # Loaded on first use: it is an error in most cases.
+                from runnel.planner.parse.flink.statement_set import refused_job
+
+                refused = refused_job(tokens, sql)
+                if refused is not None:
+                    raise refused
             raise ProgrammingError(
                 "the command must contain a single statement",
                 hint="execute the statements one by one",

@@ -77,6 +77,7 @@ OTHERS = {
     "at_time_zone",
     "field",
     "gen_random_uuid",
+    "proctime",
     "try_cast",
     "decimal_key",
     "exact_cast",

@@ -98,7 +98,7 @@ def test_raw_values() -> None:
         ("a INT, PRIMARY KEY (a) NOT ENFORCED", "'topic' = 't'", "PRIMARY KEY of connector"),
         ("a INT", "'topic' = 't', 'format' = 'json', 'scan.bounded.mode' = 'x'", "add LIMIT"),
         ("a INT", "'topic' = 't', 'format' = 'json', 'sink.delivery-guarantee' = 'none'", "none"),
-        ("a INT", "'topic' = 't', 'format' = 'json', 'json.ignore-parse-errors' = 'true'", "skip"),
+        ("a INT", "'topic' = 't', 'format' = 'json', 'json.ignore-parse-errors' = 'x'", "'true'"),
         ("a INT", "'topic' = 't', 'format' = 'json', 'json.map-null-key.mode' = 'DROP'", "leave"),
         ("a ROW<b ROW<c INT>", "'topic' = 't'", "syntax error"),
         ("a " + "ARRAY<" * 40 + "INT" + ">" * 40, "'topic' = 't'", "nested more than 16 deep"),
@@ -112,3 +112,35 @@ def test_refusals(columns: str, options: str, message: str) -> None:
         mapping(columns, f"{options}, {SERVERS}")
     assert message in str(caught.value)
     assert caught.value.position is not None
+
+
+def test_malformed_messages_are_left_out_and_partitions_are_idle() -> None:
+    found = mapping(
+        "a INT, p AS PROCTIME()",
+        f"'topic' = 't', {SERVERS}, 'value.format' = 'json', 'value.json.ignore-parse-errors' = "
+        "'true', 'scan.watermark.idle-timeout' = '2 s'",
+    )
+    options = options_of(found)
+    assert (options["onError"], options["idleTimeoutMillis"]) == ("skip", "2000")
+    assert [(item.name.text, item.text) for item in found.computed] == [("p", "PROCTIME()")]
+    assert found.watermark is not None
+    assert found.watermark.column.text == "p"
+
+
+@pytest.mark.parametrize(
+    ("statement_set", "names"),
+    [
+        (
+            "EXECUTE STATEMENT SET BEGIN INSERT INTO a.b SELECT 1; INSERT INTO c SELECT 2; END",
+            ["insert_into_b", "insert_into_c"],
+        ),
+        ("BEGIN STATEMENT SET; INSERT INTO c SELECT 2; END", ["insert_into_c"]),
+    ],
+)
+def test_a_job_of_a_statement_set_is_one_for_each_insert(
+    statement_set: str, names: list[str]
+) -> None:
+    with pytest.raises(Error, match="a job of a statement set is not supported") as caught:
+        parse("CREATE JOB x AS " + statement_set)
+    words = (caught.value.hint or "").split()
+    assert [word for word in words if word.startswith("insert_into_")] == names

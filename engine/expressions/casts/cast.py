@@ -159,6 +159,9 @@ def _explained(
                 "NULL for a time without end",
                 position=position,
             )
+        if target.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+            hint = f"TRY_CAST(… AS {target}) is NULL for such a text"
+            return DataError(message, hint=hint, position=position)
     elif isinstance(error, DataError):
         return DataError(
             error.message, detail=f"the value is {shown(value)}", hint=error.hint, position=position

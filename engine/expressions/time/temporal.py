@@ -74,6 +74,12 @@ def _clock_function(name: str, sql_names: tuple[str, ...], result: SqlType) -> F
     )
 
 
+def _processing_time(frame: EvaluationInput) -> Datum:
+    context = frame.context
+    now = context.now if context.current is None else context.current()
+    return pc.cast(pack_scalar(now, BIGINT), _UTC)
+
+
 _INTERVAL_UNITS = {
     Kind.INTERVAL: [*_FIXED_UNITS[:-1]],
     Kind.INTERVAL_MONTH: [*_MONTH_UNITS],
@@ -273,6 +279,17 @@ def _compile_zone(call: Call) -> Kernel:
 FUNCTIONS = (
     _clock_function(
         "now", ("CURRENT_TIMESTAMP", "TRANSACTION_TIMESTAMP", "STATEMENT_TIMESTAMP"), TIMESTAMP_TZ
+    ),
+    Function(
+        name="proctime",
+        arguments="",
+        result=str(TIMESTAMP_TZ),
+        bind=signature(result=TIMESTAMP_TZ),
+        compile=lambda call: _processing_time,
+        sql_names=("PROCTIME", "CURRENT_ROW_TIMESTAMP"),
+        needs_frame=True,
+        is_volatile=True,
+        family="date-time",
     ),
     _clock_function("localtimestamp", (), TIMESTAMP),
     _clock_function("current_date", ("TODAY",), DATE),

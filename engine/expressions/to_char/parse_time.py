@@ -170,7 +170,10 @@ def _found(texts: pa.Array, pattern: str, regex: str, fields: tuple[str, ...]) -
     groups = pc.extract_regex(texts, regex)
     if groups.null_count:
         text = texts.filter(groups.is_null())[0].as_py()
-        raise DataError(f"the text '{text[:60]}' doesn't fit the pattern '{pattern}'")
+        raise DataError(
+            f"the text '{text[:60]}' doesn't fit the pattern '{pattern}'",
+            hint="TRY_STRPTIME(text, '%Y-%m-%d') is NULL for such a text",
+        )
     return {field: groups.field(position) for position, field in enumerate(fields)}
 
 

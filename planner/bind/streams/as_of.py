@@ -4,15 +4,25 @@ times selects the right row."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.nodes import Call, Expression, columns_of, conjuncts
+from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
+from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.event_time.bounds import time_bounds
+from runnel.planner.operators.passes import ORIGINS
+from runnel.planner.parse.query.allow_list import function_call
 from runnel.planner.rewriting import column, shift
 from runnel.relation.nodes import JoinKind, Project, Relation, Scan
 from runnel.relation.streams import AsOfJoin
+from runnel.sqltypes import TIMESTAMP_TZ
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import QueryBinder
+    from runnel.planner.bind.scope import BoundRelation
 
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 _HINT = "write ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts"
@@ -106,8 +116,42 @@ def version_of(tree: Any, position: Position | None) -> Any:
     return version.expression
 
 
-def check_current(right: Relation, position: Position | None) -> None:
-    """AS OF PROCTIME() joins a table as it is; an error for a table that has versions."""
+def is_current(
+    binder: QueryBinder,
+    left: BoundRelation,
+    right: Relation,
+    version: Any,
+    position: Position | None,
+) -> bool:
+    """Whether the join is one with the table as it is: AS OF PROCTIME(), or AS OF a column of the
+    processing time if the right side has no versions."""
+    if function_call(version.expression) == ("PROCTIME", []):
+        _check_current(right, position)
+        return True
+    if not isinstance(version.expression, exp.Column) or _time_column(right) is not None:
+        return False
+    instant = ExpressionBinder(binder, left.scope, "FOR SYSTEM_TIME").bind(version.expression)
+    return _is_processing_time(left.relation, instant)
+
+
+def _is_processing_time(relation: Relation, expression: Expression) -> bool:
+    """Whether an expression over the relation is PROCTIME(), possibly in a column of an input, or
+    the time at which a generated row is due."""
+    while isinstance(expression, Column):
+        rule = ORIGINS.find(relation)
+        below = None if rule is None else rule(relation, expression.index)
+        if below is None:
+            return (
+                isinstance(relation, Scan)
+                and relation.table.connector == "DataGen"
+                and expression.type == TIMESTAMP_TZ
+            )
+        relation, expression = below
+    return isinstance(expression, Call) and expression.function == "proctime"
+
+
+def _check_current(right: Relation, position: Position | None) -> None:
+    """An error for a table that has versions."""
     if _time_column(right) is not None:
         raise NotSupportedError(
             "FOR SYSTEM_TIME AS OF PROCTIME() is not supported for a table with an event time",

@@ -45,8 +45,8 @@ _EXAMPLES = {
     "IMPOSE_ORDER": "TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(time), INTERVAL '5' SECOND))",
     "TUMBLE": "TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), INTERVAL '10' SECOND))",
     "HOP": (
-        "TABLE(HOP(TABLE t, DESCRIPTOR(time), INTERVAL '10' SECOND, INTERVAL '1' SECOND)), the "
-        "size before the slide"
+        "TABLE(HOP(TABLE t, DESCRIPTOR(time), INTERVAL '10' SECOND, INTERVAL '1' SECOND)), with "
+        "the size and the slide"
     ),
     "CUMULATE": (
         "TABLE(CUMULATE(TABLE t, DESCRIPTOR(time), INTERVAL '1' MINUTE, INTERVAL '1' HOUR)), the "
@@ -67,12 +67,14 @@ class _Call:
     name: the name in upper case.
     arguments: the sqlglot trees by parameter name.
     keys: the sqlglot trees of PARTITION BY.
+    is_positional: whether no argument has a name.
     position: of the function's name in the statement; None: unknown.
     """
 
     name: str
     arguments: dict[str, Any]
     keys: tuple[Any, ...]
+    is_positional: bool
     position: Position | None
 
 
@@ -180,7 +182,7 @@ class WindowBinder:
                 hint=f"write {_EXAMPLES[name]}",
                 position=self._at(tree),
             )
-        return _Call(name, trees, keys or (), self._at(tree))
+        return _Call(name, trees, keys or (), not named, self._at(tree))
 
     def _next_parameter(self, name: str, count: int, argument: Any) -> str:
         parameters = _PARAMETERS[name]
@@ -258,12 +260,14 @@ class WindowBinder:
         kind = WindowKind[call.name]
         size = sizes["gap"] if kind is WindowKind.SESSION else sizes["window_size"]
         step = sizes.get("slide", sizes.get("step", 0))
+        if kind is WindowKind.HOP and step > size and call.is_positional:
+            # Flink's order: the slide, then the size.
+            size, step = step, size
         if kind is WindowKind.HOP and step > size:
             raise ProgrammingError(
                 "the slide of HOP is larger than the size of its windows, "
                 "so rows between them would be lost",
-                hint="TABLE(HOP(…)) has the size before the slide, GROUP BY HOP(…) the slide "
-                "before the size",
+                hint="a slide of at most the size has every row in a window",
                 position=self._at(call.arguments["slide"]),
             )
         if kind is WindowKind.CUMULATE and size % step:

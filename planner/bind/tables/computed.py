@@ -25,6 +25,7 @@ from runnel.expressions.nodes import Expression
 from runnel.planner.bind.binders import QueryBinder
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
+from runnel.planner.parse.query.allow_list import function_call
 from runnel.planner.parse.query.query import parse_expression
 from runnel.planner.parse.syntax import ComputedClause, CreateMapping
 from runnel.planner.parse.tokens import tokenize
@@ -66,7 +67,9 @@ def _check_watermark(statement: CreateMapping, item: ComputedClause) -> None:
     watermark = statement.watermark
     if watermark is None or watermark.column.text.lower() != item.name.text.lower():
         return
-    if item.value is not None and item.value.find(exp.Column) is None:
+    if item.value is None or any(map(_differs, item.value.walk())):
+        return
+    if item.value.find(exp.Column) is None:
         raise ProgrammingError(
             f'WATERMARK FOR "{item.name}" would never advance, as the column has the same value in '
             "all rows",
@@ -74,6 +77,12 @@ def _check_watermark(statement: CreateMapping, item: ComputedClause) -> None:
             f"with {as_written(item.name.text)} AS LOCALTIMESTAMP",
             position=watermark.column.position,
         )
+
+
+def _differs(node: Any) -> bool:
+    """Whether a call reads the clock for each row."""
+    called = function_call(node)
+    return called is not None and called[0] in ("PROCTIME", "CURRENT_ROW_TIMESTAMP")
 
 
 def with_computed(binder: QueryBinder, scan: Relation, table: Table) -> Relation:

@@ -87,12 +87,12 @@ def bind_join(
         or (isinstance(tree, exp.Table) and function_call(tree.this) is not None)
     )
     right = _lateral(items, tree, left, kind) if is_lateral else _independent(items, tree, left)
-    if version is not None and _is_now(version.args["version"]):
+    if version is not None:
         # Loaded on first use: few statements have an as-of join.
-        from runnel.planner.bind.streams.as_of import check_current
+        from runnel.planner.bind.streams.as_of import is_current
 
-        check_current(right.relation, position)
-        version = None
+        if is_current(items.binder, left, right.relation, version.args["version"], position):
+            version = None
     own = [] if isinstance(tree, exp.Subquery) else tree.args.get("joins") or []
     right = _within(items, right, [*own, *following])
     if join.args.get("method") == "POSITIONAL":
@@ -122,12 +122,6 @@ def _within(items: FromItems, bound: BoundRelation, joins: Sequence[Any]) -> Bou
     if isinstance(bound, LateralBound):
         return LateralBound(found.relation, found.scope)
     return found
-
-
-def _is_now(version: Any) -> bool:
-    """Whether it is AS OF PROCTIME(): the table as it is, as in a join without a version."""
-    called = function_call(version.expression)
-    return called is not None and called[0] == "PROCTIME" and not called[1]
 
 
 def _join_as_of(

@@ -1,9 +1,10 @@
-"""Tables of connector 'datagen': the columns of the time, as Flink computes them for each row.
+"""The columns of the time, as Flink computes them for each row.
 
     CREATE TABLE orders (id BIGINT, ts AS LOCALTIMESTAMP, p AS PROCTIME()) WITH (…)
 
-Elsewhere such an expression is the time of the statement. A generated row has a time of its own,
-the time at which it is due, so these columns are generated: they are declared with their type.
+A generated row of connector 'datagen' has a time of its own, the time at which it is due, so these
+columns are generated: they are declared with their type. Of other connectors, PROCTIME() is the
+time at which a row is read, and the other expressions are the time of the statement.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import re
 
 from sqlglot import exp
 
-from runnel.errors import NotSupportedError
 from runnel.planner.parse.syntax import ComputedClause, MappingColumn, MappingWatermark, Name
 from runnel.sqltypes import TIMESTAMP, TIMESTAMP_TZ
 
@@ -25,15 +25,6 @@ _TIMES = {
     PROCTIME: TIMESTAMP_TZ,
 }
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*\d?\s*\))?\s*")
-_REMEDIES = {
-    "kafka": "use the time of the message: {0} TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', "
-    "WATERMARK FOR {0} AS {0}",
-    "filesystem": "use a time in the rows: {0} TIMESTAMP(3), WATERMARK FOR {0} AS {0}",
-}
-_REMEDY = (
-    "leave the column out: a stream can emit by the clock with EMIT EVERY, and joins a table "
-    "as it is, without FOR SYSTEM_TIME AS OF"
-)
 
 
 def time_function(item: ComputedClause) -> str:
@@ -41,17 +32,6 @@ def time_function(item: ComputedClause) -> str:
     found = _CALL.fullmatch(item.text)
     name = "" if found is None else found.group(1).upper()
     return name if name in _TIMES else ""
-
-
-def refuse_processing_time(computed: tuple[ComputedClause, ...], connector: str) -> None:
-    """NotSupportedError for a column `AS PROCTIME()`."""
-    for item in computed:
-        if time_function(item) == PROCTIME:
-            raise NotSupportedError(
-                f'the computed column "{item.name}" of the processing time is not supported',
-                hint=_REMEDIES.get(connector, _REMEDY).format(item.name.text),
-                position=item.name.position,
-            )
 
 
 def with_row_times(
@@ -72,10 +52,18 @@ def with_row_times(
     return tuple(physical), tuple(others)
 
 
-def processing_watermark(computed: tuple[ComputedClause, ...]) -> MappingWatermark | None:
-    """WATERMARK FOR the first column of the processing time: its rows are in order."""
+def processing_watermark(
+    computed: tuple[ComputedClause, ...], delay: str = ""
+) -> MappingWatermark | None:
+    """WATERMARK FOR the first column of the processing time, whose rows are in order; `delay`: for
+    how many seconds rows that are read at the same time may still come from another reader."""
     for item in computed:
         if time_function(item) == PROCTIME:
-            column = exp.Column(this=exp.Identifier(this=item.name.text, quoted=True))
-            return MappingWatermark(Name(item.name.text, item.name.position), column)
+            value: exp.Expression = exp.Column(
+                this=exp.Identifier(this=item.name.text, quoted=True)
+            )
+            if delay:
+                length = exp.Interval(this=exp.Literal.string(delay), unit=exp.Var(this="SECOND"))
+                value = exp.Sub(this=value, expression=length)
+            return MappingWatermark(Name(item.name.text, item.name.position), value)
     return None

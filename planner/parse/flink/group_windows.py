@@ -91,7 +91,7 @@ class _Rewriting:
             if name == f"{self._kind}_PROCTIME" and self._is_own(call):
                 raise NotSupportedError(
                     f"{name} is not supported",
-                    hint="there is no processing time column: windows are over event time",
+                    hint=f"write {self._kind}_END, or PROCTIME() for the time of the clock",
                     position=_position(call, self._sql),
                 )
             if _BOUNDS.get(name, "") and name.startswith(self._kind) and self._is_own(call):
@@ -174,8 +174,11 @@ class _Rewriting:
             self._select.set("where", None)
         time, *sizes = (argument.copy() for argument in self._window.expressions)
         if self._kind == "HOP":
-            slide, size, *offset = sizes
-            sizes = [size, slide, *offset]
+            # By name: the table function accepts two orders of arguments without names.
+            sizes = [
+                exp.Kwarg(this=exp.Var(this=name), expression=value)
+                for name, value in zip(("slide", "window_size", "offset"), sizes, strict=False)
+            ]
         # Qualifiers of the time and the keys resolve within the call, too.
         named = None if alias is None else exp.TableAlias(this=alias.this.copy())
         call = exp.Anonymous(

@@ -7,12 +7,12 @@ name with the remedy. No option is ignored silently.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.planner.parse.flink.generated import (
     processing_watermark,
-    refuse_processing_time,
     with_row_times,
 )
 from runnel.planner.parse.syntax import (
@@ -38,6 +38,13 @@ _INSTEAD = {
     "hive": "use CREATE MAPPING … TYPE Spark OPTIONS ('table' = '…')",
 }
 """The remedy for each connector of Flink that is known and has no counterpart."""
+
+_COMMITS = ("sink.rolling-policy.", "sink.partition-commit.", "auto-compaction")
+"""The beginnings of options that choose when files become visible: here with each statement, and
+with each snapshot of a job."""
+
+_READERS_DELAY = "0.1"
+"""The difference in seconds between the times of rows that are read side by side, at most."""
 
 _FILE_FORMATS = ("csv", "json", "parquet", "avro")
 _TOPIC_FORMATS = {"json": "json-flat", "csv": "csv", "avro": "avro"}
@@ -195,9 +202,14 @@ def translated(table: FlinkTable, options: FlinkOptions) -> Translation:
             hint="leave it out",
             position=table.partition[0].position,
         )
-    if options.kind != "datagen":
-        refuse_processing_time(table.computed, options.kind)
-    return translate(table, options)
+    idle = options.take("scan.watermark.idle-timeout")
+    if idle is not None:
+        options.put("idleTimeoutMillis", _millis(options, idle), idle.name.position)
+    made = translate(table, options)
+    if options.kind not in ("kafka", "filesystem"):
+        return made
+    watermark = table.watermark or processing_watermark(table.computed, _READERS_DELAY)
+    return replace(made, watermark=watermark)
 
 
 def _connector(options: FlinkOptions, name: str) -> Name:
@@ -253,8 +265,10 @@ def _filesystem(table: FlinkTable, options: FlinkOptions) -> Translation:
     if kind == "csv":
         _csv(options, found.name.position)
     elif kind == "json":
-        _refuse_tolerance(options, "json")
+        _tolerance(options, ["json"])
         options.only("json.encode.decimal-as-plain-number", ("true",), "use 'true'")
+    for prefix in _COMMITS:
+        options.take_prefixed(prefix)
     monitored = options.take("source.monitor-interval")
     if monitored is not None:
         options.put("follow", "true", monitored.name.position)
@@ -280,16 +294,28 @@ def _csv(options: FlinkOptions, position: Position) -> None:
                 value = ""
         options.put(to, value, at)
     options.only("csv.allow-comments", ("false",), "remove the comments from the files")
-    _refuse_tolerance(options, "csv")
+    _tolerance(options, ["csv"])
 
 
-def _refuse_tolerance(options: FlinkOptions, prefix: str) -> None:
-    remedy = "use CREATE MAPPING … OPTIONS ('onError' = 'skip'), which leaves the record out"
-    options.only(f"{prefix}.ignore-parse-errors", ("false",), remedy)
-    if prefix == "json":
-        missing = "a missing field is NULL: add WHERE field IS NOT NULL"
-        options.only("json.fail-on-missing-field", ("false",), missing)
-        options.only("json.timestamp-format.standard", ("sql",), "use 'SQL'")
+def _tolerance(options: FlinkOptions, prefixes: Sequence[str]) -> None:
+    """The options of malformed records, which are left out as a whole."""
+    skipped = None
+    for prefix in prefixes:
+        found = options.take(f"{prefix}.ignore-parse-errors")
+        if found is not None and found.value.strip().lower() == "true":
+            skipped = found
+        elif found is not None and found.value.strip().lower() != "false":
+            raise options.refused(found, "use 'true' or 'false'")
+        if prefix.endswith("json"):
+            missing = "a missing field is NULL: add WHERE field IS NOT NULL"
+            options.only(f"{prefix}.fail-on-missing-field", ("false",), missing)
+            options.only(
+                f"{prefix}.timestamp-format.standard",
+                ("sql", "iso-8601"),
+                "use 'SQL' or 'ISO-8601': both are read",
+            )
+    if skipped is not None:
+        options.put("onError", "skip", skipped.name.position)
 
 
 _UNITS = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "h": 3_600_000, "m": 60_000}
@@ -397,18 +423,9 @@ def _value_format(
         chosen = options.require("format")
     kind = _topic_format(options, chosen, columns)
     options.put("valueFormat", kind, chosen.name.position)
-    for prefix in ("", "value.", "key."):
-        for name in ("json.ignore-parse-errors", "csv.ignore-parse-errors"):
-            options.only(
-                prefix + name,
-                ("false",),
-                "use CREATE MAPPING … OPTIONS ('onError' = 'skip'), which leaves the message out",
-            )
-        options.only(
-            prefix + "json.fail-on-missing-field",
-            ("false",),
-            "a missing field is NULL: add WHERE field IS NOT NULL",
-        )
+    _tolerance(
+        options, [side + name for side in ("", "value.", "key.") for name in ("json", "csv")]
+    )
     if kind in _RAW_FORMATS.values():
         return {item: _external(item, "this") for item in columns}
     return {item: _external(item, f"this.{item.name.text}") for item in columns}
@@ -440,7 +457,11 @@ def _start(options: FlinkOptions) -> None:
     starts = {"earliest-offset": "earliest", "latest-offset": "latest"}
     start = starts.get(mode.value.strip().lower())
     if start is None:
-        raise options.refused(mode, "use 'earliest-offset', 'latest-offset' or 'group-offsets'")
+        raise options.refused(
+            mode,
+            "use 'earliest-offset', 'latest-offset' or 'group-offsets'; from a time on, read a "
+            "column METADATA FROM 'timestamp' and add WHERE",
+        )
     options.take("properties.group.id")
     options.take("properties.auto.offset.reset")
     options.put("auto.offset.reset", start, mode.name.position)

@@ -4,13 +4,16 @@ statement."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sqlglot import TokenType
+from sqlglot.tokenizer_core import Token
 
 from runnel.base.frozen import frozen
-from runnel.errors import ProgrammingError
+from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import Statement
+from runnel.planner.parse.tokens import position_at
 
 
 @frozen(kw_only=True)
@@ -46,6 +49,42 @@ def parse_statement_set(reader: StatementReader) -> StatementSet:
     if not inserts:
         raise ProgrammingError("the statement set has no INSERT", position=position)
     return StatementSet(sql=reader.sql, position=position, inserts=tuple(inserts))
+
+
+_MOST = 200
+"""The maximum length of a statement within a hint."""
+
+
+def job_statement(insert: str, table: str) -> str:
+    """The CREATE JOB for the text of an INSERT into a table, shortened if it is long."""
+    name = re.sub(r"\W+", "_", f"insert_into_{table}").lower()
+    # A comment up to the end of its line can't be part of one line.
+    has_comment = re.search("--|/[*]", insert)
+    text = " ".join((insert[: has_comment.start()] if has_comment else insert).split()).rstrip(" ;")
+    if has_comment or len(text) > _MOST:
+        text = text[:_MOST].rsplit(" ", 1)[0] + " …"
+    return f"CREATE JOB {name} AS {text}"
+
+
+def refused_job(tokens: Sequence[Token], sql: str) -> NotSupportedError | None:
+    """The error for CREATE JOB … AS EXECUTE STATEMENT SET; None for another statement."""
+    words = [token.text.upper() for token in tokens]
+    if words[:2] != ["CREATE", "JOB"] or words[5:7] != ["STATEMENT", "SET"]:
+        return None
+    starts = [i for i, word in enumerate(words) if word == "INSERT"]
+    jobs = []
+    for start in starts:
+        end = next((i for i in range(start, len(words)) if words[i] == ";"), len(words))
+        named = start + 2
+        while words[named + 1 : named + 2] == ["."]:
+            named += 2
+        target = tokens[min(named, end - 1)].text
+        jobs.append(job_statement(sql[tokens[start].start : tokens[end - 1].end + 1], target))
+    return NotSupportedError(
+        "a job of a statement set is not supported",
+        hint="create one job for each INSERT: " + "; ".join(jobs),
+        position=position_at(tokens[5], sql),
+    )
 
 
 def _insert(reader: StatementReader) -> str:

@@ -128,7 +128,8 @@ class FlinkColumns:
         if hidden is None:
             raise NotSupportedError(
                 f"the metadata '{key}' of column \"{name}\" is not supported",
-                hint=f"connector 'kafka' has {', '.join(_HIDDEN)}",
+                hint=f"there are {', '.join(_HIDDEN)} of connector 'kafka'; a file's name is a "
+                "column of FROM read_json('…', filename = true), read_csv and read_parquet",
                 position=name.position,
             )
         return ComputedClause(name, f"CAST({hidden} AS {kind})", index, type=kind)
