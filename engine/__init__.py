@@ -145,7 +145,13 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-_CALLS = ("execute", "executemany", "read_csv", "read_json", "read_parquet", "table")
+_CALLS = {
+    name: name
+    for name in (
+        *("execute", "executemany", "query", "read_csv", "read_json", "read_parquet", "table"),
+        *("from_arrow", "from_df", "create_function", "remove_function", "register", "unregister"),
+    )
+} | {"arrow": "from_arrow", "df": "from_df"}
 """Calls of the default connection that the module has as well, as it has `sql`."""
 
 for _name in (
@@ -235,17 +241,21 @@ def default_connection() -> Connection:
 
 @short_errors
 def sql(
-    query: str, args: Sequence[Any] | Mapping[str, Any] = (), *, timeout: float | None = None
+    query: str,
+    args: Sequence[Any] | Mapping[str, Any] = (),
+    *,
+    params: Sequence[Any] | Mapping[str, Any] | None = None,
+    timeout: float | None = None,
 ) -> Cursor:
     """Runs one statement on the default connection, which is in memory, and returns the cursor:
-    print it, `show()` it, or fetch its rows."""
-    return default_connection().sql(query, args, timeout=timeout)
+    print it, `show()` it, or fetch its rows. `params`: another name of `args`."""
+    return default_connection().sql(query, args, params=params, timeout=timeout)
 
 
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if name in _CALLS:
-        return getattr(default_connection(), name)
+        return getattr(default_connection(), _CALLS[name])
     if home is None:
         raise AttributeError(f"module 'runnel' has no attribute {name!r}")
     module = import_module(f"runnel.{home}")

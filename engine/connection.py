@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import get_ident
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, overload
 
 import runnel.errors as errors
 from runnel.base.forks import SharedLock, finalizer
@@ -31,7 +31,7 @@ from runnel.errors import (
     suggest,
 )
 from runnel.expressions.context import EvaluationContext
-from runnel.results.calls import Calls
+from runnel.results.calls import Calls, one_of
 from runnel.runtime.light_job import Job, JobOptions
 from runnel.session.session import Session
 from runnel.statements.run import SessionExecutor
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from runnel.named_jobs.record.record import JobRecord
     from runnel.named_jobs.run import PreparedJob
     from runnel.processor import Guarantee
+    from runnel.session.function_signature import DuckDBOptions
     from runnel.session.session import Caller
     from runnel.statements.arguments import Arguments
     from runnel.statements.call import Engine
@@ -127,19 +128,21 @@ class Connection(Calls[Cursor]):
             raise
         return Cursor(self, self._engine)
 
-    def execute(self, sql: str, args: Arguments = (), *, timeout: float | None = None) -> Cursor:
-        """Runs one statement on a new cursor, and returns the cursor."""
+    def execute(
+        self,
+        sql: str,
+        args: Arguments = (),
+        *,
+        parameters: Arguments | None = None,
+        timeout: float | None = None,
+    ) -> Cursor:
+        """Runs one statement on a new cursor, and returns the cursor. `parameters` is another name
+        of `args`."""
         try:
-            return self.cursor().execute(sql, args, timeout=timeout)
+            return self.cursor().execute(sql, one_of(args, parameters), timeout=timeout)
         except BaseException as error:
             shorten(error)
             raise
-
-    @short_errors
-    def sql(self, query: str, args: Arguments = (), *, timeout: float | None = None) -> Cursor:
-        """Runs one statement on a new cursor, which a prompt and a notebook show as a table, and
-        returns the cursor. It waits for the first rows of a query that ends."""
-        return self.cursor().sql(query, args, timeout=timeout)
 
     @short_errors
     def commit(self) -> None:
@@ -252,13 +255,14 @@ class Connection(Calls[Cursor]):
         self,
         name: str,
         function: Callable[..., Any],
-        parameter_types: Sequence[Any],
-        return_type: Any,
+        parameter_types: Sequence[Any] | None = None,
+        return_type: Any = None,
         *,
-        scalar: bool = False,
-        nulls: str = "pass",
+        scalar: bool | None = None,
+        nulls: str | None = None,
         deterministic: bool = True,
         replace: bool = False,
+        **duckdb: Unpack[DuckDBOptions],
     ) -> None:
         """Makes a Python function callable in SQL expressions of this connection.
 
@@ -267,20 +271,25 @@ class Connection(Calls[Cursor]):
         the same time. An exception in it becomes a DataError. It is not stored in a directory:
         create it after each `connect`. A name that is in use is a ProgrammingError.
 
-        parameter_types, return_type: names as in SQL, Arrow types, or int, float, str, bool, bytes.
+        parameter_types, return_type: names as in SQL, Arrow types, or int, float, str, bool, bytes,
+            Decimal, datetime, date, time, list[int] and others; None: the annotations of `function`
         scalar: the function accepts and returns Python values, and is called once per row, which is
-            far slower.
-        nulls: with "skip", rows with a NULL argument are not passed to it, and their value is NULL.
+            far slower. None: True if an annotation of the function is such a class.
+        nulls: with "skip", rows with a NULL argument are not passed to it, and their value is NULL;
+            "pass": they are. None: "skip" for a function with such annotations, otherwise "pass".
         deterministic: equal arguments always yield equal values.
         replace: replaces a function of that name.
+        duckdb: options with DuckDB's names: type="native" is scalar=True.
         """
+        from runnel.session.function_signature import signature_of
         from runnel.session.functions import create_function
         from runnel.session.python_function import FunctionOptions
 
         self._database.check_open()
         options = FunctionOptions(scalar, nulls, deterministic, replace)
         try:
-            create_function(self._session, name, function, parameter_types, return_type, options)
+            found = signature_of(function, parameter_types, return_type, options, duckdb)
+            create_function(self._session, name, function, *found)
         except BaseException as error:
             fail(error, None)
 

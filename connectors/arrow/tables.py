@@ -237,7 +237,8 @@ class OneShotReader(RegisteredData):
             if self._claimed or self._reader in _READ:
                 raise OperationalError(
                     f'the rows of the registered reader "{name}" can be read only once',
-                    hint=f'register a table instead: con.register("{name}", reader.read_all())',
+                    hint=f"read them into a table first: {name} = {name}.arrow() of a cursor, "
+                    f"{name} = {name}.read_all() of a reader",
                 )
             self._claimed = True
             _READ.add(self._reader)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -18,18 +19,37 @@ _OF_CURSORS = frozenset(
 
 _STATEMENTS = {
     "begin": "con.execute('BEGIN')",
+    "from_csv_auto": "con.read_csv(path)",
+    "from_parquet": "con.read_parquet(path)",
+    "from_query": "con.sql(query)",
+    "append": "con.execute('INSERT INTO t BY NAME FROM df')",
+    "list_type": "'BIGINT[]'",
+    "get_table_names": "con.sql('EXPLAIN …')",
+    "table_function": "con.sql('FROM range(10)')",
+    "tf": "con.sql('FROM t').arrow()",
+    "torch": "con.sql('FROM t').fetchnumpy()",
     "checkpoint": "nothing: a statement stores its changes when it ends",
     "duplicate": "con.cursor()",
-    "from_df": "con.sql('FROM df')",
-    "from_arrow": "con.sql('FROM table')",
-    "from_query": "con.sql(query)",
     "install_extension": "nothing: connectors and formats are extras of the package",
     "load_extension": "nothing: connectors and formats are extras of the package",
     "interrupt": "cursor.cancel()",
-    "query": "con.sql(query)",
     "values": "con.sql('VALUES (1, 2)')",
     "view": "con.table(name)",
 }
+
+
+_numbers = count(1)
+
+
+def one_of(args: Any, other: Any) -> Any:
+    """The arguments of a statement, which may be passed under two names, but only under one."""
+    if other is None:
+        return args
+    if args:
+        raise InterfaceError(
+            "the arguments of a statement are passed twice", hint="pass them once: sql(query, args)"
+        )
+    return other
 
 
 class Calls(Generic[_Cursor]):
@@ -38,7 +58,46 @@ class Calls(Generic[_Cursor]):
     if TYPE_CHECKING:
 
         def cursor(self) -> Any: ...
-        def sql(self, query: str, args: Any = (), *, timeout: float | None = None) -> _Cursor: ...
+        def register(self, name: str, data: Any) -> None: ...
+        def unregister(self, name: str) -> None: ...
+        def drop_function(self, name: str) -> None: ...
+
+    @short_errors
+    def sql(
+        self, query: str, args: Any = (), *, params: Any = None, timeout: float | None = None
+    ) -> _Cursor:
+        """Runs one statement on a new cursor, which a prompt and a notebook show as a table, and
+        returns the cursor. It waits for the first rows of a query that ends. `params` is another
+        name of `args`."""
+        cursor: _Cursor = self.cursor().sql(query, one_of(args, params), timeout=timeout)
+        return cursor
+
+    @short_errors
+    def query(
+        self, query: str, args: Any = (), *, params: Any = None, timeout: float | None = None
+    ) -> _Cursor:
+        """`sql` by its other name in DuckDB."""
+        return self.sql(query, args, params=params, timeout=timeout)
+
+    @short_errors
+    def from_arrow(self, data: Any) -> _Cursor:
+        """The rows of any data that `register` accepts, as `sql` returns them."""
+        name = f"rows {next(_numbers)}"
+        self.register(name, data)
+        try:
+            return self.sql(f'FROM "{name}"')
+        finally:
+            self.unregister(name)
+
+    @short_errors
+    def from_df(self, df: Any) -> _Cursor:
+        """The rows of a pandas or Polars frame, as `sql` returns them."""
+        return self.from_arrow(df)
+
+    @short_errors
+    def remove_function(self, name: str) -> None:
+        """`drop_function` by its name in DuckDB."""
+        self.drop_function(name)
 
     @short_errors
     def executemany(

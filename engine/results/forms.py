@@ -28,6 +28,7 @@ _OTHER_NAMES = {
     "fetch_arrow_reader": "fetch_record_batch",
     "to_parquet": "write_parquet",
     "to_csv": "write_csv",
+    "dtypes": "types",
 }
 """The names that DuckDB has for methods of a cursor."""
 
@@ -42,6 +43,30 @@ _CLAUSES = {
     "join": "SELECT * FROM r JOIN other USING (k)",
     "union": "SELECT * FROM r UNION ALL SELECT * FROM other",
     "distinct": "SELECT DISTINCT * FROM r",
+    "unique": "SELECT DISTINCT a FROM r",
+    "value_counts": "SELECT a, count(*) FROM r GROUP BY a",
+    "set_alias": "SELECT s.a FROM r AS s",
+    "alias": "SELECT s.a FROM r AS s",
+    "cross": "SELECT * FROM r CROSS JOIN other",
+    "except_": "SELECT * FROM r EXCEPT SELECT * FROM other",
+    "intersect": "SELECT * FROM r INTERSECT SELECT * FROM other",
+    "explain": "EXPLAIN SELECT …",
+    "map": "SELECT f(a) FROM r",
+    "to_table": "CREATE TABLE t AS SELECT * FROM r",
+    "to_view": "CREATE VIEW v AS SELECT …",
+    "update": "UPDATE t SET a = 1 WHERE …",
+    "row_number": "SELECT row_number() OVER (ORDER BY a) FROM r",
+    **{
+        name: f"SELECT {name}(a) FROM r"
+        for name in (
+            *("min", "max", "avg", "median", "mode", "first", "last", "list", "product"),
+            *("stddev", "variance", "any_value", "string_agg", "bit_and", "bit_or", "bool_and"),
+        )
+    },
+    "mean": "SELECT avg(a) FROM r",
+    "std": "SELECT stddev(a) FROM r",
+    "var": "SELECT variance(a) FROM r",
+    "quantile": "SELECT quantile_cont(a, 0.5) FROM r",
     "count": "SELECT count(*) FROM r",
     "sum": "SELECT sum(a) FROM r",
     "describe": "SUMMARIZE r",
@@ -112,9 +137,10 @@ class Forms:
         return self.fetch_df(timeout)
 
     @short_errors
-    def pl(self, timeout: float | None = None) -> Any:
-        """Short for `fetch_polars`."""
-        return self.fetch_polars(timeout)
+    def pl(self, timeout: float | None = None, *, lazy: bool = False) -> Any:
+        """Short for `fetch_polars`; with `lazy` a LazyFrame of the rows."""
+        frame = self.fetch_polars(timeout)
+        return frame.lazy() if lazy else frame
 
     @short_errors
     def arrow(self, timeout: float | None = None) -> pa.Table:

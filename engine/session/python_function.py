@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, get_args, get_origin
 
 import pyarrow as pa
 
@@ -14,7 +16,22 @@ from runnel.expressions.aggregates.window_functions import is_window_function
 from runnel.expressions.build import is_function
 from runnel.expressions.python.function import PythonFunction
 from runnel.planner.parse.types import parse_type
-from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARBINARY, VARCHAR, Kind, SqlType, from_arrow
+from runnel.sqltypes import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTERVAL,
+    TIME,
+    TIMESTAMP,
+    VARBINARY,
+    VARCHAR,
+    Kind,
+    SqlType,
+    array,
+    decimal,
+    from_arrow,
+)
 
 _PYTHON_TYPES: dict[object, SqlType] = {
     int: BIGINT,
@@ -22,7 +39,13 @@ _PYTHON_TYPES: dict[object, SqlType] = {
     str: VARCHAR,
     bool: BOOLEAN,
     bytes: VARBINARY,
+    datetime: TIMESTAMP,
+    date: DATE,
+    time: TIME,
+    timedelta: INTERVAL,
+    Decimal: decimal(18, 3),
 }
+"""The types of Python classes; DuckDB has the same digits for a Decimal."""
 _OTHERS = frozenset(
     {
         *(
@@ -46,14 +69,16 @@ class FunctionOptions:
     them in full.
 
     scalar: whether the function receives Python values, once per row; otherwise Arrow arrays.
-    nulls: "pass" or "skip": whether rows with a NULL argument reach the function.
+        None: as its annotations say.
+    nulls: "pass" or "skip": whether rows with a NULL argument reach the function. None: as its
+        annotations say.
     deterministic: whether equal arguments always yield equal values.
     replace: whether an existing user function of the name is replaced.
     is_aggregate: whether it is an aggregate.
     """
 
-    scalar: bool = False
-    nulls: str = "pass"
+    scalar: bool | None = False
+    nulls: str | None = "pass"
     deterministic: bool = True
     replace: bool = False
     is_aggregate: bool = False
@@ -117,11 +142,16 @@ def sql_type(written: Any) -> SqlType:
         found = from_arrow(written)
     elif isinstance(written, type) and written in _PYTHON_TYPES:
         found = _PYTHON_TYPES[written]
+    elif get_origin(written) is list and len(get_args(written)) == 1:
+        found = array(sql_type(get_args(written)[0]))
+    elif type(written).__name__ == "DuckDBPyType":
+        found = parse_type(str(written))
     else:
         raise InterfaceError(
             f"{written!r} is not a type",
             hint=(
-                "write a SQL type such as 'BIGINT', an Arrow type, or int, float, str, bool, bytes"
+                "write a SQL type such as 'BIGINT', an Arrow type, or int, float, str, bool, "
+                "bytes, Decimal, datetime, date, time, list[int]"
             ),
         )
     if found.kind is Kind.NULL:

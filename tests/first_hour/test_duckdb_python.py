@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import runnel
@@ -104,8 +108,8 @@ def test_what_to_write_instead(con: runnel.Connection) -> None:
         cursor.filter("id = 1")
     with pytest.raises(AttributeError, match=r"con.execute\(sql\).fetchall"):
         con.fetchall()
-    with pytest.raises(AttributeError, match=r"write con\.sql"):
-        con.query("SELECT 1")
+    with pytest.raises(AttributeError, match=r"write con\.table"):
+        con.view("t")
     with pytest.raises(AttributeError, match=r"has no attribute 'nope'$"):
         con.nope  # noqa: B018
     with pytest.raises(AttributeError, match=r"has no attribute 'nope'$"):
@@ -124,3 +128,116 @@ def test_the_shape_waits_for_all_rows_and_leaves_them(con: runnel.Connection) ->
     con.register_stream("s", {"a": "BIGINT"})
     with pytest.raises(runnel.NotSupportedError, match="no number of rows"):
         con.sql("FROM s").shape  # noqa: B018
+
+
+def test_arguments_by_keyword(con: runnel.Connection) -> None:
+    assert con.sql("SELECT ?", params=[1]).fetchone() == (1,)
+    assert con.query("SELECT $a", params={"a": 2}).fetchone() == (2,)
+    assert con.execute("SELECT ?", parameters=[3]).fetchone() == (3,)
+    assert runnel.sql("SELECT ?", params=[4]).fetchone() == (4,)
+    assert runnel.query("SELECT ?", [5]).fetchone() == (5,)
+    with pytest.raises(runnel.InterfaceError, match="passed twice"):
+        con.sql("SELECT ?", [1], params=[1])
+
+
+def test_rows_of_frames_and_tables(con: runnel.Connection) -> None:
+    table = pa.table({"a": [1, 2]})
+    assert con.from_arrow(table).fetchall() == [(1,), (2,)]
+    assert con.from_df(table.to_pandas()).fetchall() == [(1,), (2,)]
+    assert runnel.from_arrow(table).columns == ["a"]
+    assert runnel.arrow(table).fetchone() == runnel.from_df(table.to_pandas()).fetchone() == (1,)
+    r = con.from_arrow(pa.table({"a": range(200_000)}))  # noqa: F841 - SQL reads it
+    assert con.sql("SELECT count(*), max(a) FROM r").fetchall() == [(200_000, 199_999)]
+    assert con.sql("SELECT name FROM (SHOW TABLES)").fetchall() == []
+
+
+def test_polars_frames(con: runnel.Connection) -> None:
+    polars = pytest.importorskip("polars")
+    assert isinstance(con.sql("SELECT 1 AS a").pl(lazy=True), polars.LazyFrame)
+    assert con.sql("SELECT 1 AS a").pl(lazy=True).collect().rows() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "sql"),
+    [
+        ("set_alias", "SELECT s.a FROM r AS s"),
+        ("unique", "SELECT DISTINCT a FROM r"),
+        ("value_counts", r"SELECT a, count\(\*\) FROM r GROUP BY a"),
+        ("max", r"SELECT max\(a\) FROM r"),
+        ("except_", "EXCEPT SELECT"),
+    ],
+)
+def test_methods_of_relations(con: runnel.Connection, name: str, sql: str) -> None:
+    with pytest.raises(AttributeError, match=sql):
+        getattr(con.sql("FROM 'f.csv'"), name)
+
+
+def plus(a: int, b: int | None) -> int | None:
+    return None if b is None else a + b
+
+
+def test_a_function_has_the_types_of_its_annotations(con: runnel.Connection) -> None:
+    con.create_function("plus_py", plus)
+    assert con.sql("SELECT plus_py(1, 2), plus_py(1, NULL)").fetchall() == [(3, None)]
+
+    def described(n: int, x: float, s: str, b: bool, d: date, t: datetime) -> str:
+        return repr((n, x, s, b, d, t))
+
+    con.create_function("described", described)
+    (found,) = con.sql(
+        "SELECT described(1, 2.5, 'a', TRUE, DATE '2020-01-02', TIMESTAMP '2020-01-02 03:04:05')"
+    ).fetchone() or ("",)
+    assert found == repr((1, 2.5, "a", True, date(2020, 1, 2), datetime(2020, 1, 2, 3, 4, 5)))
+
+    def nested(values: list[int], amount: Decimal) -> list[str]:
+        return [str(value * amount) for value in values]
+
+    con.create_function("nested", nested)
+    assert con.sql("SELECT nested([1, 2], 1.5)").fetchall() == [(["1.500", "3.000"],)]
+
+
+def test_options_of_duckdb(con: runnel.Connection) -> None:
+    calls = []
+
+    def passed(x: int) -> int:
+        calls.append(x)
+        return x
+
+    con.create_function("native", passed, ["BIGINT"], "BIGINT", type="native")
+    query = "FROM (VALUES (1), (NULL)) AS v (a) SELECT count({}(a))"
+    assert con.sql(query.format("native")).fetchall() == [(1,)] and calls == [1]
+    con.create_function(
+        "special", lambda x: 0 if x is None else x, ["BIGINT"], "BIGINT",
+        type="native", null_handling="special", side_effects=True,
+    )  # fmt: skip
+    assert con.sql(query.format("special")).fetchall() == [(2,)]
+    con.create_function("arrays", pc.negate, parameters=["BIGINT"], return_type=int, type="arrow")
+    assert con.sql("SELECT arrays(5)").fetchall() == [(-5,)]
+    con.remove_function("arrays")
+    with pytest.raises(runnel.ProgrammingError, match="arrays"):
+        con.sql("SELECT arrays(5)")
+
+
+def test_what_a_function_lacks(con: runnel.Connection) -> None:
+    con.create_function("lower_py", lambda text: text.lower(), ["VARCHAR"], "VARCHAR")
+    with pytest.raises(runnel.DataError, match="scalar=True"):
+        con.sql("SELECT lower_py('A')").fetchall()
+    with pytest.raises(runnel.InterfaceError, match='type of parameter "x" of the function'):
+        con.create_function("f", lambda x: x)
+    with pytest.raises(runnel.InterfaceError, match="type of the result"):
+        con.create_function("f", lambda x: x, ["BIGINT"])
+    with pytest.raises(runnel.InterfaceError, match="'native' or 'arrow'"):
+        con.create_function("f", plus, type="fast")
+    with pytest.raises(runnel.InterfaceError, match="'default' or 'special'"):
+        con.create_function("f", plus, null_handling="x")
+    with pytest.raises(runnel.NotSupportedError, match="exception_handling"):
+        con.create_function("f", plus, exception_handling="return_null")
+    with pytest.raises(runnel.InterfaceError, match="no argument 'nul'"):
+        con.create_function("f", plus, nul="skip")  # type: ignore[call-arg]
+
+
+def test_a_cursor_that_was_read_says_how_to_keep_rows(con: runnel.Connection) -> None:
+    r = con.sql("FROM 'f.csv'")  # noqa: F841 - SQL reads it
+    con.sql("FROM r").fetchall()
+    with pytest.raises(runnel.OperationalError, match=r"r = r\.arrow\(\) of a cursor"):
+        con.sql("FROM r").fetchall()

@@ -111,8 +111,19 @@ def _values(
 
 def failed(function: PythonFunction, error: Exception, position: Position | None) -> DataError:
     return DataError(
-        f"function {function.name} failed", detail=exception_text(error), position=position
+        f"function {function.name} failed",
+        detail=exception_text(error),
+        hint=_hint(function),
+        position=position,
     )
+
+
+def _hint(function: PythonFunction) -> str | None:
+    """The remedy for a function that expects single values."""
+    if function.is_scalar:
+        return None
+    values = "a list of values per group" if function.is_aggregate else "one value per row"
+    return f"the function receives Arrow arrays; create it with scalar=True to receive {values}"
 
 
 class _Left(BaseException):
@@ -170,6 +181,7 @@ def _checked(call: PythonCall, result: Any, rows: int) -> pa.Array:
         raise DataError(
             f"function {function.name} must give an Arrow array, not {type(result).__name__}",
             detail=exception_text(error),
+            hint=_hint(function),
             position=call.position,
         ) from error
     if len(array) != rows:
