@@ -1,5 +1,5 @@
-"""The catalog: mappings, views and registrations in one namespace; indexes, data connections and
-functions in others.
+"""The catalog: mappings, views and registrations in one namespace; indexes, data connections,
+functions and definitions (macros) in others.
 
 The content is an immutable snapshot that each change replaces, so readers need no lock. Every
 object has its own version: a plan stores the versions of the objects it used, and is valid while
@@ -16,7 +16,7 @@ from dataclasses import field, replace
 from itertools import count
 from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, Position, ProgrammingError, as_written, suggest
@@ -364,6 +364,31 @@ class DataConnection:
     is_shared: bool = True
 
 
+@frozen
+class NamedText:
+    """An object that has a name and a text in SQL, and no rows of its own.
+
+    kind: "macro" (a scalar expression) or "table macro" (a query).
+    name: name in SQL. Each kind is a namespace.
+    text: the section of the statement after the name: the parameters, AS and the body.
+    version: changes when the object is replaced.
+    is_temporary: it is not stored with the connection.
+    is_confined: it was created by a caller with bounds.
+    """
+
+    kind: str
+    name: str
+    text: str
+    version: int = field(default_factory=lambda: next(_versions))
+    is_temporary: bool = False
+    is_confined: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The key in `Snapshot.definitions`."""
+        return self.kind, self.name.lower()
+
+
 CatalogObject = Mapping | View | Registration
 
 
@@ -376,6 +401,7 @@ class Snapshot:
     version: number that each change increases.
     connections: data connections.
     functions: user functions.
+    definitions: macros, by kind and lower-case name.
     """
 
     objects: MappingType[str, CatalogObject]
@@ -383,6 +409,7 @@ class Snapshot:
     version: int
     connections: MappingType[str, DataConnection] = field(default_factory=dict)
     functions: MappingType[str, PythonFunction] = field(default_factory=dict)
+    definitions: MappingType[tuple[str, str], NamedText] = field(default_factory=dict)
 
     def find(self, name: str) -> CatalogObject | None:
         return self.objects.get(name.lower())
@@ -449,9 +476,11 @@ class Snapshot:
 class Dependency:
     """A catalog object that a plan used.
 
-    kind: "object", "function" (a user function), "indexes" (of a table) or "catalog" (all of it).
+    kind: "object", "function" (a user function), "indexes" (of a table), "catalog" (all of it), or
+        the kind of a definition.
     name: name of the object; of the table for "indexes".
-    version: its version at the time; for "indexes" the sum of their versions, 0 without any.
+    version: its version at the time; for "indexes" the sum of their versions, 0 without any. 0: a
+        definition of that name did not exist, and would be used if it did.
     """
 
     kind: str
@@ -527,21 +556,14 @@ class Catalog:
                 }
             )
 
-    def _replace(
-        self,
-        objects: MappingType[str, CatalogObject] | None = None,
-        indexes: MappingType[str, Index] | None = None,
-        connections: MappingType[str, DataConnection] | None = None,
-        functions: MappingType[str, PythonFunction] | None = None,
-    ) -> None:
-        old = self._snapshot
-        self._snapshot = Snapshot(
-            old.objects if objects is None else objects,
-            old.indexes if indexes is None else indexes,
-            old.version + 1,
-            old.connections if connections is None else connections,
-            old.functions if functions is None else functions,
-        )
+    def put_definitions(self, definitions: MappingType[tuple[str, str], NamedText]) -> None:
+        """Replaces all definitions."""
+        with self._lock:
+            self._replace(definitions=definitions)
+
+    def _replace(self, **changed: Any) -> None:
+        """Replaces fields of the snapshot, whose number increases by one."""
+        self._snapshot = replace(self._snapshot, version=self._snapshot.version + 1, **changed)
 
 
 def dependency_version(snapshot: Snapshot, kind: str, name: str) -> int:
@@ -550,5 +572,10 @@ def dependency_version(snapshot: Snapshot, kind: str, name: str) -> int:
         return sum(index.version for index in snapshot.indexes_on(name))
     if kind == "catalog":
         return snapshot.version
-    found = snapshot.functions.get(name.lower()) if kind == "function" else snapshot.find(name)
+    if kind == "object":
+        found: Any = snapshot.find(name)
+    elif kind == "function":
+        found = snapshot.functions.get(name.lower())
+    else:
+        found = snapshot.definitions.get((kind, name.lower()))
     return 0 if found is None else found.version

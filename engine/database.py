@@ -17,6 +17,7 @@ from runnel.catalog import (
     CatalogObject,
     DataConnection,
     Index,
+    NamedText,
     Registration,
     Snapshot,
     Table,
@@ -252,9 +253,10 @@ class Database:
         drop_indexes: tuple[Index, ...] = (),
         put_connection: DataConnection | None = None,
         drop_connection: DataConnection | None = None,
+        definitions: Mapping[tuple[str, str], NamedText] | None = None,
     ) -> None:
         """Changes the catalog, on disk first if the connection is durable. Called under
-        `definitions`."""
+        `self.definitions`. `definitions`: all definitions after the change; None: the same."""
         added = put if isinstance(put, tuple) else (put,)
         if self.directory is not None:
             snapshot = self.catalog.snapshot
@@ -272,7 +274,8 @@ class Database:
                 del connections[drop_connection.name.lower()]
             if put_connection is not None:
                 connections[put_connection.name.lower()] = put_connection
-            self.directory.save(objects.values(), indexes, connections.values())
+            known = snapshot.definitions if definitions is None else definitions
+            self.directory.save(objects.values(), indexes, connections.values(), known.values())
         for index in drop_indexes:
             self.catalog.remove_index(index.name)
         if drop is not None:
@@ -285,6 +288,8 @@ class Database:
             self.catalog.remove_connection(drop_connection.name)
         if put_connection is not None:
             self.catalog.put_connection(put_connection)
+        if definitions is not None:
+            self.catalog.put_definitions(definitions)
 
     def kernel(self) -> DuckDBKernel:
         """The connection's DuckDB, which is opened at its first cursor."""
@@ -543,6 +548,7 @@ class Database:
                 self.catalog.put(view)
             for index in saved.indexes:
                 self.catalog.put_index(index)
+            self.catalog.put_definitions({item.key: item for item in saved.definitions})
             if any(item.definition.table is not None for item in saved.mappings):
                 # A damaged file of tables is reported when one of them is used.
                 with suppress(Error):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -29,6 +29,9 @@ from runnel.expressions.nodes import Expression
 from runnel.planner.parse.syntax import Command, NamePattern, OptionValue
 from runnel.relation.nodes import Field, Relation
 from runnel.sqltypes import SqlType
+
+if TYPE_CHECKING:
+    from runnel.planner.parse.macros import CreateMacro
 
 
 @frozen(kw_only=True)
@@ -348,6 +351,16 @@ class CreateViewPlan(Plan):
     or_replace: bool
     if_not_exists: bool
     temporary: bool
+
+
+@frozen(kw_only=True)
+class CreateMacroPlan(Plan):
+    """CREATE MACRO, whose body was checked once.
+
+    statement: as it was parsed.
+    """
+
+    statement: CreateMacro
 
 
 @frozen(kw_only=True)

@@ -20,6 +20,7 @@ from runnel.planner.bind.write import BoundWrite
 from runnel.planner.copy_plans import bind_copy
 from runnel.planner.flink_statements import plan_flink_statement
 from runnel.planner.parse.alter_table import AlterTable
+from runnel.planner.parse.macros import CreateMacro
 from runnel.planner.parse.merge import MergeInto
 from runnel.planner.parse.query.copies import CopyFrom
 from runnel.planner.parse.syntax import Delete, Insert, Statement, Update
@@ -28,6 +29,7 @@ from runnel.planner.planning import Planning
 from runnel.planner.plans import (
     AlterTablePlan,
     ChangePlan,
+    CreateMacroPlan,
     CreateTablePlan,
     NothingPlan,
     Plan,
@@ -51,6 +53,12 @@ def plan_table_statement(binder: Binder, statement: Statement, planning: Plannin
         return _change(binder, statement, planning)
     if isinstance(statement, AlterTable):
         return _alter_table(binder, statement, planning)
+    if isinstance(statement, CreateMacro):
+        # Loaded on first use: few programs create macros.
+        from runnel.planner.bind.tables.table_macros import check_macro
+
+        check_macro(binder, statement)
+        return CreateMacroPlan(statement=statement)
     if isinstance(statement, CopyFrom):
         return planning.write(bind_copy(binder, statement))
     raise internal(f"no plan for {type(statement).__name__}")

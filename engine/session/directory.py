@@ -3,12 +3,12 @@
     lock          locked by the one process that has the directory open; the kernel releases it
                   however that process ends
     directory.json  the version of the format (see `directory_version`)
-    catalog.json  mappings, views, indexes and data connections; replaced as a whole, by an
-                  atomic rename, before a DDL statement returns
+    catalog.json  mappings, views, indexes, data connections and macros; replaced as a whole, by
+                  an atomic rename, before a DDL statement returns
     maps/         the rows of maps (the map connector's)
     tables.duckdb the connection's own DuckDB tables (the DuckDB connector's), once there are any
 
-Temporary views, temporary tables and registrations are not stored.
+Temporary views, tables and macros, and registrations are not stored.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from runnel.catalog import (
     DataConnection,
     Index,
     Mapping,
+    NamedText,
     TableDefinition,
     TableKey,
     View,
@@ -77,12 +78,14 @@ class Saved:
     views: all views that are not temporary.
     indexes: all indexes.
     connections: all data connections.
+    definitions: all macros that are not temporary.
     """
 
     mappings: tuple[SavedMapping, ...] = ()
     views: tuple[View, ...] = ()
     indexes: tuple[Index, ...] = ()
     connections: tuple[DataConnection, ...] = ()
+    definitions: tuple[NamedText, ...] = ()
 
 
 class Directory:
@@ -176,6 +179,12 @@ class Directory:
                     DataConnection(item["name"], item["connector"], item["options"], item["shared"])
                     for item in content.get("connections", ())
                 ),
+                tuple(
+                    NamedText(
+                        item["kind"], item["name"], item["text"], is_confined=_is_confined(item)
+                    )
+                    for item in content.get("definitions", ())
+                ),
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             reason = (
@@ -194,6 +203,7 @@ class Directory:
         objects: Iterable[CatalogObject],
         indexes: Iterable[Index],
         connections: Iterable[DataConnection] = (),
+        definitions: Iterable[NamedText] = (),
     ) -> None:
         """Replaces the saved catalog. When it returns, the new catalog is on disk; if it fails, the
         old one is."""
@@ -217,15 +227,7 @@ class Directory:
                 for item in items
                 if isinstance(item, View) and not item.temporary
             ],
-            "indexes": [
-                {
-                    "name": item.name,
-                    "table": item.table_name,
-                    "columns": list(item.columns),
-                    "kind": item.kind,
-                }
-                for item in indexes
-            ],
+            "indexes": [_index_record(item) for item in indexes],
             "connections": [
                 {
                     "name": item.name,
@@ -235,6 +237,7 @@ class Directory:
                 }
                 for item in connections
             ],
+            "definitions": [_text_record(item) for item in definitions if not item.is_temporary],
         }
         try:
             replace_file(self.path / "catalog.json", sealed(content))
@@ -286,6 +289,24 @@ def _unusable(path: Path, error: OSError) -> OperationalError:
 def _is_temporary(mapping: Mapping) -> bool:
     definition = mapping.definition
     return mapping.is_temporary or (definition is not None and definition.is_temporary)
+
+
+def _index_record(item: Index) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "table": item.table_name,
+        "columns": list(item.columns),
+        "kind": item.kind,
+    }
+
+
+def _text_record(item: NamedText) -> dict[str, Any]:
+    return {
+        "kind": item.kind,
+        "name": item.name,
+        "text": item.text,
+        "confined": item.is_confined,
+    }
 
 
 def _mapping_record(mapping: Mapping) -> dict[str, Any]:

@@ -8,10 +8,12 @@ written. Directories from before the file have version 1.
 | 1 | no `directory.json` |
 | 2 | `directory.json`; all other files are as in version 1 |
 | 3 | tables of CREATE TABLE in `catalog.json` |
+| 4 | macros in `catalog.json`, as "definitions" |
 
 A Runnel from before `directory.json` reads the number "format" of `catalog.json` first. Therefore a
 version whose files such a Runnel would misread also has a new number in `catalog.json`, and its
-upgrade writes that file, also if there is none.
+upgrade writes that file, also if there is none. Such a Runnel refuses the catalog of version 3 and
+therefore of all later ones.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from runnel.errors import ErrorCode, OperationalError
 from runnel.storage.durable_files import replace_file, sealed, unsealed
 
 FILE = "directory.json"
-VERSION = 3
+VERSION = 4
 """The version that this Runnel writes."""
 
 CATALOG = "catalog.json"

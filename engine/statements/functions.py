@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from runnel import sqltypes
+from runnel.catalog import NamedText
 from runnel.expressions.aggregates.function import AggregateFunction
 from runnel.expressions.aggregates.registry import AGGREGATES
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS, WindowFunction
@@ -77,9 +78,11 @@ _WINDOWS = {
 }
 
 
-def function_rows(own: Iterable[PythonFunction]) -> list[Row]:
+def function_rows(
+    own: Iterable[PythonFunction], definitions: Iterable[NamedText] = ()
+) -> list[Row]:
     """Name, kind, arguments, result and family of each function, by name. `own`: the functions that
-    users have created."""
+    users have created; `definitions`: the macros of CREATE MACRO."""
     rows: list[Row] = [
         (name, "scalar", function.arguments, function.result, function.family)
         for name, function in SQL_NAMES.items()
@@ -113,7 +116,19 @@ def function_rows(own: Iterable[PythonFunction]) -> list[Row]:
         for name, arguments, result in _TABLE_FUNCTIONS
     ]
     rows += _macro_rows()
+    rows += [
+        (item.name.upper(), item.kind, *_parts(item.text), "CREATE MACRO") for item in definitions
+    ]
     return sorted(rows, key=lambda row: (row[0], row[1]))
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """The parameters and the body of the text of a macro."""
+    # Loaded on first use: few programs create macros.
+    from runnel.planner.parse.macros import forms_of
+
+    names = (", ".join(item.name.text for item in form.parameters) for form in forms_of(text))
+    return " | ".join(names), text
 
 
 def _macro_rows() -> list[Row]:

@@ -218,6 +218,7 @@ def run(session: Session, plan: plans.Plan, call: StatementCall) -> Outcome:
 def _load_handlers() -> None:
     from runnel.planner.parse import jobs as job_syntax
     from runnel.planner.parse import syntax
+    from runnel.planner.parse.macros import DropMacro
     from runnel.planner.parse.session import prepared
     from runnel.planner.parse.session.backup import BackupTo
     from runnel.planner.parse.session.transactions import BeginTransaction, EndTransaction
@@ -238,6 +239,8 @@ def _load_handlers() -> None:
             plans.FilledMappingPlan: _run_filled,
             plans.StatementSetPlan: _run_set,
             plans.CreateViewPlan: definitions.create_view,
+            plans.CreateMacroPlan: _lazily("runnel.statements.texts.macros", "create_macro"),
+            DropMacro: _lazily("runnel.statements.texts.macros", "drop_macro"),
             plans.CreateTablePlan: _lazily(tables, "create_table"),
             DropTable: _lazily(tables, "drop_table"),
             plans.AlterTablePlan: _lazily(tables, "alter_table"),

@@ -136,7 +136,7 @@ def _shown(mapping: Mapping) -> list[TableColumn]:
 def _functions(session: Session) -> Result:
     return Result(
         _texts("name", "kind", "arguments", "result", "family"),
-        function_rows(session.catalog.functions.values()),
+        function_rows(session.catalog.functions.values(), session.catalog.definitions.values()),
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from runnel.catalog import CatalogObject, Snapshot, View
+from runnel.catalog import CatalogObject, NamedText, Snapshot, View
 from runnel.errors import Position
 from runnel.expressions.python.function import PythonFunction
 from runnel.planner.bind.bound_tables import BoundTables
@@ -34,6 +34,10 @@ class QueryBinder(Protocol):
 
     def python_function(self, name: str) -> PythonFunction | None:
         """The user function of that name, recorded as a dependency; None if there is none."""
+
+    def macro(self, kind: str, call: Any) -> NamedText | None:
+        """The macro of that kind that a call names, recorded as a dependency; None if there is
+        none."""
 
 
 class StatementBinder(QueryBinder, Protocol):
@@ -85,6 +89,9 @@ class StatementBinder(QueryBinder, Protocol):
 
     def inside(self, common_tables: Mapping[str, CommonTable]) -> StatementBinder:
         """A binder for a section of the statement in which these common tables are visible."""
+
+    def of_macro(self, macro: NamedText) -> StatementBinder:
+        """A binder for the query of a table macro."""
 
     def of_text(self, sql: str) -> StatementBinder:
         """A binder for an expression whose text the catalog has."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.catalog import CatalogObject, Dependency, Snapshot, View, check_schema
+from runnel.catalog import CatalogObject, Dependency, NamedText, Snapshot, View, check_schema
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, UnnamedColumn, distinct_names, stored_name
@@ -23,7 +23,7 @@ from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import CommonTable, Scope, scope_of
 from runnel.planner.bind.select import SelectBinder
 from runnel.planner.environment import Environment
-from runnel.planner.parse.query.allow_list import position_of
+from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Query
 from runnel.relation.nodes import Field, Limit, Relation, Sort, Values, references
@@ -40,6 +40,13 @@ _SETS = (
 )
 """In lower case, what the name of each function contains that returns sets, or is a composition
 with UNNEST."""
+
+
+MOST_EXPANSIONS = 2_000
+"""The maximum number of calls of macros of CREATE MACRO in a statement, with calls in bodies."""
+
+_BUILT_IN = ("",)
+"""As `BUILT_IN` of `scalars/user_macros.py`, which is loaded on first use."""
 
 
 class Numbers:
@@ -73,6 +80,7 @@ class Binder:
     _may_have_sets: whether `sql` has the name of a set-returning function; None: not computed yet.
     emits: whether the statement has EMIT EVERY, ALLOWED LATENESS or LATE DATA INTO, so that
         window_final is a column.
+    expansions: numbers for all expansions of macros of the statement, including views.
     """
 
     sql: str
@@ -87,6 +95,7 @@ class Binder:
     is_in_hinted: bool = False
     _may_have_sets: bool | None = None
     emits: bool = False
+    expansions: Numbers = field(default_factory=Numbers)
 
     def statement_query(self, query: Query) -> Relation:
         """The relation of a statement's query, with its emission clauses."""
@@ -140,7 +149,8 @@ class Binder:
         """Whether the statement's text contains the name of a set-returning function."""
         if self._may_have_sets is None:
             words = self.sql.lower()
-            self._may_have_sets = any(word in words for word in _SETS)
+            has_macros = bool(self.snapshot.definitions)
+            self._may_have_sets = has_macros or any(word in words for word in _SETS)
         return self._may_have_sets
 
     @property
@@ -183,6 +193,21 @@ class Binder:
         if found is not None:
             self.note("function", found.name, found.version)
         return found
+
+    def macro(self, kind: str, call: Any) -> NamedText | None:
+        """The macro of that kind that a call names; None if there is none. It is recorded as a
+        dependency; so is its absence, as a new macro would hide a built-in function."""
+        found = function_call(call)
+        if found is None or call.meta_get("macros") == _BUILT_IN:
+            return None
+        macro = self.snapshot.definitions.get((kind, found[0].lower()))
+        self.note(kind, found[0], 0 if macro is None else macro.version)
+        if macro is not None and next(self.expansions) == MOST_EXPANSIONS:
+            raise ProgrammingError(
+                f"the statement expands more than {MOST_EXPANSIONS:,} calls of macros",
+                hint="compute the inner calls in a common table",
+            )
+        return macro
 
     def note(self, kind: str, name: str, version: int) -> None:
         """Records a catalog object (or the indexes of one) as a dependency of the plan."""
@@ -252,6 +277,7 @@ class Binder:
             views,
             self.watermarks,
             self._tables,
+            expansions=self.expansions,
         )
         binder.is_in_hinted = self._has_hints
         relation = binder.query(statement.expression, None)
@@ -336,6 +362,24 @@ class Binder:
             self.views,
             self.watermarks,
             bound_tables=self._tables,
+            expansions=self.expansions,
+        )
+
+    def of_macro(self, macro: NamedText) -> Binder:
+        """A binder for the query of a table macro. The files that it names are restricted as for
+        its creator, and as for its caller."""
+        environment = self.environment
+        if macro.is_confined:
+            environment = replace(environment, is_confined=True)
+        return replace(
+            self,
+            sql=macro.text,
+            environment=environment,
+            common_tables={},
+            bound_tables=self._tables,
+            is_in_hinted=self._has_hints,
+            _may_have_sets=None,
+            emits=False,
         )
 
     def of_text(self, sql: str) -> Binder:

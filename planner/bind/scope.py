@@ -163,13 +163,38 @@ class Scope:
                 position=position,
             )
         if self.outer is not None:
-            return self._resolve_outside(name, qualifier, position)
+            return self.resolve_outside(name, qualifier, position)
         raise self.unknown(name, qualifier, position)
 
-    def _resolve_outside(
-        self, name: str, qualifier: str | None, position: Position | None
+    def around(self, level: int, variables: int) -> tuple[int, Scope | None]:
+        """The scope of that level around this one, with that number of lambda parameters, and how
+        many queries it is away; None if there is no such scope."""
+        depth, scope = 0, self
+        while scope.level > level:
+            if scope.outer is None:
+                return depth + 1, None
+            depth, scope = depth + 1, scope.outer
+        return depth, scope if depth else replace(scope, variables=scope.variables[:variables])
+
+    def below(self, level: int) -> Scope:
+        """This scope with the scopes around it that are above the level."""
+        if self.outer is None or self.level <= level:
+            return self
+        inner = self.outer.below(level) if self.outer.level > level else None
+        return replace(self, outer=inner)
+
+    def resolve_outside(
+        self,
+        name: str,
+        qualifier: str | None,
+        position: Position | None,
+        first: int = 1,
     ) -> Expression:
-        depth, scope = 1, self.outer
+        """The column of an enclosing query that a name refers to; the nearest query that is looked
+        into is `first` queries away."""
+        depth, scope = first, self.outer
+        for _ in range(first - 1):
+            scope = None if scope is None else scope.outer
         while scope is not None:
             if qualifier is None and scope.variable(name) is not None:
                 raise NotSupportedError(

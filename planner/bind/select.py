@@ -124,7 +124,8 @@ class SelectBinder:
             relation = Filter(
                 input=relation, condition=self._where(tree, where), position=self._at(where)
             )
-        if tree.find(exp.Window) is not None or tree.args.get("qualify") is not None:
+        has_macros = bool(self._binder.snapshot.definitions)  # their bodies may have OVER
+        if tree.find(exp.Window) is not None or tree.args.get("qualify") is not None or has_macros:
             self._windows = self._new_windows(tree)
         keys, upper = self._clause_expressions(tree)
         if upper.sets and keys:

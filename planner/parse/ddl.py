@@ -1,8 +1,9 @@
-"""CREATE and DROP of mappings, data connections, views and indexes."""
+"""CREATE and DROP of mappings, data connections, views and indexes; `macros` reads macros."""
 
 from __future__ import annotations
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written, suggest
+from runnel.planner.parse.macros import parse_create_macro, parse_drop_macro
 from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
 from runnel.planner.parse.syntax import (
     ComputedClause,
@@ -33,10 +34,12 @@ _REMEDIES = {
     "AGGREGATE": "write it in Python: connection.create_function(…)",
     "CATALOG": "a connection has one catalog, its directory: for another system use CREATE DATA "
     "CONNECTION",
-    "MACRO": "use CREATE VIEW for a query, or connection.create_function(…) for a function",
 }
+_TEMPORARY = ("TABLE", "VIEW", "FUNCTION", "MACRO")
 _OBJECTS = ("TABLE", "MAPPING", "VIEW", "INDEX", "SNAPSHOT")
-_KNOWN = "CREATE and DROP support TABLE, MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SNAPSHOT"
+_KNOWN = (
+    "CREATE and DROP support TABLE, MAPPING, VIEW, INDEX, MACRO, DATA CONNECTION, JOB and SNAPSHOT"
+)
 
 
 def parse_create(reader: StatementReader) -> Statement:
@@ -67,6 +70,9 @@ def parse_create(reader: StatementReader) -> Statement:
             )
         if reader.accept("INDEX"):
             return _create_index(reader, position)
+    if not external and _is_macro(reader):
+        reader.next()
+        return parse_create_macro(reader, position, or_replace, temporary)
     raise _refused(reader, "CREATE OR REPLACE" if or_replace else "CREATE", position)
 
 
@@ -74,7 +80,12 @@ def parse_drop(reader: StatementReader) -> Statement:
     """DROP {[EXTERNAL] MAPPING | TABLE | VIEW | DATA CONNECTION | INDEX} [IF EXISTS] name …"""
     position = reader.position
     reader.expect("DROP")
-    if reader.peek() in ("TEMP", "TEMPORARY") and reader.peek(1) in ("TABLE", "VIEW", "FUNCTION"):
+    if reader.peek() in ("TEMP", "TEMPORARY") and reader.peek(1) in (
+        "TABLE",
+        "VIEW",
+        "FUNCTION",
+        "MACRO",
+    ):
         reader.next()
     external = reader.accept("EXTERNAL")
     if reader.accept("MAPPING"):
@@ -110,7 +121,25 @@ def parse_drop(reader: StatementReader) -> Statement:
         return DropIndex(
             sql=reader.sql, position=position, name=name, table=table, if_exists=if_exists
         )
+    if not external and reader.peek() in ("MACRO", "FUNCTION"):
+        return parse_drop_macro(reader, position, reader.next().text.upper())
     raise _refused(reader, "DROP", position)
+
+
+def _is_macro(reader: StatementReader) -> bool:
+    """Whether MACRO comes next, or FUNCTION as DuckDB writes it: with parameters, without
+    RETURNS."""
+    if reader.peek() == "MACRO":
+        return True
+    if reader.peek() != "FUNCTION":
+        return False
+    words = [reader.peek(ahead) for ahead in range(1, len(reader.tokens) - reader.index)]
+    opening = words.index("(") if "(" in words else len(words)
+    return (
+        "AS" in words[opening:]
+        and not {"AS", "RETURNS"} & set(words[:opening])
+        and ("RETURNS" not in words[opening : words.index("AS", opening)])
+    )
 
 
 def _refused(

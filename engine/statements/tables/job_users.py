@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from runnel.sqltypes import SqlType
 
 
+MACROS = ("macro", "table macro")
+"""The kinds of definitions that a job may call."""
+
+
 def suspend_users(session: Session, name: str) -> None:
     """Suspends the jobs that use an object of the catalog, as CASCADE says. Not called under the
     lock of the catalog, which a job may need to stop."""
@@ -34,13 +38,15 @@ def check_unused(
     kind: the kind of the object in words.
     is_replaced: whether the statement is CREATE OR REPLACE.
     """
-    jobs = [job for job in _users(session, name) if is_dropped or job.status is not SUSPENDED]
+    jobs = [job for job in _users(session, name, kind) if is_dropped or job.status is not SUSPENDED]
     if not jobs:
         return
     names = ", ".join(f'"{job.name}"' for job in jobs[:10]) + (" …" if len(jobs) > 10 else "")
     word = "job" if len(jobs) == 1 else "jobs"
     remedy = "add CASCADE, which suspends them"
-    if is_replaced:
+    if kind in MACROS and is_dropped:
+        remedy = "change them: ALTER JOB … AS"
+    elif is_replaced:
         remedy = "suspend them: ALTER JOB … SUSPEND"
     raise ProgrammingError(
         f'{kind} "{name}" is used by the {word} {names}',
@@ -48,22 +54,23 @@ def check_unused(
     )
 
 
-def _users(session: Session, name: str) -> list[NamedJob]:
+def _users(session: Session, name: str, kind: str = "object") -> list[NamedJob]:
     if not session.has_named_jobs:
         return []
     return [
         job
         for job in session.named_jobs.all()
-        if not job.is_done and name.lower() in _used(session, job.record)
+        if not job.is_done and name.lower() in _used(session, job.record, kind)
     ]
 
 
-def _used(session: Session, record: JobRecord) -> set[str]:
-    """The names of the catalog's objects that a job reads and writes, in lower case."""
+def _used(session: Session, record: JobRecord, kind: str) -> set[str]:
+    """The names of the catalog's objects that a job reads and writes, or of the macros of a kind
+    that it calls, in lower case."""
     from runnel.statements.jobs.jobs import planned_job
 
     if record.dag is not None:
-        return _used_by_dag(session, record)
+        return set() if kind in MACROS else _used_by_dag(session, record)
     try:
         plan, _ = planned_job(session, record)
     except Error:
@@ -71,7 +78,8 @@ def _used(session: Session, record: JobRecord) -> set[str]:
         from runnel.planner.parse.tokens import tokenize
 
         return {token.text.lower() for token in tokenize(record.query)}
-    return {item.name.lower() for item in plan.dependencies if item.kind == "object"}
+    kind = kind if kind in MACROS else "object"
+    return {item.name.lower() for item in plan.dependencies if item.kind == kind and item.version}
 
 
 def _used_by_dag(session: Session, record: JobRecord) -> set[str]:

@@ -197,6 +197,15 @@ class ExpressionBinder(AggregateBinder):
 
     def _plain_column(self, tree: Any) -> Expression:
         scope = self._scope
+        caller = tree.meta_get("caller")
+        if caller is not None:  # in the argument of a macro
+            away, around = scope.around(*caller)
+            if away or around is None:
+                return scope.resolve_outside(tree.name, tree.table or None, self._at(tree), away)
+            scope = around
+        inside = tree.meta_get("below")
+        if inside is not None:  # in the body of a macro
+            scope = scope.below(inside)
         if tree.args.get("db"):
             self._check_schema(tree)
             scope = scope.within(tree.text("db"))
@@ -406,6 +415,9 @@ class ExpressionBinder(AggregateBinder):
 
     def _function(self, tree: Any) -> Expression:
         name, arguments = call_of(tree)
+        found = self._user_macro(tree, tree)
+        if found is not None:
+            return found
         if is_aggregate(name):
             return self._macro(tree) or self._aggregate(tree, None)
         if name in ("GROUPING", "GROUPING_ID"):
@@ -465,7 +477,22 @@ class ExpressionBinder(AggregateBinder):
 
     def _name(self, tree: Any) -> Expression:
         """A parameter in the body of a lambda function."""
+        if tree.meta_get("caller") is not None:
+            column = exp.Column(this=tree.copy())
+            column.meta.update(tree.meta)
+            return self._plain_column(column)
         return self._scope.resolve(tree.name, None, self._at(tree))
+
+    def _user_macro(self, tree: Any, call: Any) -> Expression | None:
+        """The value of `call`, which is `tree` or inside its FILTER, OVER or WITHIN GROUP, if it
+        calls a macro of CREATE MACRO."""
+        macro = self._query.macro("macro", call)
+        if macro is None:
+            return None
+        # Loaded on first use, as all macros.
+        from runnel.planner.bind.scalars.macros import user_value
+
+        return user_value(self.bind, macro, tree, self._scope, self._at(call))
 
     def _macro(self, tree: Any) -> Expression | None:
         """The value of a call, also one with FILTER, OVER or WITHIN GROUP, of a function that
@@ -474,6 +501,9 @@ class ExpressionBinder(AggregateBinder):
         while isinstance(call, (exp.Filter, exp.Window, exp.WithinGroup)):
             call = call.this
         name, arguments = call_of(call)
+        own = self._user_macro(tree, call) if call is not tree else None
+        if own is not None:
+            return own
         if not name or is_window_function(name) or (is_aggregate(name) and len(arguments) < 2):
             return None
         if self._query.python_function(name) is not None:
@@ -497,7 +527,8 @@ class ExpressionBinder(AggregateBinder):
         from runnel.planner.bind.scalars.macros import macro_names
 
         yield from macro_names()
-
+        definitions = self._query.snapshot.definitions.values()
+        yield from (item.name for item in definitions if item.kind == "macro")
         yield from (item.name for item in self._query.snapshot.functions.values())
         yield from map(str.upper, (*aggregate_names(), *WINDOW_FUNCTIONS))
 

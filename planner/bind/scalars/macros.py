@@ -1,20 +1,34 @@
-"""Expansion of macros: a call of a function of `macro_table.py` becomes the tree that it stands
-for, and is bound as if the user had written that tree. Loaded on first use."""
+"""Expansion of macros: a call of a function of `macro_table.py`, or of a macro of CREATE MACRO
+(`user_macros.py`), becomes the tree that it stands for, and is bound as if the user had written
+that tree. Loaded on first use."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.catalog import CATALOG
+from runnel.catalog import CATALOG, NamedText
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.expressions import build
+from runnel.expressions.nodes import Expression
 from runnel.planner.bind.scalars.macro_table import OVERLOADED, Macro, macros
+from runnel.planner.bind.scalars.user_macros import (
+    BUILT_IN,
+    INSIDE,
+    body_of,
+    within,
+    without_positions,
+)
 from runnel.planner.parse.query.allow_list import function_call
 from runnel.planner.parse.query.json_clauses import CLAUSE
 from runnel.planner.parse.query.query import parse_expression
 from runnel.planner.parse.tokens import tokenize
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.scope import Scope
 
 _AROUND = (exp.Filter, exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _SCHEMA = "public"
@@ -47,6 +61,36 @@ def expanded(tree: Any, position: Position | None) -> Any | None:
         if found[0].parameters is None
         else _substituted(name, found, arguments, position)
     )
+    return _around(name, call, around, body, position)
+
+
+def user_value(
+    bind: Callable[[Any], Expression],
+    macro: NamedText,
+    tree: Any,
+    scope: Scope,
+    position: Position | None,
+) -> Expression:
+    """The value of a call of a macro of CREATE MACRO, also of one with FILTER, OVER or WITHIN GROUP
+    around it. `scope`, `position`: of the call."""
+    around = []
+    call = tree
+    while isinstance(call, _AROUND):
+        around.append(call)
+        call = call.this
+    with within(macro, position):
+        body = body_of(macro, call, (scope.level, len(scope.variables)), position)
+        if around and body.find(exp.Query) is not None:
+            raise NotSupportedError(
+                f'FILTER and OVER of macro "{macro.name}", which has a subquery, are not supported',
+                hint="write them in the body of the macro",
+                position=position,
+            )
+        return build.limited(bind(_around(macro.name, call, around, body, position)))
+
+
+def _around(name: str, call: Any, around: list[Any], body: Any, position: Position | None) -> Any:
+    """The body with FILTER, OVER and WITHIN GROUP of the call, at the position of the call."""
     for node in reversed(around):
         body = _spread(name, body, node, position)
     starts = [node.meta_get("start") for node in call.walk()]
@@ -62,6 +106,7 @@ def _renamed(call: Any, arguments: list[Any], name: str) -> Any:
     if name == "[":
         return exp.Array(expressions=[item.copy() for item in arguments])
     copied = call.copy()
+    copied.meta[INSIDE] = BUILT_IN
     if name in ("JSON_OBJECT NULL", "JSON_ARRAY NULL"):
         name = name.removesuffix(" NULL")
         copied.append("expressions", exp.Literal.string(CLAUSE + "NULL ON NULL"))
@@ -105,6 +150,8 @@ def _substituted(
         macro = macro._replace(body=_with_unit(name, macro.body, given["unit"], position))
     # A Paren around the body, so that the root can be replaced as well.
     body = exp.Paren(this=_parsed(macro.body).copy())
+    for node in body.find_all(exp.Anonymous):
+        node.meta[INSIDE] = BUILT_IN
     for column in list(body.find_all(exp.Column)):
         argument = given.get(column.name)
         if argument is not None and not column.table:
@@ -156,11 +203,7 @@ _UNITS = tuple(
 def _parsed(text: str) -> Any:
     """The tree of a body, without the positions of its nodes, which are no positions of the
     statement."""
-    tree = parse_expression(tokenize(text), text, {}, Position.at(text, 0))
-    for node in tree.walk():
-        for key in ("start", "end", "line", "col"):
-            node.meta.pop(key, None)
-    return tree
+    return without_positions(parse_expression(tokenize(text), text, {}, Position.at(text, 0)))
 
 
 def _value(word: str) -> Any:

@@ -42,6 +42,12 @@ _BINARY: dict[type, str] = {
 def special(bind: Bind, tree: Any, sql: str) -> Expression | None:
     """Binds a tree of one of these kinds; None for any other tree."""
     position = position_of(tree, sql)
+    if isinstance(tree, (exp.Kwarg, exp.PropertyEQ)):
+        raise NotSupportedError(
+            f'"{tree.this.name}" is a named argument, which this function does not have',
+            hint="macros, table functions and STRUCT_PACK have named arguments",
+            position=position,
+        )
     function = _BINARY.get(type(tree))
     if function is not None:
         return build.call(function, [bind(tree.this), bind(tree.expression)], position)

@@ -12,6 +12,7 @@ from runnel.catalog import (
     INFORMATION_SCHEMA,
     EventTime,
     Mapping,
+    NamedText,
     Table,
     TableColumn,
     View,
@@ -111,6 +112,9 @@ class FromBinder:
         relation: Relation
         if isinstance(tree, exp.Table):
             call = function_call(tree.this)
+            macro = self.binder.macro("table macro", tree.this)
+            if macro is not None:
+                return self._macro(macro, tree, alias, names)
             if call is not None and call[0] in WINDOW_FUNCTIONS:
                 return self._windows(tree, alias, names)
             if call is not None and call[0] == "CHANGES":
@@ -359,6 +363,21 @@ class FromBinder:
             error.position = position
             error.detail = f'in view "{view.name}"' + (f"; {error.detail}" if error.detail else "")
             raise
+
+    def _macro(
+        self, macro: NamedText, tree: Any, alias: str | None, names: tuple[str, ...]
+    ) -> BoundRelation:
+        # Loaded on first use: few statements call a macro.
+        from runnel.planner.bind.tables.table_macros import rows_of_macro
+
+        position = self.at(tree.this)
+        if tree.args.get("ordinality"):
+            raise NotSupportedError(
+                "WITH ORDINALITY is supported for GENERATE_SERIES and UNNEST", position=position
+            )
+        relation = rows_of_macro(self.binder, self.outer, macro, tree.this, position)
+        relation = renamed(relation, names, f'"{alias or macro.name}"', position)
+        return BoundRelation(relation, scope_of(relation.fields, alias or macro.name, self.outer))
 
     def _table_function(self, tree: Any, name: str, arguments: list[Any]) -> Relation:
         lower = name.lower()

@@ -31,6 +31,7 @@ from runnel.errors import (
     NotSupportedError,
     Position,
     ProgrammingError,
+    as_written,
     suggest,
 )
 from runnel.expressions.kernels.values import array_of
@@ -176,6 +177,14 @@ def _views(binder: StatementBinder) -> list[Row]:
     ]
 
 
+def _macros(binder: StatementBinder) -> list[Row]:
+    found = sorted(binder.snapshot.definitions.values(), key=lambda item: item.key[::-1])
+    return [
+        (*_position(item), item.kind.upper(), f"CREATE MACRO {as_written(item.name)}{item.text}")
+        for item in found
+    ]
+
+
 def _data_connections(binder: StatementBinder) -> list[Row]:
     return [
         (*_position(item), item.connector, item.is_shared, redacted_options(item.options), "SQL")
@@ -226,6 +235,9 @@ TABLES: dict[str, _Definition] = {
         "table_catalog table_schema table_name view_definition check_option is_updatable "
         "insertable_into",
         _views,
+    ),
+    "macros": _Definition(
+        "macro_catalog macro_schema macro_name macro_type macro_definition", _macros
     ),
     "dataconnections": _Definition(
         "catalog schema name type shared options source", _data_connections

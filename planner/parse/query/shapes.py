@@ -224,9 +224,7 @@ def struct_field(node: Any) -> Verdict:
     parent = node.parent
     if isinstance(parent, exp.Struct):
         return None
-    if isinstance(parent, exp.Anonymous) and (
-        parent.name.upper() in ROW_FUNCTIONS or isinstance(parent.parent, exp.Table)
-    ):
+    if isinstance(parent, exp.Anonymous):
         return None
     if isinstance(parent, exp.Explode):
         return _unsupported(
