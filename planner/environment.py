@@ -14,7 +14,7 @@ from runnel.errors import NotSupportedError
 
 if TYPE_CHECKING:
     from runnel.errors import Position
-    from runnel.expressions.nodes import Expression
+    from runnel.expressions.nodes import Expression, Literal
     from runnel.expressions.python.function import PythonFunction
     from runnel.foreign.fragment import FragmentEngine
     from runnel.relation.nodes import Relation
@@ -64,12 +64,17 @@ class Pushdown:
 
 
 class Variables(Protocol):
-    """The data frames that a statement may name by variables of the code that executes it.
+    """The variables that a statement may name: the ones of SET VARIABLE, and data frames of the
+    code that executes it.
 
-    is_used: whether one was found. Then the plan is not cached, as it refers to the frame.
+    is_used: whether one was asked for or found. Then the plan is not cached, as it has the value or
+        refers to the frame.
     """
 
     is_used: bool
+
+    def value(self, name: str) -> Literal | None:
+        """The value of SET VARIABLE; None if the variable is not set."""
 
     def find(self, name: str) -> Registration | None:
         """The data frame of that name; None if there is none."""
@@ -118,7 +123,8 @@ class Environment:
     pivot_values: for the expressions of PIVOT without IN, by the text of the statement and the
         offset in it, the values with the names of their columns.
     job_functions: returns the functions, by lower-case name, that the modules of a job register.
-    variables: data frames of the caller, for names that the catalog does not have; None: none.
+    variables: variables of the session, and data frames of the caller for names that the catalog
+        does not have; None: none.
     arguments: the values of the statement's parameters, for a plan that is used once and may depend
         on them; None: they are not known.
     fixed_parameters: the indexes of parameters that occur in contexts of several types.

@@ -68,7 +68,7 @@ Ranges: there are no range types; use two columns, OVERLAPS and BETWEEN
 Sequences: there are no sequences; use DEFAULT uuid() for keys
   nextval currval setval lastval
 Settings and variables: use SHOW and SET
-  getvariable current_setting set_config in_search_path
+  current_setting set_config in_search_path
 JSON as values: use JSON_VALUE(j, path RETURNING type), or READ_JSON of files
   json_structure json_group_structure json_transform json_transform_strict from_json
   from_json_strict

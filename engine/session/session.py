@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from runnel.connectors.duckdb.own_tables import OwnTables
     from runnel.connectors.duckdb.transactions import DuckDBTransaction
     from runnel.database import Database
+    from runnel.expressions.nodes import Literal
     from runnel.expressions.python.function import PythonFunction
     from runnel.named_jobs.registry import NamedJobs
     from runnel.planner.environment import Environment
@@ -97,15 +98,26 @@ class PreparedStatement:
     types: tuple[SqlType, ...]
 
 
-class CallerVariables:
-    """The data frames that variables of the code around one statement name; see `Variables`."""
+class StatementVariables:
+    """The variables that one statement may name; see `Variables`."""
 
-    def __init__(self) -> None:
+    def __init__(self, values: Mapping[str, Literal], *, has_frames: bool) -> None:
+        """`values`: of SET VARIABLE, by names in lower case; `has_frames`: whether the statement
+        may name data frames of the code around it."""
         self.is_used = False
+        self._values = values
+        self._has_frames = has_frames
         self._found: dict[str, Registration | None] = {}
+
+    def value(self, name: str) -> Literal | None:
+        """The value of SET VARIABLE; None if the variable is not set."""
+        self.is_used = True
+        return self._values.get(name.lower())
 
     def find(self, name: str) -> Registration | None:
         """The data frame of the caller's variable of that name; None if there is none."""
+        if not self._has_frames:
+            return None
         if name not in self._found:
             # Loaded on first use: most statements name objects of the catalog.
             from runnel.session.python_scan import variable_table
@@ -116,6 +128,8 @@ class CallerVariables:
 
     def hint(self, name: str) -> str | None:
         """The hint for a name that was not found, if a variable is similar."""
+        if not self._has_frames:
+            return None
         from runnel.session.python_scan import variable_hint
 
         return variable_hint(name)
@@ -127,7 +141,7 @@ class Session:
 
     The handlers of statements use the attributes and methods below and not `database`, which is for
     connections and servers. A TEMPORARY view is one of the database, so a session has no state
-    besides its settings, its prepared statements and its transaction.
+    besides its settings, its prepared statements, its variables and its transaction.
 
     caller: the rights of its statements, to files among others.
     settings: the values of all settings as its statements see them.
@@ -135,6 +149,7 @@ class Session:
         may name.
     prepared: the statements of PREPARE by their names in lower case; None: the session ends with
         its statement.
+    values: the values of SET VARIABLE by names in lower case.
     transaction: the session of the statements between BEGIN and COMMIT; None: each statement is a
         transaction by itself.
     connectors: the connectors by the name of their type.
@@ -165,6 +180,7 @@ class Session:
         "settings",
         "statements",
         "transaction",
+        "values",
     )
 
     def __init__(self, database: Database, caller: Caller, settings: SessionSettings) -> None:
@@ -173,6 +189,7 @@ class Session:
         self.settings = settings
         self.has_variables = False
         self.prepared: dict[str, PreparedStatement] | None = None
+        self.values: dict[str, Literal] = {}
         self.transaction: TransactionSession | None = None
         self.connectors = database.connectors
         self.definitions = database.definitions
@@ -262,10 +279,10 @@ class Session:
     ) -> Plan:
         """A new plan of a statement, which is added to the cache. Only a plan that is not cached
         depends on the values of `arguments`."""
-        has_variables = self.has_variables and not key.is_confined
-        variables = None
-        if has_variables and self.settings.get("python_scan"):
-            variables = CallerVariables()
+        has_frames = self.has_variables and not key.is_confined
+        variables = StatementVariables(
+            self.values, has_frames=has_frames and bool(self.settings.get("python_scan"))
+        )
         return self.database.new_plan(key, snapshot, check, variables, arguments, self.plans)
 
     def planning_environment(self, zone: str) -> Environment:
@@ -325,6 +342,7 @@ class TransactionSession(Session):
         super().__init__(outer.database, outer.caller, outer.settings)
         self.has_variables = outer.has_variables
         self.prepared = outer.prepared
+        self.values = outer.values
         self.plans = PlanCache(0)
         self.duckdb = duckdb
         self._checked = checked

@@ -29,6 +29,7 @@ from runnel.statements.call import OnStart, Outcome, StatementCall
 
 if TYPE_CHECKING:
     from runnel.planner.parse.session.prepared import Execute
+    from runnel.planner.parse.settings import SetVariable
     from runnel.planner.parse.syntax import Command
     from runnel.session.session import Session, TransactionSession
     from runnel.sqltypes import SqlType
@@ -193,6 +194,13 @@ def _run_execute(session: Session, statement: Execute, call: StatementCall) -> O
     return execute(session, statement, call, run)
 
 
+def _run_set_variable(session: Session, statement: SetVariable, call: StatementCall) -> Outcome:
+    # Loaded on first use: few sessions have variables.
+    from runnel.statements.parameters.variables import set_variable
+
+    return set_variable(session, statement, call, run)
+
+
 Handler = Callable[["Session", Any, StatementCall], Outcome]
 
 _HANDLERS: dict[type[plans.Plan | Command], Handler] = {
@@ -222,6 +230,7 @@ def _load_handlers() -> None:
     from runnel.planner.parse.session import prepared
     from runnel.planner.parse.session.backup import BackupTo
     from runnel.planner.parse.session.transactions import BeginTransaction, EndTransaction
+    from runnel.planner.parse.settings import SetVariable
     from runnel.planner.parse.tables import DropTable
     from runnel.statements import data_connections, definitions, show, writes
 
@@ -254,6 +263,7 @@ def _load_handlers() -> None:
             syntax.DropView: definitions.drop,
             plans.ShowPlan: show.run_show,
             syntax.SetOption: show.run_set,
+            SetVariable: _run_set_variable,
             plans.CreateJobPlan: _lazily(jobs, "create_job"),
             plans.AlterJobPlan: _lazily(jobs, "alter_job"),
             job_syntax.DropJob: _lazily(jobs, "drop_job"),

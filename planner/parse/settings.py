@@ -5,12 +5,13 @@ from __future__ import annotations
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
+from runnel.base.frozen import frozen
 from runnel.catalog import CATALOG, check_schema
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.query.query import parse_query
 from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
-from runnel.planner.parse.syntax import Name, NamePattern, Query, SetOption, Show
-from runnel.planner.parse.tokens import like, tokenize
+from runnel.planner.parse.syntax import Command, Name, NamePattern, Query, SetOption, Show
+from runnel.planner.parse.tokens import blank, like, tokenize
 
 _JOB_COLUMNS = "id, name, status, query, uptime, rows_per_second, watermark_lag, last_error"
 """The columns of information_schema.jobs that SHOW JOBS shows."""
@@ -189,18 +190,30 @@ def _listing(reader: StatementReader, position: Position, parts: tuple[Token, st
     )
 
 
-def parse_set(reader: StatementReader) -> SetOption | Show:
-    """SET {name {= | TO} | TIME ZONE} value; SET alone is SHOW SETTINGS"""
+@frozen(kw_only=True)
+class SetVariable(Command):
+    """SET VARIABLE name = expression, or RESET VARIABLE name.
+
+    name: the variable.
+    query: the text of a query for the value, whose positions are the ones of the statement; "":
+        RESET.
+    parameters: the number of parameters in `sql`.
+    """
+
+    name: Name
+    query: str
+    parameters: int = 0
+
+
+def parse_set(reader: StatementReader) -> SetOption | SetVariable | Show:
+    """SET {VARIABLE name = expression | {name {= | TO} | TIME ZONE} value}; SET alone is SHOW
+    SETTINGS"""
     position = reader.position
     reader.expect("SET")
     if reader.at_end:
         return Show(sql=reader.sql, position=position, what="settings")
     if reader.peek() == "VARIABLE" and reader.peek(1) not in ("=", "TO"):
-        raise NotSupportedError(
-            "SET VARIABLE is not supported",
-            hint="pass values as parameters: execute('SELECT $x', {'x': 41})",
-            position=reader.position,
-        )
+        return _variable(reader, position)
     name = _setting(reader)
     if reader.peek() == ".":
         raise ProgrammingError(
@@ -213,10 +226,31 @@ def parse_set(reader: StatementReader) -> SetOption | Show:
     return SetOption(sql=reader.sql, position=position, name=name, value=_value(reader))
 
 
-def parse_reset(reader: StatementReader) -> SetOption:
-    """RESET [name | ALL]"""
+def _variable(reader: StatementReader, position: Position) -> SetVariable:
+    """VARIABLE name {= | TO} expression"""
+    reader.expect("VARIABLE")
+    name = reader.name("a variable")
+    if not reader.accept("TO"):
+        reader.expect("=")
+    start, sql = reader.position.offset, reader.sql
+    reader.expression()
+    return SetVariable(
+        sql=sql,
+        position=position,
+        name=name,
+        query="SELECT" + blank(sql[len("SELECT") : start]) + sql[start : reader.tokens[-1].end + 1],
+        parameters=reader.parameter_count,
+    )
+
+
+def parse_reset(reader: StatementReader) -> SetOption | SetVariable:
+    """RESET [VARIABLE name | name | ALL]"""
     position = reader.position
     reader.expect("RESET")
+    if reader.peek() == "VARIABLE" and reader.peek(1):
+        reader.next()
+        name = reader.name("a variable")
+        return SetVariable(sql=reader.sql, position=position, name=name, query="")
     if reader.at_end:
         return SetOption(sql=reader.sql, position=position, name=Name("ALL", position), value=None)
     if reader.peek() == "ALL":

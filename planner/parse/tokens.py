@@ -178,6 +178,11 @@ def _character(found: re.Match[str]) -> str:
     return chr(int(digits, 16)) if int(digits, 16) < 0x110000 else "\ud800"
 
 
+def blank(text: str) -> str:
+    """Spaces instead of a text; its lines stay."""
+    return "".join(character if character == "\n" else " " for character in text)
+
+
 def statement_ends(sql: str) -> list[int] | None:
     """The offsets of the semicolons that end statements; None if `sql` ends inside a string, a
     quoted identifier or a comment."""

@@ -15,6 +15,7 @@ from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner import plans
 from runnel.planner.parse.session.prepared import Deallocate, Execute, Prepare
 from runnel.planner.parse.session.transactions import BeginTransaction, EndTransaction
+from runnel.planner.parse.settings import SetVariable
 from runnel.planner.parse.syntax import SetOption
 from runnel.session.session import Session, TransactionSession
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from runnel.statements.call import StatementCall
 
 _READS = (plans.KeyGetPlan, plans.ShowPlan, plans.NothingPlan)
-_COMMANDS = (SetOption, Prepare, Execute, Deallocate, BeginTransaction, EndTransaction)
+_COMMANDS = (SetOption, SetVariable, Prepare, Execute, Deallocate, BeginTransaction, EndTransaction)
 _OUTSIDE = "do it before BEGIN or after COMMIT; the transaction is open as before"
 
 

@@ -442,13 +442,11 @@ class ExpressionBinder(AggregateBinder):
                 hint="it is allowed in the select list, WHERE and ORDER BY",
                 position=self._at(tree),
             )
-        if name == "GET_DDL":
-            from runnel.planner.explain.ddl import get_ddl
+        if name in ("GET_DDL", "GETVARIABLE"):
+            from runnel.planner.bind.scalars.session_calls import session_call
 
-            self._query.note("catalog", "", self._query.snapshot.version)
             bound = [self.bind(argument) for argument in arguments]
-            hides = self._query.environment.is_confined
-            return get_ddl(self._query.snapshot, bound, self._at(tree), hides_secrets=hides)
+            return session_call(self._query, name, bound, self._at(tree))
         own = self._query.python_function(name)
         if own is None and name in LAMBDA_FUNCTIONS:
             from runnel.planner.bind.scalars.lambdas import LambdaBinder

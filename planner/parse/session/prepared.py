@@ -8,6 +8,7 @@ from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import Command, Name
+from runnel.planner.parse.tokens import blank
 from runnel.planner.parse.types import parse_type
 from runnel.sqltypes import SqlType
 
@@ -78,7 +79,7 @@ def parse_prepare(reader: StatementReader, parse: Callable[[str], object]) -> Pr
             position=reader.position,
         )
     start, end = reader.tokens[reader.index].start, reader.tokens[-1].end + 1
-    parse(_blank(reader.sql[:start]) + reader.sql[start:end])
+    parse(blank(reader.sql[:start]) + reader.sql[start:end])
     reader.index = len(reader.tokens)
     return Prepare(
         sql=reader.sql,
@@ -113,7 +114,7 @@ def _arguments(reader: StatementReader) -> tuple[str, tuple[str, ...]]:
     if reader.accept(")"):
         return "", ()
     sql, start = reader.sql, opening.start
-    text = "VALUES" + _blank(sql[len("VALUES") : start]) + sql[start:]
+    text = "VALUES" + blank(sql[len("VALUES") : start]) + sql[start:]
     keys: list[Name] = []
     count = 0
     while True:
@@ -121,7 +122,7 @@ def _arguments(reader: StatementReader) -> tuple[str, tuple[str, ...]]:
             start = reader.position.offset
             keys.append(reader.unique(reader.name("a parameter"), keys, "parameter"))
             end = reader.next().end + 1
-            text = text[:start] + _blank(text[start:end]) + text[end:]
+            text = text[:start] + blank(text[start:end]) + text[end:]
         count += 1
         if keys and len(keys) != count:
             raise ProgrammingError(
@@ -145,8 +146,3 @@ def parse_deallocate(reader: StatementReader) -> Deallocate:
         reader.next()
     name = None if reader.accept("ALL") else reader.name("a prepared statement, or ALL")
     return Deallocate(sql=reader.sql, position=position, name=name)
-
-
-def _blank(text: str) -> str:
-    """Spaces instead of a text; its lines stay."""
-    return "".join(character if character == "\n" else " " for character in text)
