@@ -55,7 +55,7 @@ def plan_table_statement(binder: Binder, statement: Statement, planning: Plannin
         return _alter_table(binder, statement, planning)
     if isinstance(statement, CreateMacro):
         # Loaded on first use: few programs create macros.
-        from runnel.planner.bind.tables.table_macros import check_macro
+        from runnel.planner.bind.macros.table_macros import check_macro
 
         check_macro(binder, statement)
         return CreateMacroPlan(statement=statement)

@@ -46,7 +46,7 @@ MOST_EXPANSIONS = 2_000
 """The maximum number of calls of macros of CREATE MACRO in a statement, with calls in bodies."""
 
 _BUILT_IN = ("",)
-"""As `BUILT_IN` of `scalars/user_macros.py`, which is loaded on first use."""
+"""As `BUILT_IN` of `macros/user_macros.py`, which is loaded on first use."""
 
 
 class Numbers:

@@ -14,14 +14,14 @@ from runnel.catalog import CATALOG, NamedText
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
-from runnel.planner.bind.scalars.macro_table import OVERLOADED, Macro, macros
-from runnel.planner.bind.scalars.user_macros import (
+from runnel.planner.bind.macros.user_macros import (
     BUILT_IN,
     INSIDE,
     body_of,
     within,
     without_positions,
 )
+from runnel.planner.bind.scalars.macro_table import OVERLOADED, Macro, macros
 from runnel.planner.parse.query.allow_list import function_call
 from runnel.planner.parse.query.json_clauses import CLAUSE
 from runnel.planner.parse.query.query import parse_expression

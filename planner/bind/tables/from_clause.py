@@ -368,7 +368,7 @@ class FromBinder:
         self, macro: NamedText, tree: Any, alias: str | None, names: tuple[str, ...]
     ) -> BoundRelation:
         # Loaded on first use: few statements call a macro.
-        from runnel.planner.bind.tables.table_macros import rows_of_macro
+        from runnel.planner.bind.macros.table_macros import rows_of_macro
 
         position = self.at(tree.this)
         if tree.args.get("ordinality"):

@@ -9,7 +9,7 @@ from sqlglot import exp
 from runnel.catalog import NamedText
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
 from runnel.planner.bind.binders import StatementBinder
-from runnel.planner.bind.scalars.user_macros import body_of, within
+from runnel.planner.bind.macros.user_macros import body_of, within
 from runnel.planner.bind.scope import Scope
 from runnel.planner.parse.macros import SCALAR, CreateMacro, MacroForm
 from runnel.planner.parse.query.allow_list import function_call
