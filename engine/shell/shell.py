@@ -82,7 +82,8 @@ class Shell:
 
     def run(self, item: ScriptItem) -> None:
         """Runs one statement or command. Raises errors of PEP 249, and LeaveShell for `.quit`."""
-        command = item.text.split(None, 1)[0] if item.is_command else word_command(item.text)
+        word = word_command(item.text) or ""
+        command = item.text.split(None, 1)[0] if item.is_command else word
         if command in CONDITIONALS:
             self._run_condition(command, item.text.partition(command)[2])
         elif self.conditions.is_skipping:
@@ -93,7 +94,7 @@ class Shell:
                 is_sql = command in _WITH_SQL
                 text = interpolated(text, self.variables, are_words=not is_sql)
             self.run_command(self, text)
-        elif command is not None:
+        elif command:
             self.run_command(self, command)
         else:
             self._run_statement(item)
