@@ -368,9 +368,10 @@ class DataConnection:
 class NamedText:
     """An object that has a name and a text in SQL, and no rows of its own.
 
-    kind: "macro" (a scalar expression) or "table macro" (a query).
+    kind: "macro" (a scalar expression), "table macro" (a query) or "sequence".
     name: name in SQL. Each kind is a namespace.
-    text: the section of the statement after the name: the parameters, AS and the body.
+    text: the section of the statement after the name: of a macro the parameters, AS and the body,
+        of a sequence START and INCREMENT.
     version: changes when the object is replaced.
     is_temporary: it is not stored with the connection.
     is_confined: it was created by a caller with bounds.

@@ -423,6 +423,7 @@ class Database:
             pushdown=pushdown,
             job_functions=self._job_functions,
             with_options=self._with_options,
+            sequences=lambda: self.connectors.get("DuckDB").own_tables.sequences,  # type: ignore[attr-defined]
             is_at_rest=settings.is_at_rest,
         )
 

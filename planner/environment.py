@@ -13,6 +13,8 @@ from runnel.catalog import Registration, Snapshot, Table, View
 from runnel.errors import NotSupportedError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from runnel.errors import Position
     from runnel.expressions.nodes import Expression, Literal
     from runnel.expressions.python.function import PythonFunction
@@ -83,6 +85,16 @@ class Variables(Protocol):
         """The hint for a name that was not found, if a variable is similar."""
 
 
+class Sequences(Protocol):
+    """The sequences of CREATE SEQUENCE."""
+
+    def next_numbers(self, name: str, count: int) -> pa.Array:
+        """The next numbers of a sequence, which are returned once."""
+
+    def current_numbers(self, name: str, count: int) -> pa.Array:
+        """The last number that was returned, repeated."""
+
+
 class ValuesNeeded(NotSupportedError):
     """The columns of a PIVOT depend on the rows: the values must be known before it is planned.
 
@@ -128,6 +140,7 @@ class Environment:
     arguments: the values of the statement's parameters, for a plan that is used once and may depend
         on them; None: they are not known.
     fixed_parameters: the indexes of parameters that occur in contexts of several types.
+    sequences: returns the sequences of the database; None: the statement can read none.
     with_options: opens the table of a mapping with further options; the last argument is
         `is_confined`.
     is_at_rest: whether tables are read at rest that are streams with an end otherwise.
@@ -144,6 +157,7 @@ class Environment:
     variables: Variables | None = None
     arguments: Sequence[Any] | None = None
     fixed_parameters: frozenset[int] = frozenset()
+    sequences: Callable[[], Sequences] | None = None
     with_options: OptionsTable = lambda found, options, is_confined: found.table
     is_at_rest: bool = False
 

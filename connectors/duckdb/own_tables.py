@@ -24,6 +24,7 @@ from runnel.base.frozen import frozen
 from runnel.catalog import TableColumn, TableDefinition
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, TableLocation
+from runnel.connectors.duckdb.sequences import DuckDBSequences
 from runnel.connectors.duckdb.sink import STAGED_PREFIX
 from runnel.connectors.duckdb.table import DuckDBTable
 from runnel.connectors.duckdb.types import is_canonical, quoted, sql_type_of, type_text
@@ -69,12 +70,16 @@ class TableCheck:
 
 class OwnTables:
     """Creates, opens and drops the DuckDB tables of one connection. Thread-safe, except that the
-    caller serialises changes of the catalog."""
+    caller serialises changes of the catalog.
+
+    sequences: the sequences of the connection.
+    """
 
     def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
         self._kernel = kernel
         self._is_clean = False
         self._schema = SCHEMA
+        self.sequences = DuckDBSequences(kernel)
 
     @property
     def is_file(self) -> bool:

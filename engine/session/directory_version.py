@@ -8,7 +8,7 @@ written. Directories from before the file have version 1.
 | 1 | no `directory.json` |
 | 2 | `directory.json`; all other files are as in version 1 |
 | 3 | tables of CREATE TABLE in `catalog.json` |
-| 4 | macros in `catalog.json`, as "definitions" |
+| 4 | macros and sequences in `catalog.json`, as "definitions" |
 
 A Runnel from before `directory.json` reads the number "format" of `catalog.json` first. Therefore a
 version whose files such a Runnel would misread also has a new number in `catalog.json`, and its

@@ -117,7 +117,9 @@ def function_rows(
     ]
     rows += _macro_rows()
     rows += [
-        (item.name.upper(), item.kind, *_parts(item.text), "CREATE MACRO") for item in definitions
+        (item.name.upper(), item.kind, *_parts(item.text), "CREATE MACRO")
+        for item in definitions
+        if item.kind.endswith("macro")
     ]
     return sorted(rows, key=lambda row: (row[0], row[1]))
 

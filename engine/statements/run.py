@@ -229,6 +229,7 @@ def _load_handlers() -> None:
     from runnel.planner.parse.macros import DropMacro
     from runnel.planner.parse.session import prepared
     from runnel.planner.parse.session.backup import BackupTo
+    from runnel.planner.parse.session.sequences import CreateSequence, DropSequence
     from runnel.planner.parse.session.transactions import BeginTransaction, EndTransaction
     from runnel.planner.parse.settings import SetVariable
     from runnel.planner.parse.tables import DropTable
@@ -250,6 +251,8 @@ def _load_handlers() -> None:
             plans.CreateViewPlan: definitions.create_view,
             plans.CreateMacroPlan: _lazily("runnel.statements.texts.macros", "create_macro"),
             DropMacro: _lazily("runnel.statements.texts.macros", "drop_macro"),
+            CreateSequence: _lazily("runnel.statements.texts.sequences", "create_sequence"),
+            DropSequence: _lazily("runnel.statements.texts.sequences", "drop_sequence"),
             plans.CreateTablePlan: _lazily(tables, "create_table"),
             DropTable: _lazily(tables, "drop_table"),
             plans.AlterTablePlan: _lazily(tables, "alter_table"),

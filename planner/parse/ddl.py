@@ -5,6 +5,7 @@ from __future__ import annotations
 from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written, suggest
 from runnel.planner.parse.macros import parse_create_macro, parse_drop_macro
 from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
+from runnel.planner.parse.session.sequences import parse_create_sequence, parse_drop_sequence
 from runnel.planner.parse.syntax import (
     ComputedClause,
     CreateDataConnection,
@@ -29,7 +30,7 @@ _REMEDIES = {
     "DATABASE": "all names are in one namespace",
     "TYPE": INSTEAD_OF_TYPES,
     "UNIQUE": "declare PRIMARY KEY or UNIQUE in CREATE TABLE",
-    "SEQUENCE": "use DEFAULT uuid() for keys, or row_number() OVER () for numbers",
+    "SEQUENCE": "write CREATE SEQUENCE s, without OR REPLACE and TEMP",
     "FUNCTION": "write it in Python, and register it: connection.create_function('f', f, …)",
     "AGGREGATE": "write it in Python: connection.create_function(…)",
     "CATALOG": "a connection has one catalog, its directory: for another system use CREATE DATA "
@@ -73,6 +74,8 @@ def parse_create(reader: StatementReader) -> Statement:
     if not external and _is_macro(reader):
         reader.next()
         return parse_create_macro(reader, position, or_replace, temporary)
+    if not (external or temporary or or_replace) and reader.accept("SEQUENCE"):
+        return parse_create_sequence(reader, position)
     raise _refused(reader, "CREATE OR REPLACE" if or_replace else "CREATE", position)
 
 
@@ -123,6 +126,8 @@ def parse_drop(reader: StatementReader) -> Statement:
         )
     if not external and reader.peek() in ("MACRO", "FUNCTION"):
         return parse_drop_macro(reader, position, reader.next().text.upper())
+    if not external and reader.accept("SEQUENCE"):
+        return parse_drop_sequence(reader, position)
     raise _refused(reader, "DROP", position)
 
 

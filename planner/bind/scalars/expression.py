@@ -62,6 +62,9 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeE
 _WORDS = frozenset({"USER", "CURRENT_ROLE", "CURRENT_SCHEMA"})
 """Functions that SQL calls without parentheses, unless a column has the name."""
 
+_OF_SESSION = ("GET_DDL", "GETVARIABLE", "NEXTVAL", "CURRVAL")
+"""Functions of the catalog and the session."""
+
 _ROUNDINGS = ("FLOOR", "CEIL", "CEILING")
 """Functions that are macros with two arguments: FLOOR(x TO unit)."""
 
@@ -442,7 +445,7 @@ class ExpressionBinder(AggregateBinder):
                 hint="it is allowed in the select list, WHERE and ORDER BY",
                 position=self._at(tree),
             )
-        if name in ("GET_DDL", "GETVARIABLE"):
+        if name in _OF_SESSION:
             from runnel.planner.bind.scalars.session_calls import session_call
 
             bound = [self.bind(argument) for argument in arguments]

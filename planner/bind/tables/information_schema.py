@@ -178,7 +178,9 @@ def _views(binder: StatementBinder) -> list[Row]:
 
 
 def _macros(binder: StatementBinder) -> list[Row]:
-    found = sorted(binder.snapshot.definitions.values(), key=lambda item: item.key[::-1])
+    texts = binder.snapshot.definitions.values()
+    macros = [item for item in texts if item.kind.endswith("macro")]
+    found = sorted(macros, key=lambda item: item.key[::-1])
     return [
         (*_position(item), item.kind.upper(), f"CREATE MACRO {as_written(item.name)}{item.text}")
         for item in found
