@@ -320,6 +320,15 @@ _LISTS = (
     *("FUNCTIONS", "DATABASES", "SCHEMAS", "COLUMNS", "RESOURCES"),
 )
 """The lists that SHOW accepts instead of a setting."""
+WITHOUT_LIMIT = frozenset(
+    {
+        "idle_in_transaction_session_timeout",
+        "lock_timeout",
+        "statement_timeout",
+        "transaction_timeout",
+    }
+)
+"""Settings of PostgreSQL that SET accepts with the value 0, which is no limit."""
 _ELSEWHERE = {
     "statement_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
     "lock_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",

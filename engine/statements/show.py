@@ -15,7 +15,7 @@ from runnel.planner.parse.syntax import SetOption
 from runnel.planner.plans import ShowPlan
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row
-from runnel.settings import SETTINGS, find, has_no_effect, hint_without_effect
+from runnel.settings import SETTINGS, WITHOUT_LIMIT, find, has_no_effect, hint_without_effect
 from runnel.sqltypes import BIGINT, JSON, VARCHAR
 from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import data_connector
@@ -72,6 +72,8 @@ def run_set(session: Session, statement: SetOption, call: StatementCall) -> int:
         hint = hint_without_effect(name)
         if hint and value is not None:
             logger.warning("SET '%s' has no effect: %s", name, hint)
+        return -1
+    if name.lower() in WITHOUT_LIMIT and not value:
         return -1
     try:
         if access is not None and name.lower() == "temp_directory" and value:

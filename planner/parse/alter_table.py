@@ -146,13 +146,13 @@ class AlterTable(Statement):
     is_cascading: bool
 
 
-_CHANGES = ("ADD", "DROP", "RENAME", "ALTER", ".")
+_CHANGES = ("ADD", "DROP", "RENAME", "ALTER", "OWNER", ".")
 """The words that may come after the name of a table."""
 
 
 def parse_alter_table(reader: StatementReader) -> Statement:
     """ALTER TABLE [IF EXISTS] [ONLY] t {change, … [CASCADE] | SET ('option' = 'value', …)
-    | RESET ('option', …)}"""
+    | RESET ('option', …) | OWNER TO role}; the owner changes nothing, as there are no roles"""
     position = reader.position
     reader.expect("ALTER", "TABLE")
     if_exists = reader.accept("IF", "EXISTS")
@@ -164,8 +164,12 @@ def parse_alter_table(reader: StatementReader) -> Statement:
         from runnel.planner.parse.flink.alterations import parse_options
 
         return parse_options(reader, position, name, if_exists)
-    alterations = _alterations(reader)
-    while reader.accept(","):
+    if reader.accept("OWNER", "TO"):
+        reader.name("a role")
+        alterations: list[Alteration] = []
+    else:
+        alterations = _alterations(reader)
+    while alterations and reader.accept(","):
         alterations += _alterations(reader)
     is_cascading = reader.accept("CASCADE")
     if not is_cascading:

@@ -243,6 +243,45 @@ def _variable(reader: StatementReader, position: Position) -> SetVariable:
     )
 
 
+def parse_set_config(reader: StatementReader) -> Query:
+    """SELECT [pg_catalog.]set_config('search_path', 'value', is_local), as a dump of PostgreSQL has
+    it: a query that returns the value. There is one schema, so the path changes nothing."""
+    position = reader.position
+    select = reader.next()
+    if reader.accept("PG_CATALOG"):
+        reader.expect(".")
+    call = reader.next()
+    reader.expect("(")
+    name = reader.string("the name of a setting in quotes")
+    if name.text.lower() != "search_path":
+        raise NotSupportedError(
+            f"SET_CONFIG of {name.text} is not supported",
+            hint="write SET name = value",
+            position=name.position,
+        )
+    reader.expect(",")
+    value = reader.next()
+    reader.expect(",")
+    if not (reader.accept("FALSE") or reader.accept("TRUE")):
+        raise reader.error("TRUE or FALSE")
+    reader.expect(")")
+    reader.finish()
+    tokens = [
+        select,
+        value,
+        like(call, TokenType.ALIAS, "AS"),
+        like(call, TokenType.VAR, "set_config"),
+    ]
+    parsed = parse_query(tokens, reader.sql, reader.parameters)
+    return Query(
+        sql=reader.sql,
+        position=position,
+        expression=parsed.tree,
+        text=reader.sql,
+        parameters=reader.parameter_count,
+    )
+
+
 def parse_reset(reader: StatementReader) -> SetOption | SetVariable:
     """RESET [VARIABLE name | name | ALL]"""
     position = reader.position

@@ -58,6 +58,9 @@ _FOREIGN = {
 }
 
 
+_CHANGES = frozenset(("INSERT", "UPDATE", "DELETE", "MERGE"))
+"""The words of statements that change rows."""
+
 _PARAMETER_SIGNS = frozenset(
     (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON, TokenType.MOD)
 )
@@ -118,6 +121,19 @@ def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
 
 def _parse_statement(reader: StatementReader) -> Statement:
     word = reader.peek()
+    if word == "WITH" and not _CHANGES.isdisjoint(reader.words):
+        # Loaded on first use: few statements have both.
+        from runnel.planner.parse.query.with_changes import insert_first
+
+        at = reader.index
+        tokens = insert_first(reader.tokens[at:], reader.words[at:], reader.sql)
+        reader = StatementReader(tokens, reader.sql, reader.parameters)
+        word = reader.peek()
+    if word == "SELECT" and "SET_CONFIG" in (reader.peek(1), reader.peek(3)):
+        # Loaded on first use: only dumps of PostgreSQL have it.
+        from runnel.planner.parse.settings import parse_set_config
+
+        return parse_set_config(reader)
     if word in QUERY_WORDS:
         return reader.query()
     if word == "EXPLAIN":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ def _rows(
     function: str, paths: Sequence[FilePath], schema: pa.Schema, columns: tuple[int, ...]
 ) -> Iterator[pa.RecordBatch]:
     """A batch for each file, so that one content at a time is in memory."""
-    readers = {
+    readers: dict[str, Callable[[DataFile], object]] = {
         "filename": lambda file: str(file.path),
         "content": lambda file: _content(function, file),
         "size": lambda file: file.size,

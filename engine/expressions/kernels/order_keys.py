@@ -123,6 +123,6 @@ def _big_endian(array: pa.Array) -> Any:
 def _binary(octets: Any) -> pa.Array:
     """The rows of a matrix of octets as VARBINARY."""
     count, width = octets.shape
-    offsets = from_numbers(np.arange(0, (count + 1) * width, width, np.int32), pa.int32())
+    offsets = from_numbers(np.arange(0, (count + 1) * width, width, dtype=np.int32), pa.int32())
     data = pa.py_buffer(np.ascontiguousarray(octets))
     return pa.Array.from_buffers(pa.binary(), count, [None, offsets.buffers()[1], data])

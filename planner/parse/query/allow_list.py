@@ -45,6 +45,7 @@ _REFUSED = (
     ("Hint Select.hint", "a hint", None),
     ("Into Select.into", "SELECT INTO", "use INSERT INTO … SELECT …"),
     ("Lock Select.locks", "FOR UPDATE", "leave it out: rows are not locked"),
+    ("Select.shared-locks", "FOR SHARE", "leave it out: rows are not locked"),
     ("Aliases", "a list of aliases", None),
     ("Unicode", "a Unicode string", None),
     ("Concat", "a string literal in several segments", "use ||"),
@@ -129,7 +130,9 @@ def _error(node: Any, sql: str, grammar: Grammar) -> Error | None:
             first = value[0] if isinstance(value, list) else value
             at = position_of(first, sql) if isinstance(first, exp.Expr) else None
             what = f"{key.strip('_').upper()} in {name.upper()}"
-            return _refused(f"{name}.{key}", what, at or _position_of(node, sql))
+            is_shared = key == "locks" and not first.args.get("update")
+            known = f"{name}.shared-locks" if is_shared else f"{name}.{key}"
+            return _refused(known, what, at or _position_of(node, sql))
     if name == "Var":
         return _variable_error(node, sql, grammar)
     shape = grammar.shapes.get(name)

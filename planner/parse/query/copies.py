@@ -95,7 +95,8 @@ def _copy_from(reader: StatementReader, target: Sequence[Token], position: Posit
     if reader.peek() in ("STDIN", "PROGRAM"):
         raise NotSupportedError(
             f"COPY … FROM {reader.peek()} is not supported",
-            hint="write COPY … FROM 'file', or insert rows by executemany",
+            hint="write COPY … FROM 'file', or insert rows by executemany; pg_dump --inserts "
+            "writes INSERT statements",
             position=reader.position,
         )
     source = reader.string("the path of a file in quotes")
