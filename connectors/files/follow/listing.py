@@ -277,15 +277,10 @@ class FollowedPath:
         if any(item.mark is not None and path not in there for path, item in files):
             # A file that is renamed meanwhile may be found under neither name.
             there = self._marked()
-        born = {
-            path: birth_of(local(path))
-            for path in (there if self.is_divided else ())
-            if not isinstance(path, RemotePath)
-            and (path not in self._files or self._files[path].mark is None)
-        }
+        born = self._births(there) if self.is_divided else {}
         with self._lock:
             listing = Listing(1 if self.listing is None else self.listing.number + 1)
-            changed = self._updated(there, listing.number)
+            changed = self._updated(there, born, listing.number)
             self._add_new(there, born, listing.number)
             for path, (file, mark) in there.items():
                 known = self._files[path]
@@ -344,10 +339,28 @@ class FollowedPath:
                 found[file.path] = (file, mark)
         return found
 
-    def _updated(self, there: Mapping[str, tuple[DataFile, Mark]], number: int) -> set[int]:
+    def _births(self, there: Mapping[str, tuple[DataFile, Mark]]) -> dict[str, int | None]:
+        """When the files were created that no listing had before under their names."""
+        found = {}
+        for path, (file, mark) in there.items():
+            known = self._files.get(path)
+            is_new = known is None or known.mark is None or known.inode != number_of(mark)
+            if is_new and not isinstance(path, RemotePath):
+                birth = birth_of(local(path))
+                # Another file may have got the name meanwhile.
+                is_it = number_of(mark_of(file)) == number_of(mark)
+                found[path] = birth if is_it else None
+        return found
+
+    def _updated(
+        self,
+        there: Mapping[str, tuple[DataFile, Mark]],
+        born: Mapping[str, int | None],
+        number: int,
+    ) -> set[int]:
         """Updates the known files; returns the partitions of those that were changed, renamed or
         deleted."""
-        changed = self._follow_names(there)
+        changed = self._follow_names(there, born)
         for path, item in self._files.items():
             mark = there[path][1] if path in there else None
             if mark is not None and mark == item.mark:
@@ -359,9 +372,14 @@ class FollowedPath:
             item.mark, item.inode = mark, number_of(mark)
         return changed
 
-    def _follow_names(self, there: Mapping[str, tuple[DataFile, Mark]]) -> set[int]:
+    def _follow_names(
+        self, there: Mapping[str, tuple[DataFile, Mark]], born: Mapping[str, int | None]
+    ) -> set[int]:
         """Moves known files to their new names; returns their partitions, which find out whether
         they are the same files.
+
+        A new file may have the inode number of a deleted one, but it was created later. If it moved
+        into the partition of that one, the partition might have two files that grow at once.
 
         Example: a.csv (inode 7) and a.1.csv (inode 5) are known. There are a.csv (inode 9), a.1.csv
         (7) and a.2.csv (5): the entry of a.1.csv moves to a.2.csv, the entry of a.csv to a.1.csv,
@@ -374,6 +392,9 @@ class FollowedPath:
             inode, known = number_of(mark), files.get(path)
             was = None if inode is None else by_inode.get(inode)
             if was is None or was == path or (known is not None and known.inode == inode):
+                continue
+            before, birth = files[was].born, born.get(path)
+            if before is not None and birth is not None and birth > before:
                 continue
             now = there.get(was)
             if now is None or number_of(now[1]) != inode:

@@ -103,6 +103,28 @@ def test_renamed_files_are_finished(tmp_path: Path) -> None:
         assert job.parts[holder].data_name == str(log)
 
 
+def test_new_files_with_the_inodes_of_deleted_ones_are_divided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system gives the inode number of a deleted file to the next new one. Here files are
+    renamed and written again, and d.csv and e.csv are said to be created later."""
+    born = {"a.csv": 1, "b.csv": 2, "c.csv": 3, "d.csv": 4, "e.csv": 5}
+    monkeypatch.setattr(listings, "birth_of", lambda path: born[Path(path).name])
+    first = begun(tmp_path / "a.csv", 1)
+    job = Execution(tmp_path)
+    assert job.look() == {"0": [1]}
+    second = begun(tmp_path / "b.csv", 2)
+    assert job.look() == {"files 1": [2]} and job.look() == NONE
+    third = begun(tmp_path / "c.csv", 3)
+    assert job.look() == {"0": [3]}, "one partition has read two of the files"
+    second.unlink()
+    begun(first.rename(tmp_path / "d.csv"), 4)
+    begun(third.rename(tmp_path / "e.csv"), 5)
+    looks = [job.look() for _ in range(3)]
+    found = [rows for look in looks for rows in look.values()]
+    assert sorted(found) == [[4], [5]], "each is in a partition of its own"
+
+
 def test_existing_rotated_files_hold_back_nothing(tmp_path: Path) -> None:
     """At the first listing too: by when they were created and changed."""
     for number in range(100):
