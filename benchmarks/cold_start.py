@@ -26,18 +26,18 @@ SCRIPTS = {
 MOST_SECONDS = 0.4
 
 
-def results(rounds: int) -> Iterator[Result]:
-    """The benchmark of this file."""
-
+def process(script: str) -> None:
+    """Runs a new process."""
     environment = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     }
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "(1,)", done.stdout
 
-    def process(script: str) -> None:
-        command = [sys.executable, "-c", script]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == "(1,)", done.stdout
 
+def results(rounds: int) -> Iterator[Result]:
+    """The benchmark of this file."""
     yield measure(
         "cold start",
         [
