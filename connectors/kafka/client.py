@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,11 +14,37 @@ from runnel.connectors.packages import required
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
 
 LOGGER = logging.getLogger("runnel.connectors.kafka.connector")
+CLIENT_LOGGER = LOGGER.getChild("client")
+"""The logger for the lines of librdkafka."""
+QUIET_SECONDS = 60.0
+"""The time for which a line of librdkafka is not repeated."""
 SECONDS = 10.0
 """The maximum wait for the broker's answer in seconds; less if the statement has less time left."""
 LOOK = 0.5
 """The interval in seconds at which a repeatable call is repeated, in order to notice the end of
 the statement."""
+
+
+class Unrepeated(logging.Filter):
+    """Passes a line of librdkafka if no line that differs in numbers and times alone passed within
+    QUIET_SECONDS: a client repeats each failure with each attempt to connect."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        key = re.sub(r"#\w+-\d+|\([^()]*\)", "", record.getMessage())
+        last = self._passed.get(key)
+        if last is not None and record.created < last + QUIET_SECONDS:
+            return False
+        if len(self._passed) > 1000:
+            self._passed.clear()
+        self._passed[key] = record.created
+        return True
+
+
+CLIENT_LOGGER.addFilter(Unrepeated())
 
 _CONSUMER_ONLY = (
     "group.",
@@ -128,7 +155,7 @@ def _is_one(name: str, prefixes: tuple[str, ...], names: tuple[str, ...]) -> boo
 
 def _made(kind: Any, options: dict[str, str]) -> Any:
     try:
-        return kind(options, logger=LOGGER)
+        return kind(options, logger=CLIENT_LOGGER)
     except kafka().KafkaException as error:
         reason = error.args[0].str() if error.args else str(error)
         raise ProgrammingError(

@@ -257,6 +257,7 @@ def _load_handlers() -> None:
             DropTable: _lazily(tables, "drop_table"),
             plans.AlterTablePlan: _lazily(tables, "alter_table"),
             plans.NothingPlan: _lazily(tables, "do_nothing"),
+            syntax.NoEffect: _lazily(tables, "do_nothing"),
             plans.CopyToPlan: _lazily("runnel.statements.tables.copy_to", "copy_to"),
             syntax.CreateDataConnection: data_connections.create_data_connection,
             syntax.DropDataConnection: data_connections.drop_data_connection,

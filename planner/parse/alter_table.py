@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runnel.base.frozen import frozen
+from runnel.errors import NotSupportedError
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import Delete, Name, Statement
 from runnel.planner.parse.tables import (
@@ -187,6 +188,7 @@ def parse_alter_table(reader: StatementReader) -> Statement:
 def _alterations(reader: StatementReader) -> list[Alteration]:
     """One change; or of Flink ADD (column, …), DROP (column, …) or MODIFY."""
     word = reader.peek()
+    _refuse_parts(reader)
     if word == "MODIFY":
         reader.next()
         return _listed(reader, _modified)
@@ -196,6 +198,38 @@ def _alterations(reader: StatementReader) -> list[Alteration]:
             return _listed(reader, _added)
         return _listed(reader, lambda item: DropColumn(item.name("a column"), False))
     return [_alteration(reader)]
+
+
+_INSTEAD = {
+    "WATERMARK": "write the table again: CREATE OR REPLACE TABLE … (…, WATERMARK FOR ts AS …) "
+    "WITH (…)",
+    "PARTITION": "a partition exists when a row of it was written: INSERT INTO t …",
+}
+
+
+def _refuse_parts(reader: StatementReader) -> None:
+    """NotSupportedError for WATERMARK FOR and PARTITION (…) after ADD, MODIFY or DROP."""
+    ahead = 2 if reader.peek(1) == "(" else 1
+    word = reader.peek(ahead)
+    after = {"WATERMARK": "FOR", "PARTITION": "("}.get(word)
+    if after is not None and reader.peek(ahead + 1) == after:
+        raise NotSupportedError(
+            f"{word} in ALTER TABLE is not supported",
+            hint=_INSTEAD[word],
+            position=reader.position,
+        )
+
+
+def _end_of_column(reader: StatementReader) -> None:
+    """Reads COMMENT 'text', which is not stored; NotSupportedError for FIRST and AFTER."""
+    if reader.accept("COMMENT"):
+        reader.string("a comment in quotes")
+    if reader.peek() in ("FIRST", "AFTER"):
+        raise NotSupportedError(
+            f"{reader.peek()} in ALTER TABLE is not supported",
+            hint="leave it out: a new column is the last one; name the columns in SELECT",
+            position=reader.position,
+        )
 
 
 def _listed(
@@ -213,7 +247,9 @@ def _listed(
 
 def _modified(reader: StatementReader) -> Alteration:
     reader.accept("COLUMN")
-    return ChangeType(reader.name("a column"), parse_type(reader), None)
+    change = ChangeType(reader.name("a column"), parse_type(reader), None)
+    _end_of_column(reader)
+    return change
 
 
 def _alteration(reader: StatementReader) -> Alteration:
@@ -238,10 +274,17 @@ def _alteration(reader: StatementReader) -> Alteration:
 def _added(reader: StatementReader) -> Alteration:
     body = TableReader(reader)
     if reader.peek() != "COLUMN" and body.table_constraint():
+        if reader.peek() == "NOT" and reader.peek(1) == "ENFORCED":
+            raise NotSupportedError(
+                "NOT ENFORCED in ALTER TABLE is not supported",
+                hint="leave it out: the keys of a table are checked",
+                position=reader.position,
+            )
         return AddConstraint(tuple(body.keys), tuple(body.checks))
     reader.accept("COLUMN")
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     body.column()
+    _end_of_column(reader)
     return AddColumn(body.columns[0], tuple(body.keys), tuple(body.checks), if_not_exists)
 
 

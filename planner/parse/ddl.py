@@ -76,6 +76,13 @@ def parse_create(reader: StatementReader) -> Statement:
         return parse_create_macro(reader, position, or_replace, temporary)
     if not (external or temporary or or_replace) and reader.accept("SEQUENCE"):
         return parse_create_sequence(reader, position)
+    if reader.peek() == "DATABASE":
+        # Loaded on first use: it is Flink's, and an error otherwise.
+        from runnel.planner.parse.flink.statements import existing_database
+
+        found = existing_database(reader, position)
+        if found is not None:
+            return found
     raise _refused(reader, "CREATE OR REPLACE" if or_replace else "CREATE", position)
 
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from sqlglot import TokenType
 
-from runnel.errors import NotSupportedError
+from runnel.errors import NotSupportedError, Position
 from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
-from runnel.planner.parse.syntax import Describe, Query, Summarize
+from runnel.planner.parse.syntax import Describe, NamePattern, Query, Show, Summarize
 from runnel.planner.parse.tokens import like
 
 
-def parse_describe(reader: StatementReader) -> Describe:
-    """{DESCRIBE | DESC} [[EXTENDED] [TABLE] name | 'file' | query]"""
+def _function(reader: StatementReader, position: Position) -> Show:
+    """FUNCTION [EXTENDED] name: the row of SHOW FUNCTIONS."""
+    reader.expect("FUNCTION")
+    if reader.index + 1 < len(reader.tokens):
+        reader.accept("EXTENDED")
+    name = reader.name("a function").text
+    pattern = NamePattern(name, True, False)
+    return Show(sql=reader.sql, position=position, what="functions", like=pattern)
+
+
+def parse_describe(reader: StatementReader) -> Describe | Show:
+    """{DESCRIBE | DESC} [[EXTENDED] [TABLE] name | FUNCTION name | 'file' | query]"""
     position = reader.position
     reader.next()
     if reader.peek() == "EXTENDED" and reader.index + 1 < len(reader.tokens):
@@ -20,6 +30,8 @@ def parse_describe(reader: StatementReader) -> Describe:
         reader.next()
     if reader.at_end:
         return Describe(sql=reader.sql, position=position)
+    if reader.peek() == "FUNCTION" and reader.index + 1 < len(reader.tokens):
+        return _function(reader, position)
     if reader.peek() in ("JOB", "JOBS", "CATALOG") and reader.index + 1 < len(reader.tokens):
         raise NotSupportedError(
             f"DESCRIBE {reader.peek()} is not supported",

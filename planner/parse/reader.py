@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import TokenType, exp
 from sqlglot.tokenizer_core import Token
 
-from runnel.catalog import CATALOG, check_schema
+from runnel.catalog import check_schema
 from runnel.errors import ProgrammingError
 from runnel.planner.parse.query.query import parse_expression, parse_query
 from runnel.planner.parse.syntax import ComputedClause, Name, Query
@@ -187,18 +187,17 @@ class StatementReader(TokenReader):
         name = self.name(what)
         if not self.accept("."):
             return name
-        if name.text.lower() == CATALOG and self.peek(1) == ".":
+        if self.peek(1) == ".":
+            check_schema(name.text, "", name.position)
             name = self.name("the schema")
             self.expect(".")
-        elif self.peek(1) == ".":
-            check_schema(name.text, "", name.position)
         if name.text.lower() == "information_schema":
             raise ProgrammingError(
                 f'schema "{name}" can only be queried',
                 hint="its tables show the catalog, which CREATE and DROP change",
                 position=name.position,
             )
-        if name.text.lower() != "public":
+        if name.text.lower() not in ("public", "default_database"):
             raise ProgrammingError(
                 f'schema "{name}" does not exist',
                 hint='there is one schema, "public"',

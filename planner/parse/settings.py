@@ -22,6 +22,8 @@ _QUERIES = {
     "TABLES": ("name", "SELECT table_name AS name FROM information_schema.tables"),
     "DATABASES": ("database_name", f"SELECT '{CATALOG}' AS database_name"),
     "CATALOGS": ("catalog_name", f"SELECT '{CATALOG}' AS catalog_name"),
+    "MODULES": ("module_name", "SELECT 'core' AS module_name"),
+    "JARS": ("jar", "SELECT '' AS jar WHERE FALSE"),
     "SCHEMAS": (
         "schema_name",
         f"VALUES ('{CATALOG}', 'information_schema', FALSE), ('{CATALOG}', 'public', TRUE)",
@@ -32,8 +34,6 @@ _NAMES = {"SCHEMAS": '(database_name, schema_name, "current")'}
 _CONDITIONS = ("LIKE", "ILIKE", "NOT", "WHERE", "ORDER BY", "LIMIT")
 _REMEDIES = {
     "TYPES": INSTEAD_OF_TYPES,
-    "MODULES": "use SHOW FUNCTIONS",
-    "JARS": "connectors are Python packages: pip list shows them",
     "PARTITIONS": "query the columns: SELECT DISTINCT dt FROM t",
 }
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "DEFAULT": None}

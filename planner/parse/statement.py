@@ -182,14 +182,11 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
             return {"UPDATE": changes.parse_update, "DELETE": changes.parse_delete}.get(
                 word, changes.parse_insert
             )
-        case "ALTER" if second == "TABLE":
-            from runnel.planner.parse.alter_table import parse_alter_table
+        case "ALTER" | "TRUNCATE" if word == "TRUNCATE" or second == "TABLE":
+            from runnel.planner.parse import alter_table
 
-            return parse_alter_table
-        case "TRUNCATE":
-            from runnel.planner.parse.alter_table import parse_truncate
-
-            return parse_truncate
+            is_truncate = word == "TRUNCATE"
+            return alter_table.parse_truncate if is_truncate else alter_table.parse_alter_table
         case "MERGE":
             from runnel.planner.parse.merge import parse_merge
 
@@ -211,6 +208,10 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
                 "RESET": settings.parse_reset,
             }
             return readers[word]
+        case "USE":
+            from runnel.planner.parse.flink.statements import parse_use
+
+            return parse_use
         case "EXECUTE" | "BEGIN" if second == "STATEMENT":
             from runnel.planner.parse.flink.statement_set import parse_statement_set
 

@@ -540,6 +540,11 @@ class Summarize(Statement):
 
 
 @frozen(kw_only=True)
+class NoEffect(Command):
+    """A statement that is accepted and does nothing, such as USE of the only catalog."""
+
+
+@frozen(kw_only=True)
 class SetOption(Command):
     """SET name = value, or RESET name.
 

@@ -26,6 +26,7 @@ from runnel.connector import (
     ScanRequest,
     SourcePartition,
 )
+from runnel.connectors.kafka import client
 from runnel.errors import (
     DataError,
     ErrorCode,
@@ -609,3 +610,18 @@ def test_against_a_real_broker() -> None:
     columns: list[tuple[str, SqlType]] = [("id", BIGINT), ("at", TIMESTAMP), ("x", DOUBLE)]
     rows = read(real.table(topic, columns), 60)
     assert rows == [(i, datetime(2024, 1, 1, 0, 0, i), i / 2) for i in range(60)]
+
+
+def test_a_line_of_the_client_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(3):
+        for broker in ("a:1", "b:1"):
+            client.CLIENT_LOGGER.error(
+                "FAIL [rdkafka#consumer-%d] [thrd:%s]: Connection refused (after %dms)",
+                number,
+                broker,
+                number * 7,
+            )
+    assert [record.args[1] for record in caplog.records if isinstance(record.args, tuple)] == [
+        "a:1",
+        "b:1",
+    ]
