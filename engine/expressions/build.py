@@ -5,6 +5,7 @@ They resolve names, convert arguments, determine types, and raise errors with po
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from math import isinf
@@ -56,7 +57,11 @@ __all__ = [
     "limited",
     "nullif",
     "number",
+    "signature_hint",
 ]
+
+_ABOUT_ARGUMENTS = re.compile(r"argument \d+ of |\S+ expects ")
+"""The beginning of the errors for wrong arguments, which show the parameters of the function."""
 
 MAX_SIZE = 20_000
 """The largest permitted number of nodes of an expression."""
@@ -66,9 +71,10 @@ _FLINK_ONLY = {"DATE_FORMAT", "FROM_UNIXTIME", "UNIX_TIMESTAMP"}
 _OTHER_FORMS = {
     *_FLINK_ONLY,
     *("TO_TIMESTAMP", "TO_DATE", "ENCODE", "DECODE", "HEX"),
-    *("ARRAY_PREPEND", "ARRAY_SORT", "LIST_SORT"),
+    *("ARRAY_PREPEND", "ARRAY_SORT", "LIST_SORT", "SUBSTRING"),
+    *("REGEXP_EXTRACT", "DATE_PART", "JSON_EXTRACT", "JSON_EXTRACT_STRING"),
 }
-"""The names of `other_forms`; `_FLINK_ONLY` has those that have no other form."""
+"""The names of `other_forms` and `list_forms`; `_FLINK_ONLY` has those that have no other form."""
 
 
 def is_function(name: str) -> bool:
@@ -129,8 +135,23 @@ def call(
         folded = _negated_literal(arguments[0])
         if folded is not None:
             return folded
-    bound, result = function.bind(function.name, arguments, position)
+    try:
+        bound, result = function.bind(function.name, arguments, position)
+    except ProgrammingError as error:
+        if error.hint is None and _ABOUT_ARGUMENTS.match(error.message):
+            error.hint = signature_hint(name)
+        raise
     return Call(function=function.name, arguments=bound, type=result, position=position)
+
+
+def signature_hint(name: str) -> str | None:
+    """The parameters of a function, as a hint: "LPAD(s VARCHAR, length BIGINT)"; None if SQL has no
+    function of this name."""
+    function = FUNCTIONS.get(name) or SQL_NAMES.get(name.upper())
+    if function is None or not function.sql_names:
+        return None
+    shown = name.upper() if name.upper() in function.sql_names else function.sql_names[0]
+    return f"write {shown}({function.arguments})"
 
 
 def _by_type(name: str, arguments: Sequence[Expression]) -> str:

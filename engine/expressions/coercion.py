@@ -28,6 +28,7 @@ from runnel.sqltypes import (
     decimal,
 )
 
+_TEXT = SqlType(Kind.VARCHAR)
 _CONTEXT = EvaluationContext()
 _ELSEWHERE = EvaluationContext(now=86_400_000_000 * 365, zone="Asia/Kolkata")
 """A session of another zone and date. A value that is equal in both contexts depends on neither."""
@@ -208,12 +209,19 @@ def assign(expression: Expression, target: SqlType, column_name: str) -> Express
         return expression
     if can_assign(source, target) or takes_type(expression, target):
         return convert(expression, target)
+    if isinstance(expression, Literal) and source.kind is Kind.VARCHAR and _reads(target):
+        return Cast(operand=expression, type=target, position=expression.position)
     raise ProgrammingError(
         f'cannot assign to target field "{column_name}" of type {target} from source field of type '
         f"{source}",
         hint=f"add an explicit CAST to {target}" if can_cast(source, target) else None,
         position=expression.position,
     )
+
+
+def _reads(target: SqlType) -> bool:
+    """Whether a text literal is assigned to a column of this type as if it was CAST to it."""
+    return target.kind is Kind.ARRAY and can_cast(_TEXT, target)
 
 
 def cast(

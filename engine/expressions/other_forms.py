@@ -1,7 +1,7 @@
 """Calls in the forms of other systems whose meaning depends on types, or on a pattern of Java:
 Flink's DATE_FORMAT, FROM_UNIXTIME and UNIX_TIMESTAMP, its forms of TO_TIMESTAMP, TO_DATE, ENCODE,
-DECODE and ARRAY_PREPEND, and DuckDB's of HEX and LIST_SORT. Loaded on first use of one of these
-names.
+DECODE and ARRAY_PREPEND, DuckDB's of ENCODE, HEX and LIST_SORT, and PostgreSQL's of SUBSTRING with
+a regular expression. Loaded on first use of one of these names.
 
 A pattern of Java is translated into one of TO_CHAR, so that one implementation formats and parses.
 """
@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.errors import DataError, NotSupportedError, Position, ProgrammingError
 from runnel.expressions.coercion import cast
 from runnel.expressions.functions import FUNCTIONS
+from runnel.expressions.list_forms import list_form
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.sqltypes import BIGINT, DATE, TIMESTAMP, TIMESTAMP_TZ, VARBINARY, VARCHAR, Kind, SqlType
 
@@ -95,7 +96,9 @@ def other_form(
     name: str, arguments: Sequence[Expression], position: Position | None
 ) -> Expression | None:
     """A call in one of these forms; None if the function has no such form with these arguments."""
-    return _CALLS[name](list(arguments), position)
+    if name in _CALLS:
+        return _CALLS[name](list(arguments), position)
+    return list_form(name, arguments, position)
 
 
 def _function(name: str, arguments: list[Expression], position: Position | None) -> Expression:
@@ -197,14 +200,19 @@ def _unix_timestamp(arguments: list[Expression], position: Position | None) -> E
 
 
 def _encode(arguments: list[Expression], position: Position | None) -> Expression | None:
+    if len(arguments) == 1 and _is_text(arguments):
+        return cast(arguments[0], VARBINARY, position)
     if len(arguments) == 2 and _is_text(arguments) and _names_utf8(arguments[1], position):
         return cast(arguments[0], VARBINARY, position)
     return None
 
 
 def _decode(arguments: list[Expression], position: Position | None) -> Expression | None:
-    is_binary = len(arguments) == 2 and arguments[0].type.kind is Kind.VARBINARY
-    if is_binary and _names_utf8(arguments[1], position):
+    is_binary = len(arguments) > 0 and arguments[0].type.kind is Kind.VARBINARY
+    is_utf8 = len(arguments) == 1 or (
+        is_binary and len(arguments) == 2 and _names_utf8(arguments[1], position)
+    )
+    if is_binary and is_utf8:
         return _function("from_utf8", arguments[:1], position)
     return None
 
@@ -234,12 +242,13 @@ def _hex(arguments: list[Expression], position: Position | None) -> Expression |
 
 
 def _sort_of(name: str) -> Callable[[list[Expression], Position | None], Expression | None]:
-    """DuckDB's LIST_SORT(x, 'DESC'), and Flink's ARRAY_SORT(x, FALSE), under one of the names."""
+    """DuckDB's LIST_SORT(x, 'DESC', 'NULLS FIRST'), and Flink's ARRAY_SORT(x, FALSE), under one of
+    the names."""
 
     def sort(arguments: list[Expression], position: Position | None) -> Expression | None:
         if len(arguments) < 2:
             return None
-        _count(name, arguments, range(1, 3), position)
+        _count(name, arguments, range(1, 4), position)
         order = arguments[1].value if isinstance(arguments[1], Literal) else None
         if isinstance(order, str):
             order = {"ASC": True, "DESC": False}.get(order.upper())
@@ -249,9 +258,30 @@ def _sort_of(name: str) -> Callable[[list[Expression], Position | None], Express
                 position=arguments[1].position or position,
             )
         function = "array_sort" if order else "array_reverse_sort"
-        return _function(function, arguments[:1], position)
+        return _function(function, [arguments[0], *arguments[2:]], position)
 
     return sort
+
+
+def _substring(arguments: list[Expression], position: Position | None) -> Expression | None:
+    """PostgreSQL's SUBSTRING(s FROM pattern): the match, or the first group if there is one. A
+    literal that is a number is no pattern."""
+    pattern = arguments[1] if len(arguments) == 2 else None
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        return None
+    if re.fullmatch(r"\s*[-+]?[0-9]+\s*", pattern.value) or not _is_text(arguments):
+        return None
+    from runnel.expressions.text.regex_syntax import regex_of
+
+    try:
+        group = min(regex_of(pattern.value).groups, 1)
+    except DataError as error:
+        raise ProgrammingError(
+            error.message, hint=error.hint, position=pattern.position or position
+        ) from None
+    one = Literal(value=1, type=BIGINT)
+    options = [one, one, Literal(value="", type=VARCHAR), Literal(value=group, type=BIGINT)]
+    return _function("regexp_substr", [*arguments, *options], position)
 
 
 def _array_prepend(arguments: list[Expression], position: Position | None) -> Expression | None:
@@ -275,4 +305,5 @@ _CALLS: dict[str, Callable[[list[Expression], Position | None], Expression | Non
     "LIST_SORT": _sort_of("LIST_SORT"),
     "ARRAY_SORT": _sort_of("ARRAY_SORT"),
     "ARRAY_PREPEND": _array_prepend,
+    "SUBSTRING": _substring,
 }

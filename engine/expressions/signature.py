@@ -123,9 +123,19 @@ def _converted(
     raise ProgrammingError(
         f"argument {index} of {name} must be "
         f"{parameter.name if isinstance(parameter, Group) else parameter}, not {source}",
-        hint="add an explicit CAST",
+        hint=_cast_hint(argument, parameter),
         position=argument.position or position,
     )
+
+
+def _cast_hint(argument: Expression, parameter: Parameter) -> str | None:
+    """The CAST that makes an argument fit, if it is no literal and there is one; without a hint the
+    caller shows the parameters of the function."""
+    if isinstance(parameter, SqlType) and not isinstance(argument, Literal):
+        is_simple = not argument.type.is_nested and not parameter.is_nested
+        if is_simple and can_cast(argument.type, parameter):
+            return f"add an explicit CAST to {parameter}"
+    return None
 
 
 def _roomy(argument: Expression) -> Expression:

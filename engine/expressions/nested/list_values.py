@@ -7,6 +7,7 @@ Their common terms are in `lists`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +30,20 @@ from runnel.expressions.nested.lists import (
     made,
     same_type,
 )
-from runnel.expressions.nodes import Call, Expression
+from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import ARRAY, signature
-from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, NULL, Kind, SqlType, array, decimal, to_arrow
+from runnel.sqltypes import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    NULL,
+    VARCHAR,
+    Kind,
+    SqlType,
+    array,
+    decimal,
+    to_arrow,
+)
 
 
 # For [b, NULL, a, b]:
@@ -73,15 +85,36 @@ def _ranks(items: pa.Array) -> Numbers:
 def _sort(call: Call) -> Kernel:
     """Sorts by owner first, so that each list stays where it is, and by rank within each list."""
     descending = call.function == "array_reverse_sort"
+    option = call.arguments[1] if len(call.arguments) > 1 else None
+    nulls = option.value if isinstance(option, Literal) else None
     arrow = to_arrow(call.type)
 
     def run(column: pa.Array) -> pa.Array:
         lists = Lists(column)
         ranks = _ranks(lists.items)
-        order = np.lexsort((-ranks if descending else ranks, lists.owners))
+        keys = -ranks if descending else ranks
+        if nulls is not None:
+            end = len(ranks) + 1
+            keys = np.where(ranks == 0, -end if nulls == "NULLS FIRST" else end, keys)
+        order = np.lexsort((keys, lists.owners))
         return made(lists.items.take(indexes(order)), lists.lengths, arrow, lists.valid)
 
-    return over_first(run)
+    sort = over_first(run)
+    return lambda column, *options: sort(column)
+
+
+def _bind_sort(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """The second argument says where NULLs are; without it they are the smallest values."""
+    arguments, result = _SORT(name, arguments, position)
+    if len(arguments) < 2:
+        return arguments, result
+    word = arguments[1].value if isinstance(arguments[1], Literal) else None
+    if not isinstance(word, str) or word.upper() not in ("NULLS FIRST", "NULLS LAST"):
+        raise ProgrammingError(
+            "the order of NULLs in a sorted list must be 'NULLS FIRST' or 'NULLS LAST'",
+            position=arguments[1].position or position,
+        )
+    return (arguments[0], replace(arguments[1], value=word.upper())), result
 
 
 def _distinct(call: Call) -> Kernel:
@@ -379,22 +412,23 @@ def _bind_nested(name: str, arguments: Sequence[Expression], position: Position 
 
 
 _ONE_ARRAY = signature(ARRAY, result=lambda arguments: arguments[0].type)
+_SORT = signature(ARRAY, VARCHAR, result=lambda arguments: arguments[0].type, optional=1)
 _TYPE = "the type of x"
 FUNCTIONS = (
     list_function(
         "array_sort",
-        "x ARRAY",
+        "x ARRAY [, order VARCHAR [, nulls VARCHAR]]",
         _TYPE,
-        _ONE_ARRAY,
+        _bind_sort,
         _sort,
         names=("ARRAY_SORT", "LIST_SORT"),
         can_fail=True,
     ),
     list_function(
         "array_reverse_sort",
-        "x ARRAY",
+        "x ARRAY [, nulls VARCHAR]",
         _TYPE,
-        _ONE_ARRAY,
+        _bind_sort,
         _sort,
         names=("ARRAY_REVERSE_SORT", "LIST_REVERSE_SORT"),
         can_fail=True,

@@ -294,6 +294,7 @@ def _regexp(
 
 _TEXTS = array(VARCHAR)
 _GROUP = "[, group BIGINT [, flags VARCHAR]]"
+_GROUP_OR_NAMES = "[, group BIGINT or names VARCHAR[] [, flags VARCHAR]]"
 FUNCTIONS = (
     _regexp("regexp_match", "[, flags VARCHAR]", [VARCHAR], _TEXTS, _match),
     # The key is in the signatures of stored states.
@@ -305,7 +306,7 @@ FUNCTIONS = (
         _matches,
         "REGEXP_MATCH_ALL",
     ),
-    _regexp("regexp_extract", _GROUP, [BIGINT, VARCHAR], VARCHAR, _extract),
+    _regexp("regexp_extract", _GROUP_OR_NAMES, [BIGINT, VARCHAR], VARCHAR, _extract),
     _regexp("regexp_extract_all", _GROUP, [BIGINT, VARCHAR], _TEXTS, _extract_all),
     _regexp(
         "regexp_count", "[, start BIGINT [, flags VARCHAR]]", [BIGINT, VARCHAR], INTEGER, _count

@@ -11,7 +11,8 @@ from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import cast
 from runnel.expressions.function import Bound, Function, always_may_fail
 from runnel.expressions.kernels.per_value import per_value
-from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.list_forms import elements
+from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import signature
 from runnel.expressions.to_char.patterns import DAYS, MONTHS
 from runnel.sqltypes import TIMESTAMP, TIMESTAMP_TZ, VARCHAR, Kind
@@ -65,15 +66,18 @@ _FIELDS: dict[str, tuple[int, Callable[[datetime], Any]]] = {
     "V": (2, lambda value: value.isocalendar()[1]),
     "y": (2, lambda value: value.year % 100),
     "Y": (4, lambda value: value.year),
-    "z": (0, lambda value: "+00"),
     "Z": (0, lambda value: "UTC" if value.tzinfo is not None else ""),
     "%": (0, lambda value: "%"),
 }
 """The number of digits of each field, 0 for a text, and its value."""
 
 
-def _strftime(value: datetime, pattern: str) -> str:
+def _strftime(value: datetime, pattern: str, offset: str = "+00") -> str:
+    """The text of a local time; `offset` is the one of its zone from UTC."""
+
     def field(match: re.Match[str]) -> str:
+        if match[2] == "z":
+            return offset
         found = _FIELDS.get(match[2])
         if found is None:
             raise DataError(f"STRFTIME doesn't know '{match[0]}'", hint=f"it knows {_KNOWN}")
@@ -90,19 +94,24 @@ def _bind_format(name: str, arguments: Sequence[Expression], position: Position 
         if second in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
             arguments = arguments[::-1]
     if len(arguments) == 2 and arguments[0].type.kind is Kind.TIMESTAMP_TZ:
-        _check_without_zone(arguments[1], position)
-        arguments = (cast(arguments[0], TIMESTAMP, position), arguments[1])
+        _check_without_zone_name(arguments[1], position)
+        instant, pattern = arguments
+        arguments = (cast(instant, TIMESTAMP, position), pattern)
+        if isinstance(pattern, Literal) and re.search("%-?z", str(pattern.value)):
+            offset = Literal(value="OF", type=VARCHAR)
+            shown = Call(function="to_char", arguments=(instant, offset), type=VARCHAR)
+            with_offset = signature(TIMESTAMP, VARCHAR, VARCHAR, result=VARCHAR)
+            return with_offset(name, (*arguments, shown), position)
     return signature(TIMESTAMP, VARCHAR, result=VARCHAR)(name, arguments, position)
 
 
-def _check_without_zone(pattern: Expression, position: Position | None) -> None:
-    """ProgrammingError for a pattern that may show the offset of an instant, which is formatted as
-    a local time without it."""
-    if isinstance(pattern, Literal) and not re.search(r"%-?[zZ]", str(pattern.value)):
+def _check_without_zone_name(pattern: Expression, position: Position | None) -> None:
+    """ProgrammingError for a pattern that may show the name of an instant's zone."""
+    if isinstance(pattern, Literal) and not re.search(r"%-?Z", str(pattern.value)):
         return
     raise ProgrammingError(
-        "STRFTIME of a TIMESTAMP WITH TIME ZONE needs a literal pattern without %z and %Z",
-        hint="TO_CHAR(t, 'YYYY-MM-DD HH24:MI:SSOF') shows the offset",
+        "STRFTIME of a TIMESTAMP WITH TIME ZONE needs a literal pattern without %Z",
+        hint="%z shows the offset of the zone",
         position=pattern.position or position,
     )
 
@@ -114,9 +123,14 @@ def _strptime(text: str, *patterns: str) -> datetime:
     for pattern in patterns:
         found = _parsed(text, pattern)
         if found is not None:
-            return found.astimezone(UTC) if found.tzinfo is not None else found
+            if found.tzinfo is not None:
+                return found.astimezone(UTC)
+            # A text without an offset is in UTC if another pattern has an offset.
+            is_zoned = any("%z" in item for item in patterns)
+            return found.replace(tzinfo=UTC) if is_zoned else found
     raise DataError(
-        f"the text '{text[:60]}' doesn't match the pattern '{patterns[0][:60]}'",
+        f"the text '{text[:60]}' doesn't match the pattern '{patterns[0][:60]}'"
+        + (f", nor {len(patterns) - 1} more" if patterns[1:] else ""),
         hint="TRY_STRPTIME returns NULL for such a text",
     )
 
@@ -157,16 +171,21 @@ def _parsed(text: str, pattern: str) -> datetime | None:
 
 def _bind_parse(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """The pattern is one text, or an array of them that are tried in order."""
-    if len(arguments) == 2 and arguments[1].type.kind is Kind.ARRAY:
-        raise ProgrammingError(
-            f"the pattern of {name.upper()} must be VARCHAR, not {arguments[1].type}",
-            hint="write COALESCE(TRY_STRPTIME(s, p1), TRY_STRPTIME(s, p2))",
-            position=arguments[1].position or position,
-        )
-    pattern = arguments[1] if len(arguments) == 2 else None
-    is_zoned = isinstance(pattern, Literal) and "%z" in str(pattern.value)
+    if len(arguments) != 2:
+        return signature(VARCHAR, VARCHAR, result=TIMESTAMP)(name, arguments, position)
+    patterns: tuple[Expression, ...] = (arguments[1],)
+    if arguments[1].type.kind is Kind.ARRAY:
+        patterns = elements(arguments[1]) or ()
+        if not patterns:
+            raise ProgrammingError(
+                f"the list of patterns of {name.upper()} must be written out, with at least one",
+                hint="write ['%Y-%m-%d', '%d.%m.%Y']",
+                position=arguments[1].position or position,
+            )
+    is_zoned = any(isinstance(item, Literal) and "%z" in str(item.value) for item in patterns)
     result = TIMESTAMP_TZ if is_zoned else TIMESTAMP
-    return signature(VARCHAR, VARCHAR, result=result)(name, arguments, position)
+    bind = signature(*[VARCHAR] * (1 + len(patterns)), result=result)
+    return bind(name, (arguments[0], *patterns), position)
 
 
 def _function(name: str, arguments: str, result: str, bind: Any, run: Any) -> Function:
@@ -182,7 +201,7 @@ def _function(name: str, arguments: str, result: str, bind: Any, run: Any) -> Fu
     )
 
 
-_PATTERN = "s VARCHAR, pattern VARCHAR"
+_PATTERN = "s VARCHAR, pattern VARCHAR or VARCHAR[]"
 _PARSED = "TIMESTAMP; WITH TIME ZONE if the pattern has %z"
 FUNCTIONS = (
     _function(

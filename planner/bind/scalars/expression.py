@@ -465,6 +465,10 @@ class ExpressionBinder(AggregateBinder):
                     f"{what} needs an aggregate function, which {tree.name} isn't",
                     position=self._at(tree),
                 )
+        if any(isinstance(argument, exp.Kwarg) for argument in arguments):
+            from runnel.planner.bind.scalars.special import in_order_of_names
+
+            arguments = in_order_of_names(name, arguments, self._at(tree))
         bound = [self.bind(argument) for argument in arguments]
         if own is None:
             return build.call(name, bound, self._at(tree), self._other_names(), written=tree.name)

@@ -231,6 +231,34 @@ def worded_call(
     return build.call(name, [bind(item) for item in arguments], position)
 
 
+_NAMED = {"MAKE_INTERVAL": ("years", "months", "weeks", "days", "hours", "mins", "secs")}
+"""The functions whose arguments may have names."""
+
+
+def in_order_of_names(name: str, arguments: list[Any], position: Position | None) -> list[Any]:
+    """The arguments of a call with `name => value`, in the order of the parameters; 0 for each
+    parameter that has none."""
+    names = _NAMED.get(name)
+    if names is None:
+        raise ProgrammingError(
+            f"{name} has no named arguments",
+            hint=build.signature_hint(name) or "write the values in order",
+            position=position,
+        )
+    values: dict[str, Any] = {}
+    for at, item in enumerate(arguments):
+        is_named = isinstance(item, exp.Kwarg)
+        key = item.this.name.lower() if is_named else names[at] if at < len(names) else ""
+        if key not in names or key in values or (values and not is_named and at != len(values)):
+            raise ProgrammingError(
+                f'{name} has no further argument "{key}"',
+                hint=f"its arguments are {', '.join(names)}",
+                position=position,
+            )
+        values[key] = item.expression if is_named else item
+    return [values.get(key, exp.Literal.number(0)) for key in names]
+
+
 _METHODS: dict[type, Callable[[Bind, Any, Position | None], Expression]] = {
     exp.Dot: _dot,
     exp.Array: _array,

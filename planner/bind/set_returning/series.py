@@ -13,10 +13,12 @@ from runnel.relation.unnest import Series
 from runnel.sqltypes import (
     BIGINT,
     INTERVAL,
+    INTERVAL_MIXED,
     INTERVAL_MONTH,
     NULL,
     TIMESTAMP,
     TIMESTAMP_TZ,
+    VARCHAR,
     Kind,
     SqlType,
 )
@@ -42,6 +44,8 @@ def generator(
     if name == "range" and len(positional) == 1 and not named:
         positional = [Literal(value=0, type=BIGINT), *positional]
     values = _arguments(name, positional, named, position)
+    if any(values[key].type.is_temporal for key in ("start", "stop") if key in values):
+        values = {key: _of_text(key, item, values) for key, item in values.items()}
     if name == "range":
         name = "generate_series"
         values["stop"] = _before(values["stop"], values.get("step"), position)
@@ -94,6 +98,17 @@ def _arguments(
             f'{name.upper()} needs the argument "{missing[0]}"', position=position
         )
     return values
+
+
+def _of_text(key: str, item: Expression, values: dict[str, Expression]) -> Expression:
+    """A text literal among the arguments of a series of timestamps: it is read as an interval if
+    it is the step, else as a timestamp like the other bound."""
+    if not isinstance(item, Literal) or item.type != VARCHAR:
+        return item
+    if key == "step":
+        return build.cast(item, INTERVAL_MIXED, item.position)
+    is_zoned = TIMESTAMP_TZ in (values["start"].type, values["stop"].type)
+    return build.cast(item, TIMESTAMP_TZ if is_zoned else TIMESTAMP, item.position)
 
 
 def _before(stop: Expression, step: Expression | None, position: Position | None) -> Expression:

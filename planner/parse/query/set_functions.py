@@ -59,7 +59,11 @@ def as_unnest(call: Any) -> None:
     if found is None:
         return
     holder = call.parent
-    inner = exp.Anonymous(this=found.array, expressions=call.expressions)
+    arguments = call.expressions
+    if found.columns == _KEYS_AND_VALUES and len(arguments) == 2:
+        # JSON_EACH(j, path) has the members of the value at the path.
+        arguments = [exp.Anonymous(this="JSON_EXTRACT", expressions=arguments)]
+    inner = exp.Anonymous(this=found.array, expressions=arguments)
     inner.meta.update(call.meta)
     unnest = exp.Unnest(expressions=[inner], offset=bool(holder.args.get("ordinality")))
     unnest.meta[OWN_COLUMNS] = True
