@@ -38,7 +38,6 @@ from runnel.connectors.files.options import (
     DECIMAL_SEPARATOR,
     ENCODING,
     TIMESTAMP_FORMAT,
-    UTF_8,
     text_literal,
 )
 from runnel.connectors.files.paths import FilePath
@@ -52,6 +51,7 @@ from runnel.connectors.files.position import (
 )
 from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.files.sink import FileSink, sink_target
+from runnel.connectors.files.sniffing.encoding import UTF_8
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, Guarantee, JobContext

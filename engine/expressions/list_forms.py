@@ -9,16 +9,10 @@ from collections.abc import Callable, Sequence
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
-from runnel.expressions.nodes import Call, Case, Expression, Literal
+from runnel.expressions.nodes import Call, Case, Expression, Literal, elements
 from runnel.sqltypes import BIGINT, BOOLEAN, Kind, row
 
 List = Sequence[Expression]
-
-
-def elements(expression: Expression) -> tuple[Expression, ...] | None:
-    """The elements of a list that is written out; None for any other expression."""
-    is_list = isinstance(expression, Call) and expression.function == "array"
-    return expression.arguments if is_list and isinstance(expression, Call) else None
 
 
 def list_form(name: str, arguments: List, position: Position | None) -> Expression | None:

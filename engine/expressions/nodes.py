@@ -503,3 +503,10 @@ def conjuncts(expression: Expression | None) -> list[Expression]:
 def mapped(expressions: tuple[Expression, ...], change: Change) -> tuple[Expression, ...]:
     """`change` applied to each expression as a whole."""
     return tuple(change(item) for item in expressions)
+
+
+def elements(expression: Expression) -> tuple[Expression, ...] | None:
+    """The elements of a list that is written out; None for any other expression."""
+    if isinstance(expression, Call) and expression.function == "array":
+        return expression.arguments
+    return None

@@ -108,13 +108,15 @@ def _bind_sort(name: str, arguments: Sequence[Expression], position: Position | 
     arguments, result = _SORT(name, arguments, position)
     if len(arguments) < 2:
         return arguments, result
-    word = arguments[1].value if isinstance(arguments[1], Literal) else None
+    nulls = arguments[1]
+    word = nulls.value if isinstance(nulls, Literal) else None
     if not isinstance(word, str) or word.upper() not in ("NULLS FIRST", "NULLS LAST"):
         raise ProgrammingError(
             "the order of NULLs in a sorted list must be 'NULLS FIRST' or 'NULLS LAST'",
-            position=arguments[1].position or position,
+            position=nulls.position or position,
         )
-    return (arguments[0], replace(arguments[1], value=word.upper())), result
+    assert isinstance(nulls, Literal)
+    return (arguments[0], replace(nulls, value=word.upper())), result
 
 
 def _distinct(call: Call) -> Kernel:

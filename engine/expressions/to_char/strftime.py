@@ -11,8 +11,7 @@ from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import cast
 from runnel.expressions.function import Bound, Function, always_may_fail
 from runnel.expressions.kernels.per_value import per_value
-from runnel.expressions.list_forms import elements
-from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.expressions.nodes import Call, Expression, Literal, elements
 from runnel.expressions.signature import signature
 from runnel.expressions.to_char.patterns import DAYS, MONTHS
 from runnel.sqltypes import TIMESTAMP, TIMESTAMP_TZ, VARCHAR, Kind

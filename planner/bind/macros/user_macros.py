@@ -67,8 +67,8 @@ def body_of(
     root = exp.Paren(this=form.body.copy())
     for node in root.find_all(exp.Anonymous):
         node.meta[INSIDE] = (*around, key)
-    for node in root.find_all(exp.Column):
-        node.meta[BELOW] = caller[0]
+    for column in root.find_all(exp.Column):
+        column.meta[BELOW] = caller[0]
     trees = {name: _marked(tree, caller) for name, tree in trees.items()}
     if is_in_text:
         trees = {name: without_positions(tree) for name, tree in trees.items()}
