@@ -39,7 +39,8 @@ _REMEDIES = {
 _TEMPORARY = ("TABLE", "VIEW", "FUNCTION", "MACRO")
 _OBJECTS = ("TABLE", "MAPPING", "VIEW", "INDEX", "SNAPSHOT")
 _KNOWN = (
-    "CREATE and DROP support TABLE, MAPPING, VIEW, INDEX, MACRO, DATA CONNECTION, JOB and SNAPSHOT"
+    "CREATE and DROP support TABLE, MAPPING, VIEW, INDEX, MACRO, SEQUENCE, DATA CONNECTION, JOB "
+    "and SNAPSHOT"
 )
 
 
@@ -161,7 +162,9 @@ def _refused(
         reader.next()
     word = reader.peek()
     if not word or not word.isalpha():
-        return reader.error("one of TABLE, MAPPING, VIEW, INDEX, DATA CONNECTION, JOB or SNAPSHOT")
+        return reader.error(
+            "one of TABLE, MAPPING, VIEW, INDEX, MACRO, SEQUENCE, DATA CONNECTION, JOB or SNAPSHOT"
+        )
     return NotSupportedError(
         f"{verb} {word} is not supported",
         hint=_REMEDIES.get(word) or suggest(word, _OBJECTS, _KNOWN),

@@ -323,7 +323,7 @@ def _letters() -> Expression:
 PINNED_ELSEWHERE = {
     "and", "or", "not", "is_true", "is_not_true", "is_false", "is_not_false", "add", "subtract",
     "multiply", "divide", "remainder", "negate", "rand", "pi", "upper", "initcap", "chr",
-    "string_to_array", "array_length", "row", "field", "now", "localtimestamp",
+    "string_to_array", "array_length", "row", "field", "now", "localtimestamp", "proctime",
     "current_date", "current_time", "to_timestamp_tz", "log_base", "is_nan", "is_inf",
     "is_finite", "num_nulls", "num_nonnulls",
 }  # fmt: skip
