@@ -340,12 +340,16 @@ class FollowedPath:
         return found
 
     def _births(self, there: Mapping[str, tuple[DataFile, Mark]]) -> dict[str, int | None]:
-        """When the files were created that no listing had before under their names."""
+        """When the files were created that are new or have changed.
+
+        A file that has changed may be another one, with the name and the inode number of a deleted
+        one.
+        """
         found = {}
         for path, (file, mark) in there.items():
             known = self._files.get(path)
-            is_new = known is None or known.mark is None or known.inode != number_of(mark)
-            if is_new and not isinstance(path, RemotePath):
+            has_changed = known is None or known.mark != mark
+            if has_changed and not isinstance(path, RemotePath):
                 birth = birth_of(local(path))
                 # Another file may have got the name meanwhile.
                 is_it = number_of(mark_of(file)) == number_of(mark)
