@@ -31,11 +31,11 @@ _ENDS = (
 _REFUSED = {
     "REFERENCES": "write the condition in the query that joins the tables",
     "FOREIGN KEY": "write the condition in the query that joins the tables",
-    "GENERATED": "compute the column in a view: CREATE VIEW v AS SELECT *, … FROM t. There is no "
-    "IDENTITY either: insert numbers of your own, or UUIDs: DEFAULT UUID()",
+    "GENERATED": "compute the column in a view: CREATE VIEW v AS SELECT *, … FROM t; in place of "
+    "IDENTITY: CREATE SEQUENCE s, then DEFAULT nextval('s')",
     "COLLATE": "texts are compared by their code points",
-    "AUTO_INCREMENT": "insert numbers of your own, or UUIDs: DEFAULT UUID()",
-    "AUTOINCREMENT": "insert numbers of your own, or UUIDs: DEFAULT UUID()",
+    "AUTO_INCREMENT": "CREATE SEQUENCE s, then DEFAULT nextval('s')",
+    "AUTOINCREMENT": "CREATE SEQUENCE s, then DEFAULT nextval('s')",
     "EXCLUDE": "use UNIQUE",
     "WITH": "leave the storage parameters out; WITH ('connector' = '…') is a table of Flink",
     "PARTITION": "leave the clause out: DuckDB divides the rows by itself",

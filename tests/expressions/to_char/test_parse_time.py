@@ -41,7 +41,7 @@ def outcome_of(texts: list[str], pattern: str) -> object:
     try:
         reading = read(pa.array(texts), pattern)
     except runnel.DataError as error:
-        return str(error)
+        return error.message
     moments = [EPOCH + timedelta(microseconds=int(value)) for value in reading.micros]
     offsets = [None] * len(texts) if reading.offsets is None else reading.offsets.tolist()
     return list(zip(moments, offsets, strict=True))
@@ -58,7 +58,7 @@ def slow_outcome_of(texts: list[str], pattern: str) -> object:
                 misfits
                 if "doesn't fit" in error.message or "can't be read" in error.message
                 else others
-            ).append(str(error))
+            ).append(error.message)
     return (misfits or others or [found])[0]
 
 
