@@ -104,7 +104,8 @@ def _function_row(name: str) -> str:
             continue
         cases = function_cases(name)
         grades.append(_grade(sum(_is_taken(case, dialect) for case in cases), len(cases)))
-    arguments = function.arguments.replace("|", "\\|")
+    # Unescaped, `[a] [b]` would be a reference to a heading.
+    arguments = function.arguments.replace("|", "\\|").replace("] [", "] \\[")
     label = function.sql_names[0] if function.sql_names else name
     sentence, example = _example(label)
     # Unescaped, `[][]` would be a reference to a heading.
