@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -198,6 +197,8 @@ _ISO_TIME = {"H": "hour", "M": "minute", "S": "second"}
 
 def _summed(amounts: Iterable[tuple[str, str]], micros: int, text: str) -> Interval:
     """The interval of some numbers of units, and of `micros` in addition."""
+    from fractions import Fraction  # loaded on first use: a process may have no intervals
+
     months, days = Fraction(0), Fraction(0)
     clock = Fraction(micros)
     for number, written in amounts:
