@@ -15,13 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import Numbers, from_numbers, numbers, validity
+from runnel.expressions.kernels.buffers import null_scalar, pack_scalar
 from runnel.expressions.kernels.sameness import list_items, list_lengths
+from runnel.sqltypes import VARBINARY
 
 _NEGATIVE = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 """All bits but the sign."""
 
 _END, _VALUE, _NULL, _NOTHING = (
-    pa.scalar(octets, pa.binary()) for octets in (b"\0", b"\1", b"\2", b"")
+    pack_scalar(octets, VARBINARY) for octets in (b"\0", b"\1", b"\2", b"")
 )
 """The octet after the last element of an array, before a value, and in the place of a NULL."""
 
@@ -52,11 +54,7 @@ def ordered_integers(array: pa.Array) -> pa.Array:
 def nested_keys(array: pa.Array) -> pa.Array:
     """A VARBINARY for each array or row, in the same order; NULL where the value is NULL."""
     keys = _octets(array)
-    return (
-        pc.if_else(array.is_valid(), keys, pa.scalar(None, pa.binary()))
-        if array.null_count
-        else keys
-    )
+    return pc.if_else(array.is_valid(), keys, null_scalar(VARBINARY)) if array.null_count else keys
 
 
 def _octets(array: pa.Array) -> pa.Array:
