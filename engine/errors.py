@@ -11,7 +11,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import IntEnum
 from functools import lru_cache, wraps
 from inspect import iscoroutinefunction
@@ -340,6 +339,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     differs by more than a third of the longer name, and no name contains the second one."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     lower = name.lower()
+    # Loaded on first use: only a hint needs it.
+    from difflib import get_close_matches
+
     likely = get_close_matches(lower, by_lower, n=5, cutoff=0.6)
     distances = {word: _distance(lower, word) for word in likely}
     near = [
