@@ -236,14 +236,19 @@ def _open(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Pauses the cyclic garbage collector while modules are loaded: what they create remains for
-    as long as the process, and searching it for garbage takes 6 % of a cold start."""
+    """Pauses the cyclic garbage collector while modules are loaded. What they create remains for
+    as long as the process; searching it for garbage takes 6 % of a cold start. To freeze and
+    unfreeze moves it to the oldest generation, so that the next collection of young objects
+    doesn't search it either; objects that the program froze itself remain frozen."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if is_enabled:
+            if gc.get_freeze_count() == 0:
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
