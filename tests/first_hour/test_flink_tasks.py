@@ -79,6 +79,10 @@ QUERIES = {
     "python function": "SELECT order_id, twice(amount) FROM {0}",
     "lookup join": "SELECT o.order_id, c.country FROM {0} AS o JOIN customers "
     "FOR SYSTEM_TIME AS OF PROCTIME() AS c ON o.customer = c.name",
+    "versioned view": "WITH latest AS (SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY "
+    "customer ORDER BY ts DESC) AS n FROM {0} WHERE amount > 4) WHERE n = 1) SELECT o.order_id, "
+    "r.order_id, r.amount FROM {0} AS o LEFT JOIN latest FOR SYSTEM_TIME AS OF o.ts AS r "
+    "ON o.customer = r.customer",
 }
 
 

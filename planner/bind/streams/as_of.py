@@ -12,6 +12,7 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
 from runnel.planner.bind.scalars.expression import ExpressionBinder
+from runnel.planner.bind.streams.versioned_views import KeyedVersions
 from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.operators.passes import ORIGINS
 from runnel.planner.parse.query.allow_list import function_call
@@ -35,7 +36,7 @@ def as_of(
     condition: Expression,
     position: Position | None,
     is_temporal: bool = False,
-) -> Relation:
+) -> AsOfJoin:
     """The as-of join with a condition that has equalities between the sides and one comparison of
     their times."""
     name = "FOR SYSTEM_TIME AS OF" if is_temporal else "ASOF JOIN"
@@ -161,23 +162,60 @@ def _check_current(right: Relation, position: Position | None) -> None:
         )
 
 
-def at_version(
-    left: Relation, right: Relation, instant: Expression, on: Expression, position: Position | None
-) -> Expression:
-    """The condition of a join with the version of the right side that is valid at `instant`, over
-    the columns of both sides."""
-    width = len(left.fields)
-    time = _time_column(right)
+def temporal(
+    kind: JoinKind,
+    left: Relation,
+    right: Relation | KeyedVersions,
+    instant: Expression,
+    on: Expression,
+    position: Position | None,
+) -> Relation:
+    """The join with the version of the right side that is valid at `instant`.
+
+    on: the equalities, over the columns of both sides.
+    """
+    if isinstance(right, KeyedVersions):
+        relation, time = right.relation, right.time
+    else:
+        relation, time = right, _required_time(right, position)
+    later = build.call(
+        "ge", [instant, shift(column(relation.fields, time), len(left.fields))], position
+    )
+    condition = build.call("and", [on, later], position)
+    found = as_of(kind, left, relation, condition, position, is_temporal=True)
+    if isinstance(right, KeyedVersions):
+        _check_keys(found, right, position)
+    return found
+
+
+def _check_keys(join: AsOfJoin, versions: KeyedVersions, position: Position | None) -> None:
+    """An error unless the equalities of a join compare the key of the versions."""
+    compared = {item.index if isinstance(item, Column) else None for item in join.right_keys}
+    if compared == versions.keys:
+        return
+    fields = versions.relation.fields
+    names = ", ".join(f'"{fields[index].name}"' for index in sorted(versions.keys))
+    raise NotSupportedError(
+        f"FOR SYSTEM_TIME AS OF a view of the latest row of each {names} compares {names} in ON",
+        detail="another comparison would select a version that is not the latest row of its key",
+        hint="put other conditions into WHERE",
+        position=position,
+    )
+
+
+def _required_time(relation: Relation, position: Position | None) -> int:
+    time = _time_column(relation)
     if time is None:
         raise ProgrammingError(
-            "FOR SYSTEM_TIME AS OF needs a table with an event time",
-            detail="no column has the time from which a row is valid",
+            "FOR SYSTEM_TIME AS OF needs a table with an event time, or a view of latest rows",
+            detail="no column has the time from which a row is valid; a view of latest rows "
+            "numbers them by ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC), selects number 1 "
+            "and no other condition, and has the columns k and ts",
             hint="to join the table as it is, leave FOR SYSTEM_TIME AS OF out; for versions add "
             "WATERMARK FOR to its CREATE MAPPING, or write ASOF JOIN … ON a.ts >= b.ts",
             position=position,
         )
-    later = build.call("ge", [instant, shift(column(right.fields, time), width)], position)
-    return build.call("and", [on, later], position)
+    return time
 
 
 def _time_column(relation: Relation) -> int | None:

@@ -128,7 +128,8 @@ def _join_as_of(
     items: FromItems, left: BoundRelation, right: BoundRelation, join: Any, version: Any
 ) -> BoundRelation:
     # Loaded on first use: few statements have an as-of join.
-    from runnel.planner.bind.streams.as_of import as_of, at_version, version_of
+    from runnel.planner.bind.streams.as_of import as_of, temporal, version_of
+    from runnel.planner.bind.streams.versioned_views import versions_of
 
     position = items.at(join.this)
     kind = _SIDES[(join.args.get("side") or "").upper()]
@@ -162,13 +163,14 @@ def _join_as_of(
             "FOR SYSTEM_TIME AS OF needs ON", hint="write ON a.k = b.k", position=position
         )
     condition = ExpressionBinder(items.binder, scope, "ON").condition(on)
-    if version is not None:
-        instant = ExpressionBinder(items.binder, left.scope, "FOR SYSTEM_TIME").bind(
-            version_of(version, position)
-        )
-        condition = at_version(left.relation, right.relation, instant, condition, position)
+    if version is None:
+        return BoundRelation(as_of(kind, left.relation, right.relation, condition, position), scope)
+    instant = ExpressionBinder(items.binder, left.scope, "FOR SYSTEM_TIME").bind(
+        version_of(version, position)
+    )
+    versions = versions_of(right.relation)
     return BoundRelation(
-        as_of(kind, left.relation, right.relation, condition, position, version is not None),
+        temporal(kind, left.relation, versions or right.relation, instant, condition, position),
         scope,
     )
 
