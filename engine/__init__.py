@@ -236,8 +236,8 @@ def _open(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Pauses the cyclic garbage collector while modules are loaded. What they create remains for
-    as long as the process; searching it for garbage takes 6 % of a cold start. To freeze and
+    """Pauses the cyclic garbage collector while modules are loaded. Their objects remain for as
+    long as the process; to search them for garbage is 6 % of a cold start. To freeze and
     unfreeze moves it to the oldest generation, so that the next collection of young objects
     doesn't search it either; objects that the program froze itself remain frozen."""
     is_enabled = gc.isenabled()
