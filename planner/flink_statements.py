@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from runnel.catalog import CatalogObject, Mapping, View, visible_columns
 from runnel.connector import ReadableTable
 from runnel.errors import Error, ErrorCode, NotSupportedError, ProgrammingError
-from runnel.planner.bind.tables.alterations import AlteredTable
+from runnel.planner.bind.tables.alterations import AlteredTable, not_alterable
 from runnel.planner.bind.tables.information_schema import view_fields
 from runnel.planner.bind.write import bind_insert
 from runnel.planner.explain.ddl import table_items, type_text
 from runnel.planner.parse.flink.alterations import AlterOptions
+from runnel.planner.parse.flink.altered_items import AlterItems, changed
 from runnel.planner.parse.flink.statement_set import StatementSet
 from runnel.planner.parse.flink.written import (
     COLUMN,
@@ -54,7 +55,7 @@ def plan_flink_statement(binder: Binder, statement: Statement, planning: Plannin
         return _overwrite(binder, statement, planning)
     if isinstance(statement, StatementSet):
         return _statement_set(statement, planning)
-    if isinstance(statement, AlterOptions):
+    if isinstance(statement, AlterOptions | AlterItems):
         return _altered(binder, statement, planning)
     assert isinstance(statement, ComposedTable)
     if isinstance(statement.source, Query):
@@ -203,35 +204,59 @@ def _merged(base: Clauses, own: Clauses, merging: Items[str, str]) -> Clauses:
     return Clauses((*items, *own.items), own.partition or inherited, {**options, **own.options})
 
 
-def _altered(binder: Binder, statement: AlterOptions, planning: Planning) -> Plan:
-    """ALTER TABLE … SET and RESET: the CREATE OR REPLACE TABLE with the changed options."""
+def _altered(binder: Binder, statement: AlterOptions | AlterItems, planning: Planning) -> Plan:
+    """ALTER TABLE of a table with options: the CREATE OR REPLACE TABLE after the changes."""
     name = statement.name
     if statement.if_exists and binder.snapshot.find(name.text) is None:
         return NothingPlan()
     found = binder.lookup(name.text, name.position)
     if not isinstance(found, Mapping) or found.flink_text is None:
-        raise ProgrammingError(
-            f"\"{found.name}\" was not created by CREATE TABLE … WITH ('connector' = …)",
-            hint="a mapping is changed by CREATE OR REPLACE MAPPING",
-            position=name.position,
-        )
+        raise _not_alterable(found, statement)
     _check_options(binder, found, name)
     written = read_written(found.flink_text)
-    changed = {option.lower() for option in statement.options}
-    options = {key: value for key, value in written.options.items() if key.lower() not in changed}
-    options.update((key, value) for key, value in statement.options.items() if value is not None)
+    new_name = statement.new_name if isinstance(statement, AlterItems) else None
     composed = ComposedTable(
         sql=statement.sql,
         position=statement.position,
-        name=name,
+        name=new_name or name,
         clauses=written,
         source=name,
         merging={},
-        or_replace=True,
+        or_replace=new_name is None,
         if_not_exists=False,
         is_temporary=found.is_temporary,
     )
-    return _composed(composed, replace(written, options=options).text(found.name), planning)
+    after = (
+        changed(written, statement.changes)
+        if isinstance(statement, AlterItems)
+        else replace(written, options=_changed_options(written, statement))
+    )
+    if new_name is None:
+        return _composed(composed, after.text(found.name), planning)
+    made = _composed(composed, after.text(new_name.text), planning)
+    assert isinstance(made, CreateMappingPlan)
+    return replace(made, renamed=found.name)
+
+
+def _not_alterable(found: CatalogObject, statement: AlterOptions | AlterItems) -> Error:
+    if isinstance(statement, AlterItems) and statement.refusal is not None:
+        if not isinstance(found, Mapping) or found.definition is None:
+            return not_alterable(found, statement.name.position)
+        return statement.refusal
+    return ProgrammingError(
+        f"\"{found.name}\" was not created by CREATE TABLE … WITH ('connector' = …)",
+        hint="a mapping is changed by CREATE OR REPLACE MAPPING",
+        position=statement.name.position,
+    )
+
+
+def _changed_options(written: Clauses, statement: AlterOptions) -> dict[str, str]:
+    changed_names = {option.lower() for option in statement.options}
+    options = {
+        key: value for key, value in written.options.items() if key.lower() not in changed_names
+    }
+    options.update((key, value) for key, value in statement.options.items() if value is not None)
+    return options
 
 
 def _filled(binder: Binder, statement: ComposedTable, query: Query, planning: Planning) -> Plan:

@@ -236,6 +236,7 @@ class CreateMappingPlan(Plan):
     watermark: how watermarks are generated; None: there are none.
     computed: the columns that are computed from declared ones.
     flink_text, is_temporary: as in `syntax.CreateMapping`.
+    renamed: the mapping that gets the name, and is removed; None for a mapping of its own.
     """
 
     name: str
@@ -251,6 +252,7 @@ class CreateMappingPlan(Plan):
     computed: tuple[ComputedColumn, ...] = ()
     flink_text: str | None = None
     is_temporary: bool = False
+    renamed: str | None = None
 
 
 @frozen(kw_only=True)

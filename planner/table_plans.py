@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.catalog import CatalogObject, Mapping, TableColumn
+from runnel.catalog import Mapping, TableColumn
 from runnel.connector import WritableTable, WriteMode
-from runnel.errors import NotSupportedError, ProgrammingError, internal
+from runnel.errors import NotSupportedError, internal
 from runnel.expressions import build
 from runnel.planner.bind.changes import bind_change
 from runnel.planner.bind.returned_rows import ReturnedRows, bind_returning
-from runnel.planner.bind.tables.alterations import AlteredTable
+from runnel.planner.bind.tables.alterations import AlteredTable, not_alterable
 from runnel.planner.bind.tables.definitions import bind_table
 from runnel.planner.bind.write import BoundWrite
 from runnel.planner.copy_plans import bind_copy
@@ -62,16 +62,6 @@ def plan_table_statement(binder: Binder, statement: Statement, planning: Plannin
     if isinstance(statement, CopyFrom):
         return planning.write(bind_copy(binder, statement))
     raise internal(f"no plan for {type(statement).__name__}")
-
-
-def _instead(found: CatalogObject, what: str) -> str:
-    """The hint: a statement that changes a mapping or a view."""
-    if isinstance(found, Mapping) and found.flink_text is not None:
-        return (
-            "use ALTER TABLE … SET ('option' = 'value') for options, and for columns CREATE OR "
-            "REPLACE TABLE"
-        )
-    return f"use CREATE OR REPLACE {what.upper()}"
 
 
 def _is_of_flink(statement: Statement) -> bool:
@@ -122,15 +112,13 @@ def _alter_table(binder: Binder, statement: AlterTable, planning: Planning) -> P
     if statement.if_exists and binder.snapshot.find(statement.name.text) is None:
         return NothingPlan()
     found = binder.lookup(statement.name.text, statement.name.position)
+    if isinstance(found, Mapping) and found.flink_text is not None:
+        # Loaded on first use: few tables are Flink's.
+        from runnel.planner.parse.flink.altered_items import items_of
+
+        return plan_flink_statement(binder, items_of(statement.sql, None), planning)
     if not isinstance(found, Mapping) or found.definition is None:
-        what = "mapping" if isinstance(found, Mapping) else type(found).__name__.lower()
-        raise ProgrammingError(
-            f'"{found.name}" is a {what}, not a table',
-            hint=_instead(found, what)
-            if what != "registration"
-            else "register the changed object under this name",
-            position=statement.name.position,
-        )
+        raise not_alterable(found, statement.name.position)
     altered = AlteredTable(binder, found)
     for change in statement.alterations:
         altered.apply(change)

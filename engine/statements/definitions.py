@@ -64,7 +64,13 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
         replaced = session.catalog.find(plan.name)
         if isinstance(replaced, Mapping) and not _is_same(replaced, mapping):
             _check_unused(session, replaced, is_dropped=False)
-        session.change_catalog(put=mapping, drop_indexes=_unfit_indexes(session, mapping))
+        renamed = None if plan.renamed is None else session.catalog.get(plan.renamed)
+        if isinstance(renamed, Mapping):
+            check_own(session, renamed)
+            _check_unused(session, renamed, is_dropped=True)
+        session.change_catalog(
+            put=mapping, drop=renamed, drop_indexes=_unfit_indexes(session, mapping)
+        )
     return NO_COUNT
 
 

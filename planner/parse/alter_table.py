@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runnel.base.frozen import frozen
-from runnel.errors import NotSupportedError
+from runnel.errors import Error, NotSupportedError
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import Delete, Name, Statement
 from runnel.planner.parse.tables import (
@@ -165,16 +165,19 @@ def parse_alter_table(reader: StatementReader) -> Statement:
         from runnel.planner.parse.flink.alterations import parse_options
 
         return parse_options(reader, position, name, if_exists)
-    if reader.accept("OWNER", "TO"):
-        reader.name("a role")
-        alterations: list[Alteration] = []
-    else:
-        alterations = _alterations(reader)
-    while alterations and reader.accept(","):
-        alterations += _alterations(reader)
-    is_cascading = reader.accept("CASCADE")
-    if not is_cascading:
-        reader.accept("RESTRICT")
+    try:
+        alterations = _all_alterations(reader)
+        is_cascading = reader.accept("CASCADE")
+        if not is_cascading:
+            reader.accept("RESTRICT")
+        reader.finish()
+    except Error as refusal:
+        # Loaded on first use: few tables are Flink's.
+        from runnel.planner.parse.flink.altered_items import items_of
+
+        found = items_of(reader.sql, refusal)
+        reader.index = len(reader.tokens)
+        return found
     return AlterTable(
         sql=reader.sql,
         position=position,
@@ -183,6 +186,17 @@ def parse_alter_table(reader: StatementReader) -> Statement:
         alterations=tuple(alterations),
         is_cascading=is_cascading,
     )
+
+
+def _all_alterations(reader: StatementReader) -> list[Alteration]:
+    """The changes; none for OWNER TO."""
+    if reader.accept("OWNER", "TO"):
+        reader.name("a role")
+        return []
+    found = _alterations(reader)
+    while reader.accept(","):
+        found += _alterations(reader)
+    return found
 
 
 def _alterations(reader: StatementReader) -> list[Alteration]:

@@ -137,6 +137,10 @@ class StatementReader(TokenReader):
         parentheses), or at the end of the statement."""
         start = self.index
         self.skip_to(*ends)
+        return self._expression(start)
+
+    def _expression(self, start: int) -> Any:
+        """The tree of the tokens from an index on, up to the next one."""
         return parse_expression(
             self.tokens[start : self.index], self.sql, self.parameters, self.position
         )
@@ -150,10 +154,13 @@ class StatementReader(TokenReader):
             self.index += 1
 
     def computed_column(self, name: Name, index: int) -> ComputedClause:
-        """Reads `AS expression` of a column of a mapping."""
+        """Reads `AS expression` of a column of a mapping, without a COMMENT after it."""
         self.expect("AS")
         start = self.index
-        value = self.expression(",", ")")
+        self.skip_to(",", ")")
+        if self.previous(2) == "COMMENT" and self.index - start > 2:
+            self.index -= 2
+        value = self._expression(start)
         first, last = self.tokens[start], self.tokens[self.index - 1]
         return ComputedClause(name, self.sql[first.start : last.end + 1], index, value)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
 
-from runnel.catalog import Mapping, TableDefinition, TableKey
+from runnel.catalog import CatalogObject, Mapping, TableDefinition, TableKey
 from runnel.connector import ColumnDefinition, ReadableTable
 from runnel.errors import ErrorCode, NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions import build
@@ -40,6 +40,18 @@ from runnel.relation.nodes import Project, Relation, Scan
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
     from runnel.planner.parse.syntax import Name
+
+
+def not_alterable(found: CatalogObject, position: Position | None) -> ProgrammingError:
+    """The error for ALTER TABLE of an object that is no table."""
+    what = "mapping" if isinstance(found, Mapping) else type(found).__name__.lower()
+    return ProgrammingError(
+        f'"{found.name}" is a {what}, not a table',
+        hint=f"use CREATE OR REPLACE {what.upper()}"
+        if what != "registration"
+        else "register the changed object under this name",
+        position=position,
+    )
 
 
 class AlteredTable:

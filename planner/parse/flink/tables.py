@@ -52,6 +52,14 @@ class FlinkColumns:
             if not reader.accept(","):
                 break
         reader.expect(")")
+        columns = {item.name.text.lower() for item in (*self.columns, *self.computed)}
+        for name in self.key:
+            if name.text.lower() not in columns:
+                raise ProgrammingError(
+                    f'column "{name}" of PRIMARY KEY is no column of the table',
+                    hint=f"the columns are: {', '.join(sorted(columns))}",
+                    position=name.position,
+                )
         keys = {name.text.lower() for name in self.key}
         for name in self._not_null:
             if name.text.lower() not in keys:

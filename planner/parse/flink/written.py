@@ -17,10 +17,11 @@ from runnel.planner.parse.syntax import Name, Query, Statement
 from runnel.planner.parse.tokens import read_options, tokenize
 
 COLUMN = "COLUMNS"
+CONSTRAINTS = "CONSTRAINTS"
 OPTIONS = "OPTIONS"
 PARTITIONS = "PARTITIONS"
 WATERMARKS = "WATERMARKS"
-FEATURES = ("CONSTRAINTS", "GENERATED", "METADATA", OPTIONS, PARTITIONS, WATERMARKS)
+FEATURES = (CONSTRAINTS, "GENERATED", "METADATA", OPTIONS, PARTITIONS, WATERMARKS)
 """The features of a table that LIKE includes or excludes."""
 _OVERWRITTEN = ("GENERATED", "METADATA", OPTIONS, WATERMARKS)
 _ACTIONS = ("INCLUDING", "EXCLUDING", "OVERWRITING")
@@ -214,7 +215,7 @@ def _items(reader: StatementReader) -> Sequence[TableItem]:
             raise reader.error("a column")
         first, last = reader.tokens[start], reader.tokens[reader.index - 1]
         text = reader.sql[first.start : last.end + 1]
-        found.append(_item(words[start : reader.index], first.text, text))
+        found.append(table_item(words[start : reader.index], first.text, text))
         if not reader.accept(","):
             break
     reader.expect(")")
@@ -237,11 +238,12 @@ def _copied(reader: StatementReader) -> CopiedColumns:
     return CopiedColumns(source, included)
 
 
-def _item(words: Sequence[str], name: str, text: str) -> TableItem:
+def table_item(words: Sequence[str], name: str, text: str) -> TableItem:
+    """The item of a text, with its words in upper case and its first token."""
     if words[:2] == ["WATERMARK", "FOR"]:
         return TableItem(WATERMARKS, "", text)
     if words[0] == "PRIMARY KEY" or (words[0] == "CONSTRAINT" and words[2:3] == ["PRIMARY KEY"]):
-        return TableItem("CONSTRAINTS", "", text)
+        return TableItem(CONSTRAINTS, "", text)
     feature = COLUMN
     if words[1:2] == ["AS"]:
         feature = "GENERATED"
