@@ -31,7 +31,7 @@ _CALLED = {WATERMARKS: "watermark", CONSTRAINTS: "primary key"}
 
 
 class ItemAction(Enum):
-    """What happens to an item of CREATE TABLE."""
+    """The kind of a change of an item of CREATE TABLE."""
 
     ADD = "ADD"
     MODIFY = "MODIFY"
@@ -193,7 +193,7 @@ def _after(clauses: Clauses, change: ItemChange) -> Clauses:
             if change.is_optional:
                 return clauses
             raise _exists(change)
-        items.insert(_place(items, change, len(items)), change.item)
+        items.insert(_index_of(items, change, len(items)), change.item)
         return replace(clauses, items=tuple(items))
     if index is None:
         if change.is_optional:
@@ -203,7 +203,7 @@ def _after(clauses: Clauses, change: ItemChange) -> Clauses:
         return _renamed(clauses, index, change)
     removed = items.pop(index)
     if change.action is ItemAction.MODIFY:
-        items.insert(_place(items, change, index), change.item)
+        items.insert(_index_of(items, change, index), change.item)
     elif removed.name and _reads(clauses.partition, removed.name):
         raise ProgrammingError(
             f'column "{removed.name}" is in PARTITIONED BY', position=change.position
@@ -216,7 +216,7 @@ def _is_same(item: TableItem, other: TableItem) -> bool:
     return item.name == other.name if other.name else item.feature == other.feature
 
 
-def _place(items: Sequence[TableItem], change: ItemChange, otherwise: int) -> int:
+def _index_of(items: Sequence[TableItem], change: ItemChange, otherwise: int) -> int:
     """The index at which an item is inserted."""
     if change.after is None:
         return otherwise
