@@ -23,6 +23,7 @@ from runnel.errors import ErrorCode, Position, ProgrammingError, as_written, sug
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
+    from runnel.columns.table_definition import TableDefinition
     from runnel.expressions.python.function import PythonFunction
 
 
@@ -214,43 +215,6 @@ _versions = count(1)
 def next_version() -> int:
     """A new version of an object."""
     return next(_versions)
-
-
-@frozen
-class TableKey:
-    """PRIMARY KEY or UNIQUE of a table.
-
-    columns: names of the columns.
-    is_primary: whether it is the primary key.
-    """
-
-    columns: tuple[str, ...]
-    is_primary: bool
-
-
-@frozen
-class TableDefinition:
-    """The constraints of a table of CREATE TABLE. Texts are SQL as the user wrote it.
-
-    defaults: by column, in lower case: the text of its DEFAULT.
-    not_null: columns that are never NULL, in lower case; without the columns of the primary key.
-    keys: primary key and unique keys.
-    checks: the conditions of CHECK.
-    is_temporary: it is not stored with the connection.
-    """
-
-    defaults: MappingType[str, str] = field(default_factory=dict)
-    not_null: frozenset[str] = frozenset()
-    keys: tuple[TableKey, ...] = ()
-    checks: tuple[str, ...] = ()
-    is_temporary: bool = False
-
-    def is_nullable(self, column: str) -> bool:
-        """Whether a column may be NULL."""
-        lower = column.lower()
-        return lower not in self.not_null and not any(
-            key.is_primary and lower in [name.lower() for name in key.columns] for key in self.keys
-        )
 
 
 @frozen

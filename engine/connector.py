@@ -1,9 +1,9 @@
 """The connector contract: how a mapping's columns are resolved, and its rows read and written.
 
-A connector handles CREATE MAPPING: `open` validates the options, resolves the columns and returns a
-table. The class of the table says what can be done with it: a `ReadableTable` can be scanned, an
-`IndexedTable` has secondary indexes, a `WritableTable` can be written, and a `KeyedTable` has keyed
-access. `SourceTraits` are the guarantees of a scan. A connector imports no planner and no runtime.
+`open` validates the options of a CREATE MAPPING, resolves the columns and returns a table, whose
+class says what it supports: a `ReadableTable` is scanned, an `IndexedTable` has secondary indexes,
+a `WritableTable` is written, a `KeyedTable` has keyed access, and `SourceTraits` are the guarantees
+of a scan. A connector imports no planner and no runtime.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.catalog import ComputedColumn, Index, Table, TableDefinition, WatermarkClause
+from runnel.catalog import ComputedColumn, Index, Table, WatermarkClause
 from runnel.columns.batches import Mask
 from runnel.errors import DataError, ErrorCode, IntegrityError, NotSupportedError, OperationalError
 from runnel.expressions.nodes import Expression
@@ -27,6 +27,7 @@ from runnel.sqltypes import SqlType, from_arrow
 
 if TYPE_CHECKING:
     from runnel.access import Access
+    from runnel.columns.table_definition import TableDefinition
 
 BATCH_ROWS = 65_536
 """The maximum number of rows in a batch that a source returns."""
@@ -104,8 +105,7 @@ class DataConnector(Connector):
     CONNECTION stores the connection's options under a name that mappings refer to."""
 
     connection_options: tuple[str, ...] = ()
-    """The options that a data connection may have; () for any that `check_connection` accepts. A
-    mapping that uses a data connection specifies only its other options."""
+    """The options that belong to a data connection; () for any that `check_connection` accepts."""
 
     resource_types: tuple[str, ...] = ()
     """The types that `resources` lists, such as TABLE."""

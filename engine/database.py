@@ -497,7 +497,7 @@ class Database:
     def _open_file(self, file: Path) -> None:
         """Names the tables and views of the DuckDB file. One that cannot be opened keeps its name,
         and raises the reason when it is used."""
-        from runnel.connectors.duckdb.file_tables import definitions_in_file
+        from runnel.connectors.duckdb.file_tables import definitions_in_file, sequences_in_file
         from runnel.session.table_options import open_definition
 
         connector = self.connectors.get("DuckDB")
@@ -513,6 +513,7 @@ class Database:
                         definition=definition.table,
                     )
                 )
+            self.catalog.put_definitions(sequences_in_file(connector))  # type: ignore[arg-type]
         except BaseException:
             self.close()
             raise

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runnel.connector import ReadableTable, WriteMode
+from runnel.connector import ReadableTable, WritableTable, WriteMode
 from runnel.errors import NotSupportedError
 from runnel.planner.bind.tables.files import COPY_FROM, open_file
-from runnel.planner.bind.write import BoundWrite, defaults, rows_of, target_columns, writable
+from runnel.planner.bind.write import (
+    BoundWrite,
+    computed,
+    defaults,
+    has_generated,
+    rows_of,
+    target_columns,
+    writable,
+)
 from runnel.planner.parse.query.copies import CopyFrom, CopyTo
 from runnel.planner.parse.syntax import Explain, Statement
 from runnel.planner.plans import ChangePlan, CopyToPlan, KeyGetPlan, Plan, QueryPlan
@@ -40,6 +48,8 @@ def bind_copy(binder: Binder, statement: CopyFrom) -> BoundWrite:
     """Binds COPY FROM: an INSERT of the rows of files that have the columns of the table."""
     table = writable(binder, statement.table, WriteMode.INSERT)
     columns = target_columns(table, statement.table, statement.columns)
+    if has_generated(table):
+        _check_listed(table, statement, columns)
     named = {
         "options": {name.text: value for name, value in statement.options},
         "target": (statement.table.text, tuple(table.columns[i] for i in columns)),
@@ -50,7 +60,18 @@ def bind_copy(binder: Binder, statement: CopyFrom) -> BoundWrite:
     scanned = tuple(places[table.columns[i].name.lower()] for i in columns)
     assert isinstance(files, ReadableTable)
     rows = Scan(table=files, columns=scanned)
-    return rows_of(table, WriteMode.INSERT, columns, rows, defaults(binder, table, columns))
+    write = rows_of(table, WriteMode.INSERT, columns, rows, defaults(binder, table, columns))
+    return computed(binder, write)
+
+
+def _check_listed(table: WritableTable, statement: CopyFrom, columns: tuple[int, ...]) -> None:
+    """ProgrammingError if COPY writes a computed column. It writes identities, as a dump has the
+    numbers of its rows."""
+    # Loaded on first use: few tables have computed columns.
+    from runnel.planner.bind.tables.generated import check_written
+
+    for index in columns:
+        check_written(table, statement.table, index, statement.table.position, overrides=True)
 
 
 def explained_rows(change: ChangePlan | CopyToPlan, statement: Explain) -> Plan:

@@ -94,6 +94,12 @@ class Sequences(Protocol):
     def current_numbers(self, name: str, count: int) -> pa.Array:
         """The last number that was returned, repeated."""
 
+    def restart(self, name: str, start: int) -> None:
+        """Sets the next number."""
+
+    def increment(self, name: str) -> int:
+        """The difference between two numbers."""
+
 
 class ValuesNeeded(NotSupportedError):
     """The columns of a PIVOT depend on the rows: the values must be known before it is planned.

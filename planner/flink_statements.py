@@ -103,7 +103,11 @@ def _copied(binder: Binder, copied: CopiedColumns) -> list[str]:
     definition = found.definition
     has_keys = "INDEXES" in copied.included
     names = [column.name.lower() for column in visible_columns(found.table)]
-    defaults = definition.defaults if "DEFAULTS" in copied.included else {}
+    defaults = {
+        name: text
+        for name, text in definition.defaults.items()
+        if "DEFAULTS" in copied.included and name not in definition.identities
+    }
     filtered = replace(
         definition,
         defaults=defaults,
@@ -112,6 +116,8 @@ def _copied(binder: Binder, copied: CopiedColumns) -> list[str]:
         else frozenset(name for name in names if not definition.is_nullable(name)),
         keys=definition.keys if has_keys else (),
         checks=definition.checks if "CONSTRAINTS" in copied.included else (),
+        identities=definition.identities if "IDENTITY" in copied.included else {},
+        computed=definition.computed if "GENERATED" in copied.included else {},
     )
     return table_items(found, filtered)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.catalog import ComputedColumn, Dependency, Table, TableDefinition, WatermarkClause
+from runnel.catalog import ComputedColumn, Dependency, Table, WatermarkClause
 from runnel.connector import (
     ColumnDefinition,
     KeyedTable,
@@ -31,6 +31,7 @@ from runnel.relation.nodes import Field, Relation
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
+    from runnel.columns.table_definition import TableDefinition
     from runnel.planner.parse.macros import CreateMacro
 
 

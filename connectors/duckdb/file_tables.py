@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from runnel.catalog import TableDefinition, TableKey
+from runnel.catalog import NamedText
+from runnel.columns.table_definition import TableDefinition, TableKey
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb.connector import DuckDBConnector, cannot_open
 from runnel.connectors.duckdb.types import sql_type_of
@@ -84,6 +85,19 @@ def definitions_in_file(
         )
 
 
+def sequences_in_file(connector: DuckDBConnector) -> dict[tuple[str, str], NamedText]:
+    """The sequences of the file, as definitions of the catalog."""
+    kernel = connector.own_tables.kernel
+    database = kernel.attach(None)[1:-1].replace('""', '"')
+    with kernel.cursor() as cursor:
+        rows = cursor.execute(_SEQUENCES, [database]).fetchall()
+    items = (
+        NamedText("sequence", name, f"START {start} INCREMENT {increment}")
+        for name, start, increment in rows
+    )
+    return {item.key: item for item in items}
+
+
 def _types(cursor: Any, database: str, name: str) -> list[tuple[str, Any]]:
     table = ".".join('"' + item.replace('"', '""') + '"' for item in (database, MAIN, name))
     relation = cursor.sql(f"SELECT * FROM {table} LIMIT 0")
@@ -126,6 +140,10 @@ _TABLES = (
 _COLUMNS = (
     "SELECT table_name, column_name, column_default, is_nullable FROM duckdb_columns() "
     "WHERE database_name = ? AND schema_name = 'main' ORDER BY table_name, column_index"
+)
+_SEQUENCES = (
+    "SELECT sequence_name, start_value, increment_by FROM duckdb_sequences() "
+    "WHERE database_name = ? AND schema_name = 'main' ORDER BY sequence_name"
 )
 _CONSTRAINTS = (
     "SELECT table_name, constraint_type, expression, constraint_column_names "

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from runnel.duckdb.errors import translated
 from runnel.duckdb.kernel import DuckDBKernel
+from runnel.errors import NotSupportedError, ProgrammingError
 
 _SCHEMA = "sequences"
 
@@ -23,17 +24,24 @@ class DuckDBSequences:
 
     def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
         self._kernel = kernel
+        self._schema = _SCHEMA
+        self._temporary: set[str] = set()
 
-    def create(self, name: str, start: int, increment: int) -> None:
+    def use_file(self) -> None:
+        """The sequences are in the schema main of a DuckDB file, in which DEFAULT names them."""
+        self._schema = "main"
+
+    def create(self, name: str, start: int, increment: int, *, is_temporary: bool = False) -> None:
         """Creates a sequence that the catalog does not name yet; one that a crash has left is
         replaced."""
+        if is_temporary:
+            self._temporary.add(name.lower())
         bounds = (
             f"MINVALUE {min(start, 1)} MAXVALUE 9223372036854775807"
             if increment > 0
             else f"MINVALUE -9223372036854775807 MAXVALUE {max(start, -1)}"
         )
-        database = self._kernel().attach(None)
-        self._execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{_SCHEMA}")
+        self._execute(f"CREATE SCHEMA IF NOT EXISTS {self._database(name)}.{self._schema}")
         self._execute(
             f"CREATE OR REPLACE SEQUENCE {self._qualified(name)} "
             f"INCREMENT BY {increment} {bounds} START WITH {start}"
@@ -42,6 +50,28 @@ class DuckDBSequences:
     def drop(self, name: str) -> None:
         """Drops a sequence that the catalog no longer names."""
         self._execute(f"DROP SEQUENCE IF EXISTS {self._qualified(name)}")
+        self._temporary.discard(name.lower())
+
+    def restart(self, name: str, start: int) -> None:
+        """Sets the next number."""
+        is_temporary = name.lower() in self._temporary
+        if self._schema != _SCHEMA and not is_temporary:
+            raise NotSupportedError(
+                "SETVAL is not supported in a DuckDB file",
+                hint=f"draw numbers up to the new one: SELECT max(nextval('{name}')) FROM range(9)",
+            )
+        self.create(name, start, self.increment(name), is_temporary=is_temporary)
+
+    def increment(self, name: str) -> int:
+        """The difference between two numbers."""
+        with self._kernel().cursor() as cursor:
+            rows = cursor.execute(
+                "SELECT increment_by FROM duckdb_sequences() "
+                "WHERE '\"' || database_name || '\"' = ? AND schema_name = ? "
+                "AND lower(sequence_name) = ?",
+                [self._database(name), self._schema, name.lower()],
+            ).fetchall()
+        return int(rows[0][0]) if rows else 1
 
     def next_numbers(self, name: str, count: int) -> pa.Array:
         """The next numbers, as BIGINTs."""
@@ -57,6 +87,11 @@ class DuckDBSequences:
             try:
                 rows = cursor.execute(sql, [self._qualified(name), count]).fetchnumpy()
             except Exception as error:
+                if "not yet defined" in str(error):
+                    raise ProgrammingError(
+                        f'sequence "{name}" has returned no number to this process yet',
+                        hint=f"call nextval('{name}') first",
+                    ) from error
                 raise translated(error) from error
         return pa.array(rows["n"], pa.int64())
 
@@ -68,7 +103,12 @@ class DuckDBSequences:
                 raise translated(error) from error
 
     def _qualified(self, name: str) -> str:
-        return f"{self._kernel().attach(None)}.{_SCHEMA}.{quoted_name(name)}"
+        return f"{self._database(name)}.{self._schema}.{quoted_name(name)}"
+
+    def _database(self, name: str) -> str:
+        kernel = self._kernel()
+        is_temporary = name.lower() in self._temporary
+        return kernel.attach_temporary() if is_temporary else kernel.attach(None)
 
 
 def quoted_name(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from runnel.catalog import TableColumn, TableDefinition
+from runnel.catalog import TableColumn
 from runnel.columns.batches import empty_columns
 from runnel.connector import (
     BATCH_ROWS,
@@ -36,6 +36,8 @@ from runnel.sqltypes import BIGINT, Kind
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from runnel.columns.table_definition import TableDefinition
 
 
 class DuckDBRelation(ReadableTable):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from runnel.catalog import CatalogObject, Mapping, Snapshot, TableDefinition
+from runnel.catalog import CatalogObject, Mapping, Snapshot
 from runnel.connector import (
     BATCH_ROWS,
     END,
@@ -40,6 +40,7 @@ from runnel.processor import Guarantee, JobContext
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from runnel.columns.table_definition import TableDefinition
     from runnel.duckdb.kernel import DuckDBKernel
 
 AGAIN = "run the transaction again, from BEGIN"

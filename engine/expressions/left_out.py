@@ -65,8 +65,8 @@ XML: there is no type XML; use JSON
 Ranges: there are no range types; use two columns, OVERLAPS and BETWEEN
   isempty lower_inc lower_inf upper_inc upper_inf range_merge multirange range_agg
   range_intersect_agg int4range int8range numrange tsrange tstzrange daterange
-Sequences: sequences have nextval and currval
-  setval lastval
+Sequences: write INSERT … RETURNING id, or currval('t_id_seq')
+  lastval
 Settings and variables: use SHOW and SET
   current_setting set_config in_search_path
 JSON as values: use JSON_VALUE(j, path RETURNING type), or READ_JSON of files

@@ -67,6 +67,16 @@ def is_slow(expression: Expression) -> bool:
     )
 
 
+def depends_on_statement(node: Expression) -> bool:
+    """Whether the value of a node depends on the time, the zone or the arguments of its
+    statement."""
+    if isinstance(node, Call):
+        return FUNCTIONS[node.function].depends_on_session(node)
+    if isinstance(node, Cast):
+        return depends_on_session(node.operand.type, node.type)
+    return isinstance(node, Parameter)
+
+
 def is_constant(expression: Expression) -> bool:
     """Whether the value follows from the SQL text alone.
 

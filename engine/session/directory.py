@@ -28,11 +28,10 @@ from runnel.catalog import (
     Index,
     Mapping,
     NamedText,
-    TableDefinition,
-    TableKey,
     View,
     WatermarkClause,
 )
+from runnel.columns.table_definition import IdentityColumn, TableDefinition, TableKey
 from runnel.columns.type_records import type_of, type_record
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.errors import ErrorCode, OperationalError
@@ -348,6 +347,11 @@ def _table_record(definition: TableDefinition) -> dict[str, Any]:
         "not_null": sorted(definition.not_null),
         "keys": [[list(key.columns), key.is_primary] for key in definition.keys],
         "checks": list(definition.checks),
+        "identities": [
+            [column, item.start, item.increment, item.is_always, item.sequence]
+            for column, item in definition.identities.items()
+        ],
+        "computed": dict(definition.computed),
     }
 
 
@@ -360,6 +364,11 @@ def _table_of(record: dict[str, Any] | None) -> TableDefinition | None:
         frozenset(record["not_null"]),
         tuple(TableKey(tuple(columns), bool(primary)) for columns, primary in record["keys"]),
         tuple(record["checks"]),
+        identities={
+            column: IdentityColumn(start, increment, bool(is_always), sequence)
+            for column, start, increment, is_always, sequence in record.get("identities", ())
+        },
+        computed=dict(record.get("computed", {})),
     )
 
 

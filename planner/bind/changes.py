@@ -25,8 +25,19 @@ from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import BoundRelation, Scope, ScopeColumn
 from runnel.planner.bind.tables.definitions import default_of
 from runnel.planner.bind.tables.from_clause import FromBinder
+from runnel.planner.bind.tables.generated import (
+    check_assigned,
+    check_written,
+    is_computed,
+    recomputed,
+)
 from runnel.planner.bind.tables.joins import joined
-from runnel.planner.bind.write import bind_insert, changed_table, column_index, is_default
+from runnel.planner.bind.write import (
+    bind_insert,
+    changed_table,
+    column_index,
+)
+from runnel.planner.parse.dml import is_default
 from runnel.planner.parse.merge import MergeBranch, MergeInto
 from runnel.planner.parse.syntax import ColumnAssignment, Delete, Insert, Name, Update
 from runnel.planner.plans import DELETED, INSERTED, UPDATED, InsertRule, RowChanges
@@ -100,6 +111,7 @@ class _Change:
                 position=name.position,
             )
         self.columns = tuple(i for i, c in enumerate(self.table.columns) if not c.hidden)
+        self.written = tuple(i for i in self.columns if not is_computed(self.table, i))
         self.qualifier = (alias or name).text
 
     def scan(self) -> BoundRelation:
@@ -138,9 +150,11 @@ class _Change:
                 self.column(table.row_id, offset) if offset >= 0 else _null_address()
             )
             names.append("address")
+        positions = {i: len(names) + n for n, i in enumerate(self.columns)}
         expressions += [values[i] for i in self.columns]
         names += [table.columns[i].name for i in self.columns]
-        return Project(input=source, expressions=tuple(expressions), names=tuple(names))
+        rows = Project(input=source, expressions=tuple(expressions), names=tuple(names))
+        return recomputed(self.binder, table, rows, positions)
 
     def assigned(self, items: Sequence[ColumnAssignment], scope: Scope) -> dict[int, Expression]:
         """The values of SET by column index."""
@@ -154,6 +168,7 @@ class _Change:
                     hint="delete the row and insert it with its new key",
                     position=item.column.position,
                 )
+            check_assigned(self.table, self.name, index, item)
             found[index] = self.value(index, item.value, scope, "SET")
         return found
 
@@ -399,15 +414,19 @@ class _Merge(_Change):
         if branch.assignments is not None:
             values |= self.assigned(branch.assignments, scope)
         elif branch.action == "update":
-            values |= self._of_source(branch, source, self.columns)
+            values |= self._of_source(branch, source, self.written)
         return values
 
     def _inserted(
         self, branch: MergeBranch, scope: Scope, source: BoundRelation
     ) -> dict[int, Expression]:
-        targets = self.columns
+        targets = self.written
         if branch.columns is not None:
             targets = tuple(column_index(self.table, self.name, c) for c in branch.columns)
+        values = (None,) * len(targets) if branch.values is None else branch.values
+        for i, value in zip(targets, values, strict=False):
+            if value is None or not is_default(value):
+                check_written(self.table, self.name, i, branch.position)
         if branch.values is None:
             given = self._of_source(branch, source, targets)
         elif len(branch.values) != len(targets):

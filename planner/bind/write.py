@@ -12,11 +12,12 @@ from sqlglot import exp
 from runnel.base.frozen import frozen
 from runnel.catalog import Table, TableColumn, View
 from runnel.connector import KeyedTable, ReadableTable, RowAddressedTable, WritableTable, WriteMode
-from runnel.errors import NotSupportedError, ProgrammingError, suggest
+from runnel.errors import NotSupportedError, ProgrammingError, as_written, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal, conjuncts, walk
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
+from runnel.planner.parse.dml import is_default
 from runnel.planner.parse.syntax import Delete, Insert, Name, Update
 from runnel.planner.physical.key_lookup import equated_key
 from runnel.planner.plans import RowChanges
@@ -67,7 +68,13 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
         columns = _named_columns(table, statement, source)
     else:
         columns = target_columns(table, statement.table, statement.columns)
-    columns, tree = _without_defaults(table, columns, tree) if is_values else (columns, tree)
+    if is_values:
+        columns, tree = _without_defaults(table, _as_wide(table, statement, columns, tree), tree)
+    if has_generated(table):
+        # Loaded on first use: few tables have computed columns.
+        from runnel.planner.bind.tables.generated import check_insert
+
+        check_insert(table, statement, columns, tree if is_values else None)
     others = defaults(binder, table, columns)
     if statement.has_default_values and not others:
         others = _nulls(table)
@@ -76,7 +83,9 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
         rows = tuple((*row, *others.values()) for row in rows)
         columns = (*columns, *others)
         fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in columns)
-        return BoundWrite(table, mode, columns, Values(rows=rows, columns=fields), rows)
+        return computed(
+            binder, BoundWrite(table, mode, columns, Values(rows=rows, columns=fields), rows)
+        )
     if source.is_unbounded and not binder.environment.in_job:
         raise _must_be_job(statement)
     if len(source.fields) != len(columns):
@@ -85,7 +94,39 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
             f"{len(source.fields)}",
             position=statement.query.position,
         )
-    return rows_of(table, mode, columns, source, others)
+    return computed(binder, rows_of(table, mode, columns, source, others))
+
+
+def has_generated(table: Table) -> bool:
+    """Whether columns of the table are set by the table."""
+    definition = getattr(table, "definition", None)
+    return definition is not None and bool(definition.computed or definition.identities)
+
+
+def computed(binder: StatementBinder, write: BoundWrite) -> BoundWrite:
+    """A write of new rows with the values of the computed columns."""
+    if not has_generated(write.table) or write.relation is None:
+        return write
+    # Loaded on first use: few tables have computed columns.
+    from runnel.planner.bind.tables.generated import with_computed
+
+    columns, relation = with_computed(binder, write.table, write.columns, write.relation)
+    if relation is write.relation:
+        return write
+    return replace(write, columns=columns, relation=relation, rows=None)
+
+
+def _as_wide(
+    table: Table, statement: Insert, columns: tuple[int, ...], tree: Any
+) -> tuple[int, ...]:
+    """The target columns of VALUES. Without a list they are the columns that are not computed;
+    or all, if the rows are as wide: then DEFAULT is the value of a computed column."""
+    visible = tuple(i for i, column in enumerate(table.columns) if not column.hidden)
+    if statement.columns is not None or len(columns) == len(visible):
+        return columns
+    first = tree.expressions[0]
+    width = len(first.expressions) if first.key == "tuple" else 1
+    return visible if width == len(visible) else columns
 
 
 def _must_be_job(statement: Insert) -> NotSupportedError:
@@ -193,7 +234,7 @@ def _without_defaults(
 
 def _nulls(table: Table) -> dict[int, Expression]:
     """NULL for the first visible column: DEFAULT VALUES of a table without defaults."""
-    first = next(i for i, column in enumerate(table.columns) if not column.hidden)
+    first = _assignable(table)[0]
     column = table.columns[first]
     return {first: build.assign(Literal(value=None, type=NULL), column.type, column.name)}
 
@@ -223,6 +264,10 @@ def bind_update(binder: StatementBinder, statement: Update) -> BoundWrite:
     assigned = _assigned(binder, table, scope, statement)
     source, condition = _source(binder, table, scope, statement.where)
     if isinstance(table, RowAddressedTable):
+        if has_generated(table):
+            from runnel.planner.bind.tables.generated import with_recomputed
+
+            source, assigned = with_recomputed(binder, table, source, assigned)
         return _addressed(table, source, assigned)
     expressions = tuple(
         assigned.get(i, column) for i, column in enumerate(references(source.fields))
@@ -263,6 +308,10 @@ def _assigned(
             raise ProgrammingError(
                 f'column "{item.column.text}" is assigned twice', position=item.column.position
             )
+        if has_generated(table):
+            from runnel.planner.bind.tables.generated import check_assigned
+
+            check_assigned(table, statement.table, index, item)
         values = ExpressionBinder(binder, scope, "SET")
         assigned[index] = _value(binder, values, table, item.value, table.columns[index])
     return assigned
@@ -286,6 +335,7 @@ def bind_delete(binder: StatementBinder, statement: Delete) -> BoundWrite:
     """Binds DELETE. The relation has the keys of the matching rows."""
     table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.DELETE)
     if statement.where is None:
+        _check_restart(table, statement)
         return BoundWrite(table, WriteMode.DELETE, table.key_columns, None)
     source, condition = _source(binder, table, scope, statement.where)
     if isinstance(table, RowAddressedTable):
@@ -302,6 +352,20 @@ def bind_delete(binder: StatementBinder, statement: Delete) -> BoundWrite:
         table.key_columns,
         relation,
         key=equated_key(table, conjuncts(condition)),
+    )
+
+
+def _check_restart(table: Table, statement: Delete) -> None:
+    """NotSupportedError for RESTART IDENTITY of a table with numbers: the rows and the numbers
+    would not change at once."""
+    definition = getattr(table, "definition", None)
+    if statement.restart is None or definition is None or not definition.identities:
+        return
+    name = next(iter(definition.identities.values())).sequence
+    raise NotSupportedError(
+        "RESTART IDENTITY is not supported",
+        hint=f"write TRUNCATE {as_written(table.name)}, then SELECT setval('{name}', 1, false)",
+        position=statement.restart,
     )
 
 
@@ -414,22 +478,9 @@ def changed_table(
     return table
 
 
-def is_default(tree: Any) -> bool:
-    """Whether a written value is the word DEFAULT."""
-    return isinstance(tree, exp.Column | exp.Var) and _word(tree) == "DEFAULT"
-
-
-def _word(tree: Any) -> str:
-    """The only word of a tree in upper case; "" for a quoted name."""
-    name = tree.this if isinstance(tree, exp.Column) else tree
-    if isinstance(name, exp.Identifier) and (name.args.get("quoted") or tree.text("table")):
-        return ""
-    return str(name.this).upper()
-
-
 def target_columns(table: Table, name: Name, listed: tuple[Name, ...] | None) -> tuple[int, ...]:
     if listed is None:
-        return tuple(i for i, column in enumerate(table.columns) if not column.hidden)
+        return _assignable(table)
     columns = tuple(column_index(table, name, item) for item in listed)
     for position, index in enumerate(columns):
         if index in columns[:position]:
@@ -449,6 +500,17 @@ def target_columns(table: Table, name: Name, listed: tuple[Name, ...] | None) ->
                 position=name.position,
             )
     return columns
+
+
+def _assignable(table: Table) -> tuple[int, ...]:
+    """The columns that an INSERT without a list sets: all but the computed ones."""
+    definition = getattr(table, "definition", None)
+    computed = () if definition is None else definition.computed
+    return tuple(
+        i
+        for i, column in enumerate(table.columns)
+        if not column.hidden and column.name.lower() not in computed
+    )
 
 
 def column_index(table: Table, name: Name, column: Name) -> int:

@@ -11,12 +11,12 @@ from runnel.catalog import (
     Mapping,
     Snapshot,
     Table,
-    TableDefinition,
     View,
     WatermarkClause,
     check_schema,
     readable_columns,
 )
+from runnel.columns.table_definition import IdentityColumn, TableDefinition
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
@@ -75,12 +75,26 @@ def table_items(mapping: Mapping, definition: TableDefinition) -> list[str]:
             continue
         default = definition.defaults.get(column.name.lower())
         text = f"{quoted(column.name)} {type_text(column.type)}"
-        text += "" if default is None else f" DEFAULT {default}"
+        computed = definition.computed.get(column.name.lower())
+        identity = definition.identities.get(column.name.lower())
+        if computed is not None:
+            text += f" GENERATED ALWAYS AS ({computed})"
+        elif identity is not None:
+            text += f" GENERATED {_identity(identity)}"
+        elif default is not None:
+            text += f" DEFAULT {default}"
         texts.append(text + (" NOT NULL" if column.name.lower() in definition.not_null else ""))
     for key in definition.keys:
         kind = "PRIMARY KEY" if key.is_primary else "UNIQUE"
         texts.append(f"{kind} ({', '.join(map(quoted, key.columns))})")
     return texts + [f"CHECK ({text})" for text in definition.checks]
+
+
+def _identity(identity: IdentityColumn) -> str:
+    numbers = f" (START {identity.start} INCREMENT {identity.increment})"
+    has_numbers = (identity.start, identity.increment) != (1, 1)
+    always = "ALWAYS" if identity.is_always else "BY DEFAULT"
+    return f"{always} AS IDENTITY" + (numbers if has_numbers else "")
 
 
 def _watermark(clause: WatermarkClause) -> str:

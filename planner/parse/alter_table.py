@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runnel.base.frozen import frozen
+from runnel.columns.table_definition import IdentityColumn
 from runnel.errors import Error, NotSupportedError
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import Delete, Name, Statement
@@ -45,6 +46,18 @@ class AddConstraint:
 
     keys: tuple[KeyClause, ...]
     checks: tuple[ConditionText, ...]
+
+
+@frozen
+class ChangeIdentity:
+    """ALTER COLUMN … ADD GENERATED … AS IDENTITY, or DROP IDENTITY.
+
+    column: the column.
+    identity: its numbers; None: it has none after the change.
+    """
+
+    column: Name
+    identity: IdentityColumn | None
 
 
 @frozen
@@ -128,6 +141,7 @@ Alteration = (
     | ChangeType
     | ChangeDefault
     | ChangeNullable
+    | ChangeIdentity
 )
 
 
@@ -314,6 +328,8 @@ def _changed(reader: StatementReader) -> Alteration:
         return ChangeDefault(column, TableReader(reader).default())
     if reader.accept("DROP", "DEFAULT"):
         return ChangeDefault(column, None)
+    if reader.peek() == "ADD" or (reader.peek() == "DROP" and reader.peek(1) == "IDENTITY"):
+        return _identity(reader, column)
     if reader.accept("SET", "NOT", "NULL"):
         return ChangeNullable(column, True)
     if reader.accept("DROP", "NOT", "NULL"):
@@ -321,16 +337,32 @@ def _changed(reader: StatementReader) -> Alteration:
     raise reader.error("one of TYPE, SET DEFAULT, DROP DEFAULT, SET NOT NULL or DROP NOT NULL")
 
 
+def _identity(reader: StatementReader, column: Name) -> ChangeIdentity:
+    """Reads ADD GENERATED {ALWAYS | BY DEFAULT} AS IDENTITY [(…)], or DROP IDENTITY [IF EXISTS]."""
+    if reader.accept("DROP", "IDENTITY"):
+        return ChangeIdentity(column, None)
+    # Loaded on first use: few columns are numbered.
+    from runnel.planner.parse.session.sequences import parse_identity
+
+    reader.expect("ADD", "GENERATED")
+    is_always = reader.accept("ALWAYS")
+    if not is_always:
+        reader.expect("BY", "DEFAULT")
+    reader.expect("AS", "IDENTITY")
+    return ChangeIdentity(column, parse_identity(reader, is_always=is_always))
+
+
 def parse_truncate(reader: StatementReader) -> Delete:
     """TRUNCATE [TABLE] [ONLY] t [RESTART IDENTITY | CONTINUE IDENTITY] [CASCADE | RESTRICT]: DELETE
-    of all rows. No table has an identity, nor tables that refer to it."""
+    of all rows. No tables refer to it."""
     position = reader.position
     reader.expect("TRUNCATE")
     reader.accept("TABLE")
     if reader.peek(1):
         reader.accept("ONLY")
     table = reader.object_name("the table")
-    if not reader.accept("RESTART", "IDENTITY"):
+    restart = reader.position if reader.accept("RESTART", "IDENTITY") else None
+    if restart is None:
         reader.accept("CONTINUE", "IDENTITY")
     if not reader.accept("CASCADE"):
         reader.accept("RESTRICT")
@@ -341,4 +373,5 @@ def parse_truncate(reader: StatementReader) -> Delete:
         alias=None,
         where=None,
         parameters=reader.parameter_count,
+        restart=restart,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from sqlglot import exp
+
 from runnel.connector import WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
@@ -20,7 +22,7 @@ from runnel.planner.parse.syntax import (
 
 def parse_insert(reader: StatementReader) -> Insert:
     """{INSERT {[OR {REPLACE | IGNORE}] INTO | OVERWRITE} | SINK INTO} t [AS a]
-    [PARTITION (column = value, …)] [(columns) | BY {NAME | POSITION}]
+    [PARTITION (column = value, …)] [(columns) | BY {NAME | POSITION}] [OVERRIDING SYSTEM VALUE]
     {query | DEFAULT VALUES} [ON CONFLICT …] [RETURNING …]"""
     position = reader.position
     mode = WriteMode.SINK if reader.accept("SINK") else WriteMode.INSERT
@@ -44,6 +46,7 @@ def parse_insert(reader: StatementReader) -> Insert:
     by_name = reader.accept("BY", "NAME")
     if not by_name:
         reader.accept("BY", "POSITION")
+    overrides = _overrides(reader) if reader.peek() == "OVERRIDING" else False
     has_default_values = reader.accept("DEFAULT", "VALUES")
     if has_default_values:
         query = reader.default_values()
@@ -69,7 +72,22 @@ def parse_insert(reader: StatementReader) -> Insert:
         returning=returning(reader, alias or table),
         overwrites=overwrites,
         partition=partition,
+        overrides_identity=overrides,
     )
+
+
+def _overrides(reader: StatementReader) -> bool:
+    """Reads OVERRIDING SYSTEM VALUE."""
+    position = reader.position
+    reader.expect("OVERRIDING")
+    if reader.accept("USER"):
+        raise NotSupportedError(
+            "OVERRIDING USER VALUE is not supported",
+            hint="leave the identity column out of the list: INSERT INTO t (other columns) …",
+            position=position,
+        )
+    reader.expect("SYSTEM", "VALUE")
+    return True
 
 
 def _partition(reader: StatementReader) -> tuple[ColumnAssignment, ...]:
@@ -213,3 +231,16 @@ def target_alias(reader: StatementReader, following: str) -> Name | None:
     if reader.at_end or reader.peek() in (following, "USING", "RETURNING"):
         return None
     return reader.name("an alias")
+
+
+def is_default(tree: Any) -> bool:
+    """Whether a written value is the word DEFAULT."""
+    return isinstance(tree, exp.Column | exp.Var) and _word(tree) == "DEFAULT"
+
+
+def _word(tree: Any) -> str:
+    """The only word of a tree in upper case; "" for a quoted name."""
+    name = tree.this if isinstance(tree, exp.Column) else tree
+    if isinstance(name, exp.Identifier) and (name.args.get("quoted") or tree.text("table")):
+        return ""
+    return str(name.this).upper()

@@ -338,6 +338,7 @@ class Insert(Statement):
     returning: the query of RETURNING over the written rows; None: there is none.
     overwrites: whether OVERWRITE is written: the rows replace the ones of the table.
     partition: Flink's PARTITION: columns that have the same value in each row.
+    overrides_identity: whether OVERRIDING SYSTEM VALUE is written.
     """
 
     table: Name
@@ -352,6 +353,7 @@ class Insert(Statement):
     returning: Any | None = None
     overwrites: bool = False
     partition: tuple[ColumnAssignment, ...] = ()
+    overrides_identity: bool = False
 
     @property
     def needs_rows(self) -> bool:
@@ -396,6 +398,7 @@ class Delete(Statement):
     parameters: the number of parameters in `sql`.
     source: the items of USING, as a sqlglot SELECT over them; None: there are none.
     returning: the query of RETURNING over the deleted rows; None: there is none.
+    restart: the position of RESTART IDENTITY of TRUNCATE; None: it is not written.
     """
 
     table: Name
@@ -404,6 +407,7 @@ class Delete(Statement):
     parameters: int
     source: Any | None = None
     returning: Any | None = None
+    restart: Position | None = None
 
     @property
     def needs_rows(self) -> bool:

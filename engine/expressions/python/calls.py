@@ -101,6 +101,9 @@ def _values(
     except _Left as left:
         raise left.error from None
     except Exception as error:
+        if function.is_own and isinstance(error, Error):
+            error.position = call.position
+            raise
         raise failed(function, error, call.position) from error
     return (
         made_values(function, call.type, result, call.position)

@@ -27,6 +27,7 @@ class PythonFunction:
     skips_nulls: whether `function` isn't called for rows with a NULL argument, whose value is NULL.
     is_deterministic: whether equal arguments always have equal values.
     is_aggregate: whether `function` accepts the rows of a group, and returns one value.
+    is_own: whether it belongs to the engine, so that its errors are the statement's.
     version: distinguishes functions; each creation has another one.
     """
 
@@ -38,4 +39,5 @@ class PythonFunction:
     skips_nulls: bool = False
     is_deterministic: bool = True
     is_aggregate: bool = False
+    is_own: bool = False
     version: int = field(default_factory=lambda: next(_versions))

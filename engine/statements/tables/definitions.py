@@ -7,11 +7,15 @@ changes nothing that a user sees (`connectors/duckdb/own_tables.py`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from runnel.catalog import CatalogObject, Mapping, next_version
+from runnel.catalog import CatalogObject, NamedText, next_version
+from runnel.catalog import Mapping as TableMapping
+from runnel.columns.table_definition import TableDefinition
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb.own_tables import TableCheck
 from runnel.connectors.duckdb.table import DuckDBTable
@@ -37,8 +41,32 @@ if TYPE_CHECKING:
 
 def create_table(session: Session, plan: CreateTablePlan, call: StatementCall) -> int:
     """Creates a table, and fills it with the rows of its query; returns their number."""
-    own = session.own_tables
     session.check_directory()
+    if not plan.definition.identities:
+        return _create_table(session, plan, call)
+    # Loaded on first use: few tables have an identity.
+    from runnel.statements.texts.sequences import sequences_of, with_sequences
+
+    with session.definitions:  # the names of the sequences are free until the catalog has them
+        if not is_free(session, plan, "table"):
+            return NO_COUNT
+        definition, sequences = with_sequences(session, plan.name, plan.definition)
+        try:
+            return _create_table(session, replace(plan, definition=definition), call, sequences)
+        except BaseException:
+            for name in sequences_of(definition):
+                with suppress(Error):
+                    session.own_tables.sequences.drop(name)
+            raise
+
+
+def _create_table(
+    session: Session,
+    plan: CreateTablePlan,
+    call: StatementCall,
+    sequences: Mapping[tuple[str, str], NamedText] = MappingProxyType({}),
+) -> int:
+    own = session.own_tables
     with session.definitions:
         if not is_free(session, plan, "table"):
             return NO_COUNT
@@ -53,7 +81,7 @@ def create_table(session: Session, plan: CreateTablePlan, call: StatementCall) -
                 own.drop(table)
                 return NO_COUNT
             replaced = session.catalog.find(plan.name)
-            created = Mapping(
+            created = TableMapping(
                 plan.name,
                 table.connector,
                 table,
@@ -62,13 +90,40 @@ def create_table(session: Session, plan: CreateTablePlan, call: StatementCall) -
                 is_confined=session.caller.is_confined,
                 definition=plan.definition,
             )
-            session.change_catalog(put=created)
+            gone = replaced.definition if isinstance(replaced, TableMapping) else None
+            _change(session, created, None, gone, sequences)
     except BaseException:
         with suppress(Error):
             own.drop(table)
         raise
     _settle(session, created, definition, replaced)
+    _drop_sequences(session, gone)
     return count
+
+
+def _change(
+    session: Session,
+    put: TableMapping | tuple[()],
+    drop: TableMapping | None,
+    gone: TableDefinition | None,
+    added: Mapping[tuple[str, str], NamedText] = MappingProxyType({}),
+) -> None:
+    """Changes the catalog: a table, and the sequences of SERIAL and IDENTITY, without the ones of
+    the definition `gone`."""
+    if not added and (gone is None or not gone.identities):
+        session.change_catalog(put=put, drop=drop)
+        return
+    from runnel.statements.texts.sequences import without_sequences
+
+    definitions = {**without_sequences(session.catalog.definitions, gone), **added}
+    session.change_catalog(put=put, drop=drop, definitions=definitions)
+
+
+def _drop_sequences(session: Session, gone: TableDefinition | None) -> None:
+    """Drops the sequences that the catalog no longer names."""
+    for item in {} if gone is None else gone.identities.values():
+        with suppress(Error):  # the sequence of the next table of that name replaces it
+            session.own_tables.sequences.drop(item.sequence)
 
 
 def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> int:
@@ -79,6 +134,10 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
     if plan.is_cascading:
         suspend_users(session, plan.name)
     found = _unchanged(session, plan)
+    if any(not item.sequence for item in plan.definition.identities.values()):
+        plan, added = _numbered(session, plan)
+    else:
+        added = {}
     with found.table.exclusive():  # type: ignore[attr-defined]
         _check_alterable(session, plan, found)
         own, table = session.own_tables, None
@@ -112,28 +171,54 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
                     version=next_version(),
                 )
                 is_renamed = plan.new_name.lower() != plan.name.lower()
-                session.change_catalog(put=altered, drop=found if is_renamed else None)
+                gone = _lost_identities(found.definition, plan.definition)
+                _change(session, altered, found if is_renamed else None, gone, added)
         except BaseException:
+            for item in added.values():
+                with suppress(Error):
+                    own.sequences.drop(item.name)
             if table is not None:
                 with suppress(Error):
                     own.drop(table)
             raise
         _settle(session, altered, definition, found if table is not None else None)
+        _drop_sequences(session, gone)
     return count
 
 
-def _unchanged(session: Session, plan: AlterTablePlan) -> Mapping:
+def _numbered(
+    session: Session, plan: AlterTablePlan
+) -> tuple[AlterTablePlan, dict[tuple[str, str], NamedText]]:
+    """The plan with a sequence for each new identity; and these sequences."""
+    from runnel.statements.texts.sequences import with_sequences
+
+    with session.definitions:
+        definition, added = with_sequences(session, plan.name, plan.definition)
+    created = plan.created and replace(plan.created, definition=definition)
+    return replace(plan, definition=definition, created=created), added
+
+
+def _lost_identities(old: TableDefinition | None, new: TableDefinition) -> TableDefinition | None:
+    """The old definition with the identities alone that the new one lacks."""
+    if old is None or not old.identities:
+        return None
+    kept = {item.sequence for item in new.identities.values()}
+    lost = {name: item for name, item in old.identities.items() if item.sequence not in kept}
+    return replace(old, identities=lost)
+
+
+def _unchanged(session: Session, plan: AlterTablePlan) -> TableMapping:
     """The table; OperationalError if it was replaced since the statement was planned."""
     found = session.catalog.find(plan.name)
     versions = {item.version for item in plan.dependencies if item.kind == "object"}
-    if not isinstance(found, Mapping) or found.version not in versions:
+    if not isinstance(found, TableMapping) or found.version not in versions:
         raise OperationalError(
             f'table "{plan.name}" was changed by another statement', hint="try again"
         )
     return found
 
 
-def _check_alterable(session: Session, plan: AlterTablePlan, found: Mapping) -> None:
+def _check_alterable(session: Session, plan: AlterTablePlan, found: TableMapping) -> None:
     with session.definitions:
         _unchanged(session, plan)
         check_own(session, found)
@@ -181,15 +266,16 @@ def drop_table(session: Session, statement: DropTable, call: StatementCall) -> i
                 check_unused(session, item.name, kind_of(item), is_dropped=True)
         for item in found:
             if item is not None:
-                session.change_catalog(drop=item)
+                _change(session, (), item, item.definition)
                 dropped.append(item)
     for item in dropped:
         if item.definition is not None:
             _drop_rows(session, item)
+            _drop_sequences(session, item.definition)
     return NO_COUNT
 
 
-def _table(session: Session, name: Name, if_exists: bool) -> Mapping | None:
+def _table(session: Session, name: Name, if_exists: bool) -> TableMapping | None:
     """The table of that name; None if it may be missing."""
     found = session.catalog.find(name.text)
     if found is None:
@@ -202,7 +288,7 @@ def _table(session: Session, name: Name, if_exists: bool) -> Mapping | None:
             hint=suggest(name.text, names),
             position=name.position,
         )
-    if not isinstance(found, Mapping) or (found.definition is None and not is_of_flink(found)):
+    if not isinstance(found, TableMapping) or (found.definition is None and not is_of_flink(found)):
         raise ProgrammingError(
             f'"{found.name}" is a {kind_of(found)}, not a table',
             hint=how_to_drop(found)
@@ -215,14 +301,14 @@ def _table(session: Session, name: Name, if_exists: bool) -> Mapping | None:
 
 def _settle(
     session: Session,
-    item: Mapping,
+    item: TableMapping,
     definition: MappingDefinition,
     replaced: CatalogObject | None,
 ) -> None:
     """Drops the rows of a table that another one has replaced, which in a DuckDB file then gets its
     own name."""
     own = session.own_tables
-    rows = replaced.table if isinstance(replaced, Mapping) else None
+    rows = replaced.table if isinstance(replaced, TableMapping) else None
     old = rows if isinstance(rows, DuckDBTable) else None
     if not own.is_file:
         _drop_rows(session, replaced)
@@ -242,6 +328,6 @@ def _settle(
 
 def _drop_rows(session: Session, item: CatalogObject | None) -> None:
     """Drops the rows of a table that the catalog no longer names."""
-    if isinstance(item, Mapping) and isinstance(item.table, DuckDBTable):
+    if isinstance(item, TableMapping) and isinstance(item.table, DuckDBTable):
         with suppress(Error):  # the next opening of the directory drops them
             session.own_tables.drop(item.table)

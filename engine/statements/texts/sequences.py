@@ -1,12 +1,16 @@
-"""CREATE SEQUENCE and DROP SEQUENCE. A sequence is one of the connection's DuckDB, which counts
-durably; the catalog has its name."""
+"""CREATE SEQUENCE and DROP SEQUENCE, and the sequences of SERIAL and IDENTITY. A sequence is one of
+the connection's DuckDB, which counts durably; the catalog has its name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingType
+from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from runnel.catalog import Mapping, NamedText
-from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
+from runnel.columns.table_definition import TableDefinition
+from runnel.errors import ErrorCode, ProgrammingError, suggest
 from runnel.planner.parse.session.sequences import SEQUENCE, CreateSequence, DropSequence
 from runnel.planner.parse.tokens import tokenize
 from runnel.statements.call import StatementCall
@@ -31,22 +35,61 @@ def create_sequence(session: Session, statement: CreateSequence, call: Statement
                 hint="use IF NOT EXISTS, or another name",
                 position=statement.name.position,
             )
-        own = session.own_tables
-        if own.is_file:
-            raise NotSupportedError(
-                "CREATE SEQUENCE in a DuckDB file is not supported",
-                hint="open a directory: its tables may have DEFAULT nextval('s')",
-                position=statement.position,
-            )
-        own.sequences.create(name, statement.start, statement.increment)
-        made = NamedText(
-            SEQUENCE,
-            name,
-            f"START {statement.start} INCREMENT {statement.increment}",
-            is_confined=session.caller.is_confined,
-        )
+        made = _created(session, name, statement.start, statement.increment)
         session.change_catalog(definitions={**definitions, made.key: made})
     return NO_COUNT
+
+
+def _created(
+    session: Session, name: str, start: int, increment: int, *, is_temporary: bool = False
+) -> NamedText:
+    session.own_tables.sequences.create(name, start, increment, is_temporary=is_temporary)
+    return NamedText(
+        SEQUENCE,
+        name,
+        f"START {start} INCREMENT {increment}",
+        is_temporary=is_temporary,
+        is_confined=session.caller.is_confined,
+    )
+
+
+def with_sequences(
+    session: Session, table: str, definition: TableDefinition
+) -> tuple[TableDefinition, dict[tuple[str, str], NamedText]]:
+    """The definition of a table with a new sequence, and the DEFAULT that draws from it, for each
+    new identity column; and these sequences, for the catalog."""
+    known = session.catalog.definitions
+    made: dict[tuple[str, str], NamedText] = {}
+    identities, defaults = dict(definition.identities), dict(definition.defaults)
+    for column, item in definition.identities.items():
+        if item.sequence:
+            continue
+        base = f"{table}_{column}_seq".lower()
+        names = (f"{base}{number or ''}" for number in count())
+        name = next(n for n in names if (SEQUENCE, n) not in known and (SEQUENCE, n) not in made)
+        is_temporary = definition.is_temporary
+        sequence = _created(session, name, item.start, item.increment, is_temporary=is_temporary)
+        made[sequence.key] = sequence
+        identities[column] = replace(item, sequence=name)
+        defaults[column] = f"nextval('{_text(name)}')"
+    return replace(definition, identities=identities, defaults=defaults), made
+
+
+def without_sequences(
+    definitions: MappingType[tuple[str, str], NamedText], *dropped: TableDefinition | None
+) -> dict[tuple[str, str], NamedText]:
+    """The definitions of the catalog without the sequences of dropped tables or columns."""
+    gone = {(SEQUENCE, name) for item in dropped for name in sequences_of(item)}
+    return {key: item for key, item in definitions.items() if key not in gone}
+
+
+def sequences_of(definition: TableDefinition | None) -> list[str]:
+    """The names of the sequences that are dropped with a table."""
+    return [] if definition is None else [i.sequence for i in definition.identities.values()]
+
+
+def _text(name: str) -> str:
+    return name.replace("'", "''")
 
 
 def drop_sequence(session: Session, statement: DropSequence, call: StatementCall) -> int:
@@ -88,4 +131,5 @@ def _check_unused(session: Session, sequence: NamedText) -> None:
 
 def _names(text: str) -> set[str]:
     """The text literals of an expression, in lower case."""
-    return {token.text.lower() for token in tokenize(text)}
+    texts = (token.text.lower().replace('"', "") for token in tokenize(text))
+    return {item.removeprefix("public.").removeprefix("main.") for item in texts}

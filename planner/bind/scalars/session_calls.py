@@ -1,21 +1,23 @@
-"""Calls whose results depend on the catalog or on the session: GET_DDL, GETVARIABLE, NEXTVAL and
-CURRVAL. Loaded on first use."""
+"""Calls whose results depend on the catalog or on the session: GET_DDL, GETVARIABLE, NEXTVAL,
+CURRVAL and SETVAL. Loaded on first use."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from runnel.errors import ErrorCode, NotSupportedError, Position, ProgrammingError, suggest
-from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions import build
+from runnel.expressions.nodes import Cast, Expression, Literal
 from runnel.expressions.python.calls import python_call
 from runnel.expressions.python.function import PythonFunction
 from runnel.planner.bind.binders import QueryBinder
+from runnel.planner.environment import Sequences
 from runnel.planner.explain.ddl import get_ddl
 from runnel.planner.parse.session.sequences import SEQUENCE
-from runnel.sqltypes import BIGINT, NULL, VARCHAR
+from runnel.sqltypes import BIGINT, BOOLEAN, NULL, VARCHAR
 
 
 def session_call(
@@ -24,26 +26,71 @@ def session_call(
     """The value of a call of one of the functions of the module."""
     if name == "GETVARIABLE":
         return _variable(query, arguments, position)
+    if name == "SETVAL":
+        return _restarted(query, arguments, position)
     if name in ("NEXTVAL", "CURRVAL"):
-        return _number(query, name, arguments, position)
+        if len(arguments) != 1:
+            raise _no_name(name, "'s'", position)
+        own, sequences = _sequence(query, name, arguments[0], position)
+
+        def numbers(rows: pa.Array) -> pa.Array:
+            found = sequences()
+            draw = found.current_numbers if name == "CURRVAL" else found.next_numbers
+            return draw(own, len(rows))
+
+        function = PythonFunction(
+            name, numbers, (VARCHAR,), BIGINT, is_deterministic=False, is_own=True
+        )
+        return python_call(function, [arguments[0]], position)
     query.note("catalog", "", query.snapshot.version)
     hides = query.environment.is_confined
     return get_ddl(query.snapshot, list(arguments), position, hides_secrets=hides)
 
 
-def _number(
-    query: QueryBinder, name: str, arguments: Sequence[Expression], position: Position | None
+def _no_name(name: str, example: str, position: Position | None) -> ProgrammingError:
+    return ProgrammingError(
+        f"{name} expects the name of a sequence as a text literal"
+        + (", and a whole number" if name == "SETVAL" else ""),
+        hint=f"write {name.lower()}({example})",
+        position=position,
+    )
+
+
+def _restarted(
+    query: QueryBinder, arguments: Sequence[Expression], position: Position | None
 ) -> Expression:
-    """A call that draws a number of a sequence for each row, or repeats the last one."""
-    text = arguments[0] if len(arguments) == 1 else None
+    """setval('s', n [, is_called]): sets the last number of a sequence, or the next one if
+    is_called is FALSE; returns n."""
+    if len(arguments) not in (2, 3) or not arguments[1].type.is_integer:
+        raise _no_name("SETVAL", "'s', 10", position)
+    own, sequences = _sequence(query, "SETVAL", arguments[0], position)
+    called = arguments[2] if len(arguments) == 3 else Literal(value=True, type=BOOLEAN)
+    if called.type != BOOLEAN:
+        raise _no_name("SETVAL", "'s', 10, false", position)
+
+    def restart(numbers: pa.Array, are_called: pa.Array) -> pa.Array:
+        found = sequences()
+        for number, is_called in zip(numbers.to_pylist(), are_called.to_pylist(), strict=True):
+            if number is not None and is_called is not None:
+                found.restart(own, number + found.increment(own) if is_called else number)
+        return numbers
+
+    function = PythonFunction(
+        "SETVAL", restart, (BIGINT, BOOLEAN), BIGINT, is_deterministic=False, is_own=True
+    )
+    return python_call(function, [build.assign(arguments[1], BIGINT, "n"), called], position)
+
+
+def _sequence(
+    query: QueryBinder, name: str, text: Expression, position: Position | None
+) -> tuple[str, Callable[[], Sequences]]:
+    """The sequence that an argument names, and the sequences of the connection."""
+    if isinstance(text, Cast):
+        text = text.operand
     if not isinstance(text, Literal) or text.type != VARCHAR:
-        raise ProgrammingError(
-            f"{name} expects the name of a sequence as a text literal",
-            hint=f"write {name.lower()}('s')",
-            position=position,
-        )
+        raise _no_name(name, "'s'", position)
     known = query.snapshot.definitions
-    sequence = known.get((SEQUENCE, str(text.value).lower().removeprefix("public.")))
+    sequence = known.get((SEQUENCE, _written(str(text.value))))
     if sequence is None:
         raise ProgrammingError(
             f'sequence "{text.value}" not found',
@@ -63,15 +110,12 @@ def _number(
             hint="use uuid(), or number the rows when they are read: row_number() OVER (…)",
             position=position,
         )
-    own = sequence.name
+    return sequence.name, sequences
 
-    def numbers(rows: pa.Array) -> pa.Array:
-        found = sequences()
-        draw = found.current_numbers if name == "CURRVAL" else found.next_numbers
-        return draw(own, len(rows))
 
-    function = PythonFunction(name, numbers, (VARCHAR,), BIGINT, is_deterministic=False)
-    return python_call(function, [text], position)
+def _written(name: str) -> str:
+    """The name of a sequence in lower case, without its schema and quotes."""
+    return name.lower().replace('"', "").removeprefix("public.").removeprefix("main.")
 
 
 def _variable(

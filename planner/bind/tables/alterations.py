@@ -3,14 +3,23 @@ columns in the rows that exist."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingType
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import TokenType
 
-from runnel.catalog import CatalogObject, Mapping, TableDefinition, TableKey
+from runnel.catalog import CatalogObject, Mapping
+from runnel.columns.table_definition import TableDefinition, TableKey
 from runnel.connector import ColumnDefinition, ReadableTable
-from runnel.errors import ErrorCode, NotSupportedError, Position, ProgrammingError, suggest
+from runnel.errors import (
+    ErrorCode,
+    NotSupportedError,
+    Position,
+    ProgrammingError,
+    as_written,
+    suggest,
+)
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner.bind.scalars.expression import ExpressionBinder
@@ -19,15 +28,18 @@ from runnel.planner.bind.tables.definitions import (
     BoundTable,
     bound_default,
     check_of_text,
+    computed_value,
     default_of,
     length_check,
     table_key,
 )
+from runnel.planner.bind.tables.generated import computed_of
 from runnel.planner.parse.alter_table import (
     AddColumn,
     AddConstraint,
     Alteration,
     ChangeDefault,
+    ChangeIdentity,
     ChangeNullable,
     ChangeType,
     DropColumn,
@@ -35,11 +47,14 @@ from runnel.planner.parse.alter_table import (
     RenameTable,
 )
 from runnel.planner.parse.tokens import is_word, tokenize
-from runnel.relation.nodes import Project, Relation, Scan
+from runnel.planner.rewriting import substitute
+from runnel.relation.nodes import Project, Relation, Scan, references
+from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
     from runnel.planner.parse.syntax import Name
+    from runnel.planner.parse.tables import TableColumnClause
 
 
 def not_alterable(found: CatalogObject, position: Position | None) -> ProgrammingError:
@@ -84,6 +99,9 @@ class AlteredTable:
             case ChangeDefault():
                 self._change_default(change)
                 return
+            case ChangeIdentity():
+                self._change_identity(change)
+                return
             case AddColumn():
                 self._add(change)
             case AddConstraint():
@@ -123,7 +141,14 @@ class AlteredTable:
             for column, value in zip(self._columns, self._values, strict=True)
         ]
         names = tuple(column.name for column in self._columns)
-        return Project(input=scan, expressions=tuple(values), names=names)
+        rows = Project(input=scan, expressions=tuple(values), names=names)
+        if not self._definition.computed:
+            return rows
+        new = list[Expression](references(rows.fields))
+        computed = computed_of(self._binder, self._definition, self._columns)
+        written = [computed.get(i, value) for i, value in enumerate(new)]
+        written = [substitute(value, new) for value in written]
+        return Project(input=rows, expressions=tuple(written), names=names)
 
     def _index(self, name: Name) -> int:
         for i, column in enumerate(self._columns):
@@ -153,9 +178,21 @@ class AlteredTable:
         ):
             return
         self._check_free(clause.name)
-        assert clause.type is not None
+        if clause.identity is not None:
+            raise NotSupportedError(
+                f'the new column "{name}" can\'t be SERIAL or IDENTITY',
+                hint=f"write CREATE SEQUENCE {as_written(name)}_seq, then ALTER TABLE … ADD COLUMN "
+                f"{as_written(name)} BIGINT DEFAULT nextval('{name}_seq'), which numbers the rows",
+                position=clause.name.position,
+            )
+        sql_type = clause.type
+        if clause.computed is not None:
+            sql_type = self._computed_type(clause)
+            computed = {**definition.computed, name.lower(): clause.computed.text}
+            definition = replace(definition, computed=computed)
+        assert sql_type is not None
         if clause.default is not None:
-            bound_default(self._binder, clause.default.tree, name, clause.type)
+            bound_default(self._binder, clause.default.tree, name, sql_type)
             defaults = {**definition.defaults, name.lower(): clause.default.text}
             definition = replace(definition, defaults=defaults)
         if clause.is_not_null:
@@ -164,9 +201,14 @@ class AlteredTable:
             text = length_check(name, clause.length)
             definition = replace(definition, checks=(*definition.checks, text))
         self._definition = definition
-        self._columns.append(ColumnDefinition(name, clause.type))
+        self._columns.append(ColumnDefinition(name, sql_type))
         self._values.append(None)
         self._constrain(AddConstraint(change.keys, change.checks))
+
+    def _computed_type(self, clause: TableColumnClause) -> SqlType:
+        """The type of a new computed column."""
+        base = [c for c in self._columns if c.name.lower() not in self._definition.computed]
+        return computed_value(self._binder, base, clause).type
 
     def _constrain(self, change: AddConstraint) -> None:
         definition = self._definition
@@ -196,9 +238,12 @@ class AlteredTable:
                 position=change.column.position,
             )
         del self._columns[index], self._values[index]
-        defaults = {k: text for k, text in definition.defaults.items() if k != name.lower()}
         self._definition = replace(
-            definition, defaults=defaults, not_null=definition.not_null - {name.lower()}
+            definition,
+            defaults=_without(definition.defaults, name),
+            not_null=definition.not_null - {name.lower()},
+            identities=_without(definition.identities, name),
+            computed=_without(definition.computed, name),
         )
 
     def _check_unconstrained(self, name: str, position: Position) -> None:
@@ -209,6 +254,9 @@ class AlteredTable:
         for text in self._definition.checks:
             if renamed(text, name, name + "?") != text:
                 raise _constrained(self.name, name, f"CHECK ({text})", position)
+        for text in self._definition.computed.values():
+            if renamed(text, name, name + "?") != text:
+                raise _constrained(self.name, name, f"GENERATED ALWAYS AS ({text})", position)
 
     def _rename(self, change: RenameColumn) -> None:
         index = self._index(change.column)
@@ -218,8 +266,8 @@ class AlteredTable:
         self._columns[index] = replace(self._columns[index], name=new)
         definition = self._definition
         self._definition = TableDefinition(
-            {new.lower() if k == old.lower() else k: v for k, v in definition.defaults.items()},
-            frozenset(new.lower() if k == old.lower() else k for k in definition.not_null),
+            _moved(definition.defaults, old, new),
+            frozenset(_moved(dict.fromkeys(definition.not_null), old, new)),
             tuple(
                 TableKey(
                     tuple(new if c.lower() == old.lower() else c for c in key.columns),
@@ -229,11 +277,18 @@ class AlteredTable:
             ),
             tuple(renamed(text, old, new) for text in definition.checks),
             definition.is_temporary,
+            _moved(definition.identities, old, new),
+            {
+                name: renamed(text, old, new)
+                for name, text in _moved(definition.computed, old, new).items()
+            },
         )
 
     def _change_type(self, change: ChangeType) -> None:
         index = self._index(change.column)
         column = self._columns[index]
+        if column.name.lower() in self._definition.computed and change.using is not None:
+            raise self._is_computed(change.column)
         self._columns[index] = replace(column, type=change.type)
         if change.using is not None:
             value = ExpressionBinder(self._binder, self._scope, "USING").bind(change.using)
@@ -247,11 +302,60 @@ class AlteredTable:
     def _change_default(self, change: ChangeDefault) -> None:
         column = self._columns[self._index(change.column)]
         name = column.name.lower()
-        defaults = {k: text for k, text in self._definition.defaults.items() if k != name}
+        if name in self._definition.computed:
+            raise self._is_computed(change.column)
+        defaults = dict(_without(self._definition.defaults, name))
         if change.default is not None:
             bound_default(self._binder, change.default.tree, column.name, column.type)
             defaults[name] = change.default.text
-        self._definition = replace(self._definition, defaults=defaults)
+        identities = _without(self._definition.identities, name)
+        self._definition = replace(self._definition, defaults=defaults, identities=identities)
+
+    def _change_identity(self, change: ChangeIdentity) -> None:
+        column = self._columns[self._index(change.column)]
+        name, definition = column.name.lower(), self._definition
+        if name in definition.computed:
+            raise self._is_computed(change.column)
+        has_identity = name in definition.identities
+        if has_identity is (change.identity is not None):
+            raise ProgrammingError(
+                f'column "{column.name}" of table "{self.name}" is '
+                + ("an identity already" if has_identity else "no identity"),
+                hint="ALTER TABLE … ALTER … DROP IDENTITY" if has_identity else None,
+                position=change.column.position,
+            )
+        identities = dict(_without(definition.identities, name))
+        if change.identity is not None:
+            if not column.type.is_integer:
+                raise ProgrammingError(
+                    f'column "{column.name}" has no type of whole numbers',
+                    position=change.column.position,
+                )
+            identities[name] = change.identity
+            self.is_copied |= definition.is_nullable(name)
+            definition = replace(definition, not_null=definition.not_null | {name})
+        defaults = _without(definition.defaults, name)
+        self._definition = replace(definition, identities=identities, defaults=defaults)
+
+    def _is_computed(self, name: Name) -> ProgrammingError:
+        return ProgrammingError(
+            f'column "{name.text}" of table "{self.name}" is computed',
+            hint="DROP the column, and ADD it with another expression",
+            position=name.position,
+        )
+
+
+_Value = TypeVar("_Value")
+
+
+def _without(values: MappingType[str, _Value], name: str) -> MappingType[str, _Value]:
+    """The values of the other columns."""
+    return {key: value for key, value in values.items() if key != name.lower()}
+
+
+def _moved(values: MappingType[str, _Value], old: str, new: str) -> dict[str, _Value]:
+    """The values with the new name of a column."""
+    return {new.lower() if key == old.lower() else key: item for key, item in values.items()}
 
 
 def _constrained(table: str, column: str, constraint: str, position: Position) -> NotSupportedError:

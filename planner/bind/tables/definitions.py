@@ -6,22 +6,25 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
-from runnel.catalog import TableDefinition, TableKey
+from runnel.columns.table_definition import TableDefinition, TableKey
 from runnel.connector import ColumnDefinition
 from runnel.errors import Error, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Cast, Column, Expression, Literal, walk
+from runnel.expressions.properties import depends_on_statement, is_volatile
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
 from runnel.planner.parse.query.query import parse_expression
-from runnel.planner.parse.tables import CreateTable, KeyClause
+from runnel.planner.parse.tables import CreateTable, KeyClause, TableColumnClause
 from runnel.planner.parse.tokens import tokenize
 from runnel.relation.nodes import Filter, Limit, Project, Relation, Sort, Union, Values
 from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
-from runnel.sqltypes import INTEGER, Kind, SqlType
+from runnel.sqltypes import INTEGER, NULL, Kind, SqlType
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
+
+_COMPUTED = "GENERATED ALWAYS AS"
 
 
 @frozen
@@ -46,7 +49,7 @@ def bind_table(
         columns = _columns_of(statement, source)
         return BoundTable(columns, TableDefinition(is_temporary=statement.is_temporary), ())
     clauses = statement.columns
-    columns = tuple(ColumnDefinition(c.name.text, c.type) for c in clauses if c.type is not None)
+    columns = _declared(binder, clauses)
     keys = tuple(table_key(key, columns) for key in statement.keys)
     texts = [check.text for check in statement.checks]
     checks = [check_of(binder, columns, check.tree) for check in statement.checks]
@@ -64,8 +67,82 @@ def bind_table(
         keys=keys,
         checks=tuple(texts),
         is_temporary=statement.is_temporary,
+        identities={c.name.text.lower(): c.identity for c in clauses if c.identity is not None},
+        computed={c.name.text.lower(): c.computed.text for c in clauses if c.computed is not None},
     )
     return BoundTable(columns, definition, tuple(checks))
+
+
+def _declared(
+    binder: StatementBinder, clauses: Sequence[TableColumnClause]
+) -> tuple[ColumnDefinition, ...]:
+    if all(clause.computed is None for clause in clauses):
+        return tuple(ColumnDefinition(c.name.text, c.type) for c in clauses if c.type is not None)
+    return _typed_columns(binder, clauses)
+
+
+def _typed_columns(
+    binder: StatementBinder, clauses: Sequence[TableColumnClause]
+) -> tuple[ColumnDefinition, ...]:
+    """The columns of CREATE TABLE; a computed column without a type has the expression's. An error
+    for an expression that does not fit the columns, or whose value is not determined by them."""
+    base = [
+        ColumnDefinition(c.name.text, c.type)
+        for c in clauses
+        if c.computed is None and c.type is not None
+    ]
+    if not base:
+        raise ProgrammingError(
+            "all columns of the table are computed",
+            hint="a computed column reads columns of its row: declare at least one other column",
+            position=clauses[0].name.position,
+        )
+    found = []
+    for clause in clauses:
+        sql_type = clause.type
+        if clause.computed is not None:
+            value = computed_value(binder, base, clause)
+            sql_type = value.type
+        assert sql_type is not None
+        found.append(ColumnDefinition(clause.name.text, sql_type))
+    return tuple(found)
+
+
+def computed_value(
+    binder: StatementBinder, base: Sequence[ColumnDefinition], clause: TableColumnClause
+) -> Expression:
+    """The expression of a computed column over the columns that are not computed."""
+    assert clause.computed is not None
+    name, position = clause.name.text, clause.computed.position
+    try:
+        value = bound_over(binder, base, clause.computed.tree)
+    except ProgrammingError as error:
+        error.detail = error.detail or "a computed column reads columns that are not computed"
+        raise
+    if is_volatile(value) or any(map(depends_on_statement, walk(value))):
+        raise ProgrammingError(
+            f'the computed column "{name}" depends on more than its row',
+            detail="the value would differ between two times, sessions or calls",
+            hint="write DEFAULT, which is computed once, when the row is inserted",
+            position=position,
+        )
+    if clause.type is not None:
+        return build.assign(value, clause.type, name)
+    if value.type == NULL:
+        raise ProgrammingError(
+            f'the type of the computed column "{name}" is unknown',
+            hint="write a type between the name and the expression",
+            position=position,
+        )
+    return value
+
+
+def bound_over(binder: StatementBinder, columns: Sequence[Any], tree: Any) -> Expression:
+    """The expression of a computed column over columns of its table."""
+    scope = Scope(tuple(ScopeColumn(c.name, c.type, i) for i, c in enumerate(columns)))
+    value = ExpressionBinder(binder, scope, _COMPUTED).bind(tree)
+    refuse_subquery(value, _COMPUTED)
+    return value
 
 
 def _columns_of(statement: CreateTable, source: Relation) -> tuple[ColumnDefinition, ...]:
@@ -140,7 +217,7 @@ def check_of(binder: StatementBinder, columns: Sequence[ColumnDefinition], tree:
     """A condition of CHECK over the columns of a table."""
     scope = Scope(tuple(ScopeColumn(c.name, c.type, i) for i, c in enumerate(columns)))
     bound = ExpressionBinder(binder, scope, "CHECK").condition(tree)
-    _refuse_subquery(bound, "CHECK")
+    refuse_subquery(bound, "CHECK")
     return bound
 
 
@@ -148,7 +225,7 @@ def check_of_text(
     binder: StatementBinder, columns: Sequence[ColumnDefinition], text: str
 ) -> Expression:
     """A stored condition of CHECK over the columns of a table."""
-    return check_of(binder.of_text(text), columns, _parsed(text))
+    return check_of(binder.of_text(text), columns, parsed_text(text))
 
 
 def default_of(
@@ -157,7 +234,7 @@ def default_of(
     """The value of a column in a row that doesn't set it: of its DEFAULT, else NULL."""
     text = "NULL" if table is None else table.defaults.get(name.lower(), "NULL")
     try:
-        return bound_default(binder.of_text(text), _parsed(text), name, sql_type)
+        return bound_default(binder.of_text(text), parsed_text(text), name, sql_type)
     except Error as error:
         error.position = None
         error.detail = f'in DEFAULT {text} of column "{name}"'
@@ -167,11 +244,12 @@ def default_of(
 def bound_default(binder: StatementBinder, tree: Any, name: str, sql_type: SqlType) -> Expression:
     """The expression of DEFAULT for a column."""
     value = ExpressionBinder(binder, Scope(), "DEFAULT").bind(tree)
-    _refuse_subquery(value, "DEFAULT")
+    refuse_subquery(value, "DEFAULT")
     return build.assign(value, sql_type, name)
 
 
-def _refuse_subquery(expression: Expression, clause: str) -> None:
+def refuse_subquery(expression: Expression, clause: str) -> None:
+    """ProgrammingError if an expression of a definition has a subquery."""
     for node in walk(expression):
         if isinstance(node, Exists | InSubquery | ScalarSubquery):
             raise ProgrammingError(
@@ -185,7 +263,8 @@ def _position(*expressions: Expression) -> Position | None:
     return next((item.position for item in reversed(expressions) if item.position), None)
 
 
-def _parsed(text: str) -> Any:
+def parsed_text(text: str) -> Any:
+    """The tree of a stored expression."""
     return parse_expression(tokenize(text), text, {}, Position.at(text, 0))
 
 

@@ -31,10 +31,11 @@ _DEFAULT: Mapping[str, str] = {
 }
 
 
-COPIED = ("DEFAULTS", "CONSTRAINTS", "INDEXES")
-"""The features that PostgreSQL's LIKE copies if INCLUDING names them: DEFAULT, CHECK, and the keys.
-Columns and NOT NULL are copied in any case."""
-_NOT_COPIED = ("COMMENTS", "COMPRESSION", "GENERATED", "IDENTITY", "STATISTICS", "STORAGE")
+COPIED = ("DEFAULTS", "CONSTRAINTS", "INDEXES", "GENERATED", "IDENTITY")
+"""The features that PostgreSQL's LIKE copies if INCLUDING names them: DEFAULT, CHECK, the keys,
+GENERATED ALWAYS AS, and IDENTITY with numbers of its own. Columns and NOT NULL are copied in any
+case."""
+_NOT_COPIED = ("COMMENTS", "COMPRESSION", "STATISTICS", "STORAGE")
 """Features that no table has."""
 
 

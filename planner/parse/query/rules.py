@@ -93,7 +93,12 @@ def parameter(to: TokenPass, token: Token) -> bool:
 
 def cast_type(to: TokenPass, token: Token) -> bool:
     """The type after `::`, or after the AS of a CAST, becomes a word with the type's number:
-    sqlglot would drop everything after the type's name."""
+    sqlglot would drop everything after the type's name. `'t'::regclass`, which PostgreSQL's dumps
+    write around names, is the text."""
+    is_text = to.index > 0 and to.tokens[to.index - 1].token_type is TokenType.STRING
+    if is_text and token.text == "::" and to.peek(1) == "REGCLASS":
+        to.index += 2
+        return True
     to.copy()
     to.type_word()
     return True

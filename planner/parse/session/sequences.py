@@ -1,8 +1,9 @@
-"""CREATE SEQUENCE and DROP SEQUENCE."""
+"""CREATE SEQUENCE and DROP SEQUENCE, and the columns that a sequence numbers."""
 
 from __future__ import annotations
 
 from runnel.base.frozen import frozen
+from runnel.columns.table_definition import IdentityColumn
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import Command, Name
@@ -13,7 +14,9 @@ SEQUENCE = "sequence"
 _LARGEST = 2**63 - 1
 _DEFAULTS = (("NO", "CYCLE"), ("NO", "MINVALUE"), ("NO", "MAXVALUE"), ("OWNED", "BY", "NONE"))
 """Clauses that say what holds without them."""
-_REFUSED = ("MINVALUE", "MAXVALUE", "CYCLE", "OWNED", "AS")
+_REFUSED = ("MINVALUE", "MAXVALUE", "CYCLE", "OWNED")
+_WIDTHS = ("SMALLINT", "INTEGER", "INT", "BIGINT")
+"""The types after AS, which set no bound: the column of the numbers has one."""
 
 
 @frozen(kw_only=True)
@@ -48,9 +51,37 @@ def parse_create_sequence(reader: StatementReader, position: Position) -> Create
     """[IF NOT EXISTS] name [START [WITH] n] [INCREMENT [BY] n] [CACHE n], after SEQUENCE"""
     if_not_exists = reader.accept_if_not_exists(False)
     name = reader.object_name("the sequence")
+    start, increment = _counting(reader, position)
+    return CreateSequence(
+        sql=reader.sql,
+        position=position,
+        name=name,
+        start=start,
+        increment=increment,
+        if_not_exists=if_not_exists,
+    )
+
+
+def parse_identity(reader: StatementReader, *, is_always: bool) -> IdentityColumn:
+    """[(START n INCREMENT n …)], after GENERATED … AS IDENTITY"""
+    position, start, increment = reader.position, 1, 1
+    if reader.accept("("):
+        start, increment = _counting(reader, position)
+        reader.expect(")")
+    return IdentityColumn(start, increment, is_always)
+
+
+def _counting(reader: StatementReader, position: Position) -> tuple[int, int]:
+    """Reads START, INCREMENT and clauses that change nothing; returns both numbers."""
     found: dict[str, int] = {}
     while not reader.at_end:
         if any(reader.accept(*words) for words in _DEFAULTS):
+            continue
+        if reader.accept("SEQUENCE", "NAME"):
+            reader.object_name("the sequence")
+            continue
+        if reader.peek() == "AS" and reader.peek(1) in _WIDTHS:
+            reader.index += 2
             continue
         word, where = reader.peek(), reader.position
         if word in _REFUSED:
@@ -74,14 +105,7 @@ def parse_create_sequence(reader: StatementReader, position: Position) -> Create
             hint="write 1 to count up, -1 to count down",
             position=position,
         )
-    return CreateSequence(
-        sql=reader.sql,
-        position=position,
-        name=name,
-        start=found.get("START", 1 if increment > 0 else -1),
-        increment=increment,
-        if_not_exists=if_not_exists,
-    )
+    return found.get("START", 1 if increment > 0 else -1), increment
 
 
 def parse_drop_sequence(reader: StatementReader, position: Position) -> DropSequence:
