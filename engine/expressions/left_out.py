@@ -118,7 +118,7 @@ Privileges: access is bounded by the tokens of runnel serve
 Descriptions of objects: use GET_DDL, SHOW and information_schema
   col_description obj_description shobj_description pg_get_* pg_*_is_visible to_reg*
   pg_column_size pg_relation_size pg_total_relation_size pg_table_size pg_database_size
-Catalog of DuckDB: use SHOW, DESCRIBE, information_schema and EXPLAIN
+Catalog of DuckDB: use FROM duckdb_tables() and others, SHOW, DESCRIBE and EXPLAIN
   duckdb_* pragma_* which_secret
 Settings of DuckDB: use SET
   enable_logging disable_logging enable_profiling disable_profiling truncate_duckdb_logs checkpoint

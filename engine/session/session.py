@@ -223,6 +223,13 @@ class Session:
         return self.database.bounds
 
     @property
+    def path(self) -> str | None:
+        """The DuckDB file or the directory of the database; None: it is in memory."""
+        directory = self.database.directory
+        found = self.database.file if directory is None else directory.path
+        return None if found is None else str(found)
+
+    @property
     def own_tables(self) -> OwnTables:
         """The DuckDB tables of CREATE TABLE."""
         return self.database.own_tables

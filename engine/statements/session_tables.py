@@ -1,12 +1,14 @@
-"""The tables of information_schema whose rows are not in the catalog: jobs, job_metrics, plans and
-settings, as the caller of a statement may see them."""
+"""The tables of information_schema whose rows are not in the catalog: jobs, job_metrics, plans,
+settings, routines and databases, as the caller of a statement may see them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from runnel.catalog import CATALOG, PUBLIC
 from runnel.settings import SETTINGS
+from runnel.statements.functions import function_rows
 
 if TYPE_CHECKING:
     from runnel.results.rows import Row
@@ -48,6 +50,16 @@ def setting_rows(session: Session) -> list[Row]:
     ]
 
 
+def _routine_rows(session: Session) -> list[Row]:
+    found = function_rows(session.catalog.functions.values(), session.catalog.definitions.values())
+    return [(CATALOG, PUBLIC, *row) for row in found]
+
+
+def _database_rows(session: Session) -> list[Row]:
+    """The name of the catalog, with the file or the directory that the owner has opened."""
+    return [(CATALOG, session.path if session.caller.is_owner else None)]
+
+
 def _job_rows(session: Session) -> list[Row]:
     from runnel.statements.jobs.show import job_rows
 
@@ -65,4 +77,6 @@ _ROWS: dict[str, Callable[[Session], list[Row]]] = {
     "job_metrics": _metric_rows,
     "plans": plan_rows,
     "settings": setting_rows,
+    "routines": _routine_rows,
+    "databases": _database_rows,
 }

@@ -63,23 +63,28 @@ def table_function_hint(name: str) -> str | None:
 
 
 _CATALOG_TABLES = {
-    "TABLES": "information_schema.tables",
-    "CLASS": "information_schema.tables",
-    "VIEWS": "information_schema.tables WHERE table_type = 'VIEW'",
-    "COLUMNS": "information_schema.columns",
     "ATTRIBUTE": "information_schema.columns",
-    "SETTINGS": "information_schema.settings",
+    "PROC": "information_schema.routines",
+    "TYPE": "duckdb_types()",
+    "CONSTRAINT": "duckdb_constraints()",
+    "INDEX": "pg_indexes",
+    "SEQUENCES": "duckdb_sequences()",
 }
-"""The query for each table of the catalog of PostgreSQL (pg_…) and DuckDB (duckdb_…)."""
+"""The query for each table of the catalog of PostgreSQL (pg_…) and DuckDB (duckdb_…) that has no
+view here."""
 
 
 def catalog_hint(name: str) -> str | None:
     """The hint for a table of another system's catalog; None for other names."""
+    from runnel.planner.bind.system_views.views import is_view
+
     last = name.upper().rpartition(".")[2]
+    if is_view(last):
+        return f"the view can only be read: FROM {last.lower()}"
     prefix, _, rest = last.partition("_")
     if prefix not in ("PG", "DUCKDB", "SQLITE"):
         return None
-    table = _CATALOG_TABLES.get("TABLES" if last == "SQLITE_MASTER" else rest)
+    table = _CATALOG_TABLES.get(rest)
     if table is None:
         return "the catalog is in information_schema: SHOW ALL TABLES; functions in SHOW FUNCTIONS"
     return f"write SELECT * FROM {table}"

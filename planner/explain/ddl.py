@@ -196,13 +196,13 @@ def _texts(snapshot: Snapshot, kind: str, hides_secrets: bool) -> dict[str, str]
     if kind == "dataconnection":
         connections = snapshot.connections.values()
         return {
-            item.name: connection_ddl(_public(item) if hides_secrets else item)
+            item.name: connection_ddl(public(item) if hides_secrets else item)
             for item in connections
         }
     found = {}
     for item in snapshot:
         if isinstance(item, Mapping):
-            found[item.name] = mapping_ddl(_public(item) if hides_secrets else item)
+            found[item.name] = mapping_ddl(public(item) if hides_secrets else item)
         elif isinstance(item, View):
             found[item.name] = view_ddl(item)
     return found
@@ -211,7 +211,7 @@ def _texts(snapshot: Snapshot, kind: str, hides_secrets: bool) -> dict[str, str]
 _Object = TypeVar("_Object", Mapping, DataConnection)
 
 
-def _public(item: _Object) -> _Object:
+def public(item: _Object) -> _Object:
     return replace(item, options=without_secrets(item.options))
 
 

@@ -47,8 +47,6 @@ _FOREIGN = {
     "LOAD": _EXTRAS,
     "LOCK": "leave it out: a statement locks the table that it changes",
     "NOTIFY": "write to a stream: INSERT INTO a mapping of Kafka or a file",
-    "PRAGMA": "use SET name = value for a setting, DESCRIBE t for the columns of a table, and SHOW "
-    "TABLES",
     "REINDEX": "leave it out: indexes are up to date",
     "REPLACE": "use INSERT OR REPLACE INTO",
     "REVOKE": None,
@@ -235,6 +233,10 @@ def _session_reader(word: str) -> Callable[[StatementReader], Statement] | None:
                 "DEALLOCATE": prepared.parse_deallocate,
             }
             return readers[word]
+        case "PRAGMA":
+            from runnel.planner.parse.session.pragma import parse_pragma
+
+            return parse_pragma
         case "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT":
             from runnel.planner.parse.session import transactions
 

@@ -58,6 +58,13 @@ _SECONDS = ("DAY", "HOUR", "MINUTE", "SECOND")
 TYPE_WORDS = frozenset(_SIMPLE) - {"INTERVAL"} | frozenset(_DECIMALS)
 """The words that can precede a string to form a typed literal."""
 
+
+def simple_types() -> list[tuple[str, SqlType]]:
+    """The names of types without parameters, and DECIMAL, each with its type."""
+    decimals = [(name, sqltypes.decimal(MAX_PRECISION, 0)) for name in _DECIMALS]
+    return [*_SIMPLE.items(), *decimals]
+
+
 MAX_NESTING = 16
 
 _SIZED_TEXTS = ("VARCHAR", "TEXT", "STRING", "CHARACTER VARYING", "CHAR VARYING")

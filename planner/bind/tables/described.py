@@ -96,7 +96,7 @@ def all_tables(binder: StatementBinder) -> tuple[Row, ...]:
                 item.name,
                 [name for name, _ in columns],
                 [str(kind) for _, kind in columns],
-                _is_temporary(item),
+                is_temporary(item),
             )
         )
     return tuple(sorted(rows, key=lambda row: row[2].lower()))
@@ -178,7 +178,8 @@ def _columns(binder: StatementBinder, item: CatalogObject) -> list[tuple[str, Sq
     return [(column.name, column.type) for column in item.table.columns if not column.hidden]
 
 
-def _is_temporary(item: CatalogObject) -> bool:
+def is_temporary(item: CatalogObject) -> bool:
+    """Whether an object is not stored with the connection."""
     if isinstance(item, Mapping):
         is_own = item.definition is not None and item.definition.is_temporary
         return is_own or item.is_temporary

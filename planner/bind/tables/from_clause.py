@@ -235,6 +235,10 @@ class FromBinder:
                 ),
                 position=position,
             )
+        if tree.text("db").lower() == "pg_catalog":
+            view = self._system_view(tree)
+            if view is not None:
+                return self._scan(view, alias or tree.name, names, position)
         self._check_schema(tree, position)
         if tree.text("db").lower() == INFORMATION_SCHEMA:
             # Loaded on first use: few statements ask for it.
@@ -261,7 +265,7 @@ class FromBinder:
             # Loaded on first use: few statements name a file.
             from runnel.planner.bind.tables.files import alias_of_file, file_in_from
 
-            table = file_in_from(self.binder, tree, name)
+            table = file_in_from(self.binder, tree, name) or self._system_view(tree)
             if table is None:
                 raise
             return self._scan(table, alias or alias_of_file(name), names, position)
@@ -274,6 +278,13 @@ class FromBinder:
             )
         table = found.table if options is None else self._with_options(found, options, position)
         return self._scan(table, alias or found.name, names, position)
+
+    def _system_view(self, tree: Any) -> Table | None:
+        """The view of another system's catalog that an item names; None if there is none."""
+        # Loaded on first use: few statements read one.
+        from runnel.planner.bind.system_views.views import view_table
+
+        return view_table(tree.name, tree.text("db"), self.binder)
 
     def _options(self, tree: Any, position: Position | None) -> dict[str, str] | None:
         """The options of Flink's hint after the name of a table; None without it."""
@@ -389,6 +400,13 @@ class FromBinder:
             return Scan(
                 table=table, columns=tuple(range(len(table.columns))), position=self.at(tree)
             )
+        if lower.startswith(("duckdb_", "pragma_")) and not tree.args.get("ordinality"):
+            # Loaded on first use, as above.
+            from runnel.planner.bind.system_views.views import view_function
+
+            view = view_function(lower, arguments, self.binder, self.at(tree))
+            if view is not None:
+                return Scan(table=view, columns=tuple(range(len(view.columns))))
         if name == ROWS_OF_STATEMENT:
             # Loaded on first use: few statements describe anything.
             from runnel.planner.bind.tables.described import rows_of_statement

@@ -112,7 +112,7 @@ JOBS: dict[str, SqlType] = {
 
 def _mappings(binder: StatementBinder) -> list[Row]:
     return [
-        (*_position(item), item.external_name, item.connector, redacted_options(item.options))
+        (*position_of(item), item.external_name, item.connector, redacted_options(item.options))
         for item in binder.snapshot
         if isinstance(item, Mapping)
     ]
@@ -120,20 +120,36 @@ def _mappings(binder: StatementBinder) -> list[Row]:
 
 def _columns(binder: StatementBinder) -> list[Row]:
     return [
-        (*_position(item), name, external_name, number, _nullable(item, name), str(sql_type))
+        (
+            *position_of(item),
+            name,
+            external_name,
+            number,
+            nullable(item, name),
+            str(sql_type),
+            default_of(item, name),
+        )
         for item in binder.snapshot
-        for number, (name, external_name, sql_type) in enumerate(_columns_of(binder, item), 1)
+        for number, (name, external_name, sql_type) in enumerate(columns_of(binder, item), 1)
     ]
 
 
-def _nullable(item: CatalogObject, column: str) -> str:
+def nullable(item: CatalogObject, column: str) -> str:
+    """ "YES" if the column may be NULL, else "NO"."""
     definition = item.definition if isinstance(item, Mapping) else None
     return "YES" if definition is None or definition.is_nullable(column) else "NO"
 
 
-def _columns_of(
+def default_of(item: CatalogObject, column: str) -> str | None:
+    """The text of the DEFAULT of a column; None if it has none."""
+    definition = item.definition if isinstance(item, Mapping) else None
+    return None if definition is None else definition.defaults.get(column.lower())
+
+
+def columns_of(
     binder: StatementBinder, item: CatalogObject
 ) -> list[tuple[str, str | None, SqlType]]:
+    """Name, external name and type of each column of a table or a view."""
     if not isinstance(item, View):
         return [(c.name, c.external_name, c.type) for c in visible_columns(item.table)]
     return [(field.name, None, field.type) for field in view_fields(binder, item)]
@@ -150,7 +166,7 @@ def view_fields(binder: StatementBinder, view: View) -> tuple[Field, ...]:
 def _tables(binder: StatementBinder) -> list[Row]:
     return [
         (
-            *_position(item),
+            *position_of(item),
             "VIEW" if isinstance(item, View) else "BASE TABLE",
             *(None,) * 5,
             "YES" if _is_insertable(item) else "NO",
@@ -171,7 +187,7 @@ def _is_insertable(item: CatalogObject) -> bool:
 
 def _views(binder: StatementBinder) -> list[Row]:
     return [
-        (*_position(item), item.sql, "NONE", "NO", "NO")
+        (*position_of(item), item.sql, "NONE", "NO", "NO")
         for item in binder.snapshot
         if isinstance(item, View)
     ]
@@ -182,19 +198,20 @@ def _macros(binder: StatementBinder) -> list[Row]:
     macros = [item for item in texts if item.kind.endswith("macro")]
     found = sorted(macros, key=lambda item: item.key[::-1])
     return [
-        (*_position(item), item.kind.upper(), f"CREATE MACRO {as_written(item.name)}{item.text}")
+        (*position_of(item), item.kind.upper(), f"CREATE MACRO {as_written(item.name)}{item.text}")
         for item in found
     ]
 
 
 def _data_connections(binder: StatementBinder) -> list[Row]:
     return [
-        (*_position(item), item.connector, item.is_shared, redacted_options(item.options), "SQL")
+        (*position_of(item), item.connector, item.is_shared, redacted_options(item.options), "SQL")
         for item in sorted(binder.snapshot.connections.values(), key=lambda item: item.name.lower())
     ]
 
 
-def _position(item: Any) -> tuple[str, str, str]:
+def position_of(item: Any) -> tuple[str, str, str]:
+    """Catalog, schema and name of an object."""
     return CATALOG, SCHEMA, item.name
 
 
@@ -204,59 +221,67 @@ def _none(binder: StatementBinder) -> list[Row]:
 
 
 @frozen
-class _Definition:
+class SchemaDefinition:
     """A table of the schema.
 
     columns: the names of its columns, separated by spaces.
     rows: computes its rows from the catalog; None: the session of the statement has the rows.
     types: the types of columns that `_TYPES` does not have and that are not VARCHAR.
+    source: the table of the session's rows, if it has another name.
+    derived: computes the rows from the session's; None: they are the same.
     """
 
     columns: str
     rows: Callable[[StatementBinder], list[Row]] | None
     types: dict[str, SqlType] = field(default_factory=dict)
+    source: str = ""
+    derived: Callable[[Sequence[Row]], list[Row]] | None = None
 
 
-TABLES: dict[str, _Definition] = {
-    "mappings": _Definition(
+TABLES: dict[str, SchemaDefinition] = {
+    "mappings": SchemaDefinition(
         "table_catalog table_schema table_name mapping_external_name mapping_type mapping_options",
         _mappings,
     ),
-    "columns": _Definition(
+    "columns": SchemaDefinition(
         "table_catalog table_schema table_name column_name column_external_name ordinal_position "
-        "is_nullable data_type",
+        "is_nullable data_type column_default",
         _columns,
     ),
-    "tables": _Definition(
+    "tables": SchemaDefinition(
         "table_catalog table_schema table_name table_type self_referencing_column_name "
         "reference_generation user_defined_type_catalog user_defined_type_schema "
         "user_defined_type_name is_insertable_into is_typed commit_action",
         _tables,
     ),
-    "views": _Definition(
+    "views": SchemaDefinition(
         "table_catalog table_schema table_name view_definition check_option is_updatable "
         "insertable_into",
         _views,
     ),
-    "macros": _Definition(
+    "macros": SchemaDefinition(
         "macro_catalog macro_schema macro_name macro_type macro_definition", _macros
     ),
-    "dataconnections": _Definition(
+    "dataconnections": SchemaDefinition(
         "catalog schema name type shared options source", _data_connections
     ),
-    "jobs": _Definition(" ".join(JOBS), None, JOBS),
-    "job_metrics": _Definition(
+    "jobs": SchemaDefinition(" ".join(JOBS), None, JOBS),
+    "job_metrics": SchemaDefinition(
         "job_id job kind status vertex processor name value",
         None,
         {"job_id": BIGINT, "processor": INTEGER, "value": BIGINT},
     ),
-    "plans": _Definition(
+    "plans": SchemaDefinition(
         "query parameter_types uses time_zone is_confined",
         None,
         {"uses": BIGINT, "is_confined": BOOLEAN},
     ),
-    "settings": _Definition("name value default meaning scope", None),
-    "user_defined_types": _Definition(
+    "settings": SchemaDefinition("name value default meaning scope", None),
+    "routines": SchemaDefinition(
+        "routine_catalog routine_schema routine_name routine_type arguments data_type family", None
+    ),
+    "databases": SchemaDefinition("database_name path", None),
+    "user_defined_types": SchemaDefinition(
         "user_defined_type_catalog user_defined_type_schema user_defined_type_name "
         "user_defined_type_category is_instantiable is_final ordering_form ordering_category "
         "ordering_routine_catalog ordering_routine_schema ordering_routine_name "
@@ -264,7 +289,7 @@ TABLES: dict[str, _Definition] = {
         "ref_dtd_identifier",
         _none,
     ),
-    "attributes": _Definition(
+    "attributes": SchemaDefinition(
         "udt_catalog udt_schema udt_name attribute_name ordinal_position attribute_default "
         "is_nullable "
         f"{_LENGTHS} {_CHARACTERS} {_COLLATION} {_NUMBERS} attribute_udt_catalog "
@@ -277,18 +302,17 @@ TABLES: dict[str, _Definition] = {
 
 
 class SchemaTable(ReadableTable):
-    """A table of information_schema."""
+    """A table of information_schema, or a view of another system's catalog."""
 
     connector = NAME
 
-    def __init__(self, name: str, binder: StatementBinder) -> None:
-        definition = TABLES[name]
+    def __init__(self, name: str, definition: SchemaDefinition, binder: StatementBinder) -> None:
         self.name = name
         self.columns = tuple(
             TableColumn(column, definition.types.get(column) or _type_of(column))
             for column in definition.columns.split()
         )
-        self._rows = definition.rows
+        self._definition = definition
         self._binder = binder
 
     def row_count(self) -> int | None:
@@ -296,14 +320,16 @@ class SchemaTable(ReadableTable):
 
     def rows(self, context: JobContext) -> Sequence[Row]:
         """The rows for a statement that runs in this context."""
-        if self._rows is not None:
-            return self._rows(self._binder)
+        definition = self._definition
+        if definition.rows is not None:
+            return definition.rows(self._binder)
         if context.session_rows is None:
             raise NotSupportedError(
-                f"{NAME}.{self.name} cannot be read by a job",
+                f"{NAME}.{definition.source or self.name} cannot be read by a job",
                 hint="read it with a SELECT, or use the methods of the job in Python",
             )
-        return context.session_rows(self.name)
+        found = context.session_rows(definition.source or self.name)
+        return found if definition.derived is None else definition.derived(found)
 
     def scan(self, request: ScanRequest) -> Source:
         return SchemaSource(self, request)
@@ -361,4 +387,4 @@ def schema_table(name: str, binder: StatementBinder, position: Position | None) 
             position=position,
         )
     # Not the query's own binder, which may be binding a view whose columns are requested.
-    return SchemaTable(lower, binder.without_statement())
+    return SchemaTable(lower, TABLES[lower], binder.without_statement())

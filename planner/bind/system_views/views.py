@@ -1,0 +1,88 @@
+"""Looks up the views of other systems' catalogs by name. A table of the user hides a view."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from runnel.errors import Position, ProgrammingError
+from runnel.planner.bind.system_views import duckdb, postgresql
+from runnel.planner.bind.tables.described import description
+from runnel.planner.bind.tables.information_schema import Row, SchemaDefinition, SchemaTable
+from runnel.planner.parse.syntax import Describe, Name
+from runnel.sqltypes import BOOLEAN, INTEGER
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import StatementBinder
+
+PG_CATALOG = "pg_catalog"
+_TABLES = {**duckdb.FUNCTIONS, **duckdb.TABLES, **postgresql.TABLES}
+_TABLE_INFO = ("pragma_table_info", "pragma_show")
+
+
+def is_view(name: str) -> bool:
+    """Whether a view has this name."""
+    return name.lower() in _TABLES
+
+
+def view_table(name: str, schema: str, binder: StatementBinder) -> SchemaTable | None:
+    """The view with this name in FROM; None if there is none. schema: "" if none is written."""
+    lower, is_catalog = name.lower(), schema.lower() == PG_CATALOG
+    known = postgresql.TABLES if is_catalog else _TABLES
+    if lower not in known or (schema and not is_catalog):
+        return None
+    return SchemaTable(lower, known[lower], binder.without_statement())
+
+
+def view_function(
+    name: str, arguments: list[Any], binder: StatementBinder, position: Position | None
+) -> SchemaTable | None:
+    """The view that a call in FROM names; None if there is none."""
+    lower = name.lower()
+    if lower in duckdb.FUNCTIONS:
+        if arguments:
+            raise ProgrammingError(
+                f"{name.upper()} has no arguments",
+                hint=f"filter its rows: FROM {lower}() WHERE …",
+                position=position,
+            )
+        return SchemaTable(lower, duckdb.FUNCTIONS[lower], binder.without_statement())
+    if lower not in _TABLE_INFO:
+        return None
+    if len(arguments) != 1 or not (
+        isinstance(arguments[0], exp.Literal) and arguments[0].is_string
+    ):
+        raise ProgrammingError(
+            f"{name.upper()} needs the name of a table between single quotes",
+            hint=f"write {lower}('t')",
+            position=position,
+        )
+    return _columns_of(lower, arguments[0].name, binder, position)
+
+
+def _columns_of(
+    name: str, table: str, binder: StatementBinder, position: Position | None
+) -> SchemaTable:
+    """The columns of a table as SQLite shows them."""
+    at = position or Position(0, binder.sql)
+    statement = Describe(sql=binder.sql, position=at, name=Name(table.rpartition(".")[2], at))
+
+    def rows(binder: StatementBinder) -> list[Row]:
+        _, described = description(binder, statement)
+        if name == "pragma_show":
+            return list(described)
+        return [
+            (number, column, kind, null == "NO", default, key == "PRI")
+            for number, (column, kind, null, key, default, _) in enumerate(described)
+        ]
+
+    rows(binder)  # an unknown table is an error of this statement, not of its job
+    columns, types = "cid name type notnull dflt_value pk", {"notnull": BOOLEAN, "pk": BOOLEAN}
+    if name == "pragma_show":
+        columns, types = "column_name column_type null key default extra", {}
+    return SchemaTable(
+        name,
+        SchemaDefinition(columns, rows, {"cid": INTEGER, **types}),
+        binder.without_statement(),
+    )
