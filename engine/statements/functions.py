@@ -50,21 +50,26 @@ _ARGUMENTS = {
     "last": "x ANY [ORDER BY …]",
     "arg_min": "x ANY, by ANY",
     "arg_max": "x ANY, by ANY",
-    "percentile_cont": "x NUMERIC, p DOUBLE or DOUBLE[] | p, then WITHIN GROUP (ORDER BY x)",
+    "avg": "x NUMERIC or TEMPORAL",
+    "avg_time": "x TEMPORAL",
+    "percentile_cont": "x NUMERIC or TEMPORAL, p DOUBLE or DOUBLE[] | p, then "
+    "WITHIN GROUP (ORDER BY x)",
     "percentile_disc": "x ANY, p DOUBLE or DOUBLE[] | p, then WITHIN GROUP (ORDER BY x)",
     "mode": "x ANY | none, then WITHIN GROUP (ORDER BY x)",
 }
 _RESULTS = {
     "sum": "BIGINT for integers, DECIMAL(38, s) for DECIMAL(p, s), else DOUBLE",
-    "avg": "DECIMAL for DECIMAL, else DOUBLE",
-    "percentile_cont": "DOUBLE; an ARRAY of it for p DOUBLE[]",
+    "avg": "DECIMAL for DECIMAL, TIMESTAMP for DATE, the type of other times, else DOUBLE",
+    "avg_time": "TIMESTAMP for DATE, else the type of x",
+    "percentile_cont": "TIMESTAMP for DATE, the type of other times, else DOUBLE; an ARRAY of it "
+    "for p DOUBLE[]",
     "percentile_disc": "the type of x; an ARRAY of it for p DOUBLE[]",
 }
 """The results that the types of sample arguments don't show."""
 REWRITTEN = {
     "COUNT_IF": ("x BOOLEAN", "BIGINT"),
     "COUNTIF": ("x BOOLEAN", "BIGINT"),
-    "MEDIAN": ("x NUMERIC", "DOUBLE"),
+    "MEDIAN": ("x ANY", "TIMESTAMP for DATE, the type for VARCHAR, BOOLEAN and times, else DOUBLE"),
     "GROUPING": ("x ANY, …", "BIGINT"),
 }
 """Arguments and result of the aggregates that the binder replaces with others."""

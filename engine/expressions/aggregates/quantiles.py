@@ -21,7 +21,6 @@ from runnel.expressions.aggregates.function import (
     bound_argument,
     check_arguments,
     comparable,
-    numeric,
     same,
 )
 from runnel.expressions.aggregates.ordered_groups import (
@@ -35,7 +34,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import evaluate_constant, is_volatile
 from runnel.expressions.kernels.sorting import sortable
 from runnel.expressions.nodes import AggregateCall, Cast, Expression, SortKey, columns_of
-from runnel.sqltypes import DOUBLE, Kind, array, to_arrow
+from runnel.sqltypes import DOUBLE, TIMESTAMP, Kind, SqlType, array, to_arrow
 
 
 def _bind_quantile(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
@@ -64,12 +63,25 @@ def _bind_quantile(function: AggregateFunction, syntax: AggregateSyntax) -> Boun
         key, fraction = SortKey(syntax.arguments[0]), syntax.arguments[1]
     value = bound_argument(function, key.expression, syntax.position, syntax.name)
     if function.name == "percentile_cont":
-        value = as_double(syntax.name, value, syntax.position)
+        value = _continued(value, syntax)
     fraction, is_list = _bound_fraction(fraction, syntax)
     kind = function.result(value.type)
     return BoundAggregate(
         (value, fraction), (key._replace(expression=value),), array(kind) if is_list else kind
     )
+
+
+def _measurable(kind: SqlType) -> bool:
+    return kind.is_numeric or kind.is_temporal
+
+
+def _continued(value: Expression, syntax: AggregateSyntax) -> Expression:
+    """An argument as its values are interpolated: a number as DOUBLE, a date as TIMESTAMP."""
+    if not value.type.is_temporal:
+        return as_double(syntax.name, value, syntax.position)
+    if value.type.kind is not Kind.DATE:
+        return value
+    return Cast(operand=value, type=TIMESTAMP, implicit=True, position=value.position)
 
 
 def _bound_fraction(fraction: Expression, syntax: AggregateSyntax) -> tuple[Expression, bool]:
@@ -138,11 +150,16 @@ def _quantile(at: Callable[[Groups, float], pa.Array]) -> Callable[..., pa.Array
 #     below     1     low 2, high 4
 #     share     0.5   between = 2 + (4 − 2) * 0.5 = 3
 def _continuous(groups: Groups, fraction: float) -> pa.Array:
-    """The value at the fraction, interpolated between the two rows around that position."""
-    values = numbers(groups.columns[0], np.float64)
+    """The value at the fraction, interpolated between the two rows around that position; of times
+    to the nearest microsecond."""
+    column = groups.columns[0]
+    is_time = pa.types.is_temporal(column.type)
+    values = numbers(
+        column.view(pa.int64()) if is_time else column, np.int64 if is_time else np.float64
+    )
     some = groups.counts > 0
     if not some.any():
-        return pa.nulls(len(some), pa.float64())
+        return pa.nulls(len(some), column.type)
     position = fraction * np.maximum(groups.counts - 1, 0)
     below = np.floor(position).astype(np.int64)
     last = len(values) - 1
@@ -150,8 +167,10 @@ def _continuous(groups: Groups, fraction: float) -> pa.Array:
     high = values[np.minimum(groups.starts + np.ceil(position).astype(np.int64), last)]
     share = position - below
     with np.errstate(invalid="ignore"):
-        between = low + (high - low) * share
-    return from_numbers(np.where((share == 0) | (low == high), low, between), pa.float64(), some)
+        distance = (high - low) * share
+        between = low + (np.floor(distance + 0.5).astype(np.int64) if is_time else distance)
+    found = np.where((share == 0) | (low == high), low, between)
+    return from_numbers(found, pa.int64() if is_time else pa.float64(), some).view(column.type)
 
 
 def _discrete(groups: Groups, fraction: float) -> pa.Array:
@@ -209,7 +228,7 @@ _QUANTILE: dict[str, Any] = {"null_type": DOUBLE, "bind": _bind_quantile, "call_
 FUNCTIONS = [
     AggregateFunction(
         "percentile_cont",
-        numeric,
+        _measurable,
         same,
         no_states,
         _quantile(_continuous),

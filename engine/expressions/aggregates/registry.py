@@ -19,6 +19,7 @@ from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions.aggregates import ordered as ordered_aggregates
 from runnel.expressions.aggregates import quantiles as quantile_aggregates
 from runnel.expressions.aggregates import statistics as statistical_aggregates
+from runnel.expressions.aggregates import times as time_aggregates
 from runnel.expressions.aggregates.function import (
     AggregateFunction,
     AggregateSyntax,
@@ -248,6 +249,7 @@ AGGREGATES: Mapping[str, AggregateFunction] = {
         *ordered_aggregates.FUNCTIONS,
         *quantile_aggregates.FUNCTIONS,
         *statistical_aggregates.FUNCTIONS,
+        *time_aggregates.FUNCTIONS,
     )
 }
 """All aggregate functions by the key that `AggregateCall.function` carries."""
@@ -288,12 +290,16 @@ def aggregate_call(
     key = name.lower()
     if key in ("count_if", "countif"):
         return _count_if(syntax, distinct, predicate)
+    if key in ("avg", "mean") and arguments and arguments[0].type.is_temporal:
+        key = time_aggregates.TIMES_AVERAGE
     if key == "median":
         check_arguments(syntax, 1)
         half = Literal(value=0.5, type=DOUBLE, position=position)
+        kind = syntax.arguments[0].type
+        is_measured = kind.kind not in (Kind.VARCHAR, Kind.BOOLEAN)
         syntax, key = (
             syntax._replace(arguments=(*syntax.arguments, half), order=()),
-            "percentile_cont",
+            "percentile_cont" if is_measured else "percentile_disc",
         )
     elif key == "count" and distinct and len(arguments) > 1:
         syntax = syntax._replace(arguments=(_row_without_nulls(arguments, position),))

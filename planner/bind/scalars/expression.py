@@ -161,7 +161,10 @@ class ExpressionBinder(AggregateBinder):
             return quantified(self.bind, self._query, self._around, tree, function)
         if isinstance(right, exp.Interval) and isinstance(tree, (exp.Add, exp.Sub)):
             # Loaded on first use: few statements have an interval.
-            from runnel.planner.bind.scalars.intervals import interval_literals
+            from runnel.planner.bind.scalars.intervals import interval_literals, is_computed
+
+            if is_computed(right):
+                return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
 
             found = self.bind(left)
             for interval in interval_literals(right, self._at(right)):
@@ -317,8 +320,10 @@ class ExpressionBinder(AggregateBinder):
 
     def _interval(self, tree: Any) -> Expression:
         # Loaded on first use: few statements have an interval.
-        from runnel.planner.bind.scalars.intervals import interval_literal
+        from runnel.planner.bind.scalars.intervals import as_call, interval_literal, is_computed
 
+        if is_computed(tree):
+            return self.bind(as_call(tree, self._at(tree)))
         return interval_literal(tree, self._at(tree))
 
     def _between(self, tree: Any) -> Expression:

@@ -59,6 +59,23 @@ def has_units(text: str, following: str) -> bool:
     return ":" in text and unit not in MICROSECONDS and unit not in MONTHS
 
 
+def is_computed(tree: Any) -> bool:
+    """Whether the number of an INTERVAL is an expression: INTERVAL (x + 1) DAY."""
+    this = tree.this
+    while isinstance(this, (exp.Neg, exp.Paren)):
+        this = this.this
+    return not isinstance(this, exp.Literal)
+
+
+def as_call(tree: Any, position: Position | None) -> Any:
+    """The call that returns an INTERVAL of an expression: TO_DAYS(x + 1)."""
+    unit = _unit(tree.args["unit"].name, position)
+    plural = {"CENTURY": "CENTURIES"}.get(unit, f"{unit}S")
+    call = exp.Anonymous(this=f"TO_{plural}", expressions=[tree.this.copy()])
+    call.meta.update(tree.meta)
+    return call
+
+
 def interval_literals(tree: Any, position: Position | None) -> list[Literal]:
     """An interval literal as the intervals to add to a time one after another: the months, as
     PostgreSQL does, and then the days and less."""

@@ -259,6 +259,8 @@ def _aggregates(name: str, kind: SqlType) -> list[str]:
     if kind.is_numeric:
         average = f"CAST(AVG(CAST({name} AS DOUBLE)) AS VARCHAR)"
         deviation = f"CAST(STDDEV_SAMP(CAST({name} AS DOUBLE)) AS VARCHAR)"
+    elif kind.is_temporal:
+        average = f"CAST(AVG({name}) AS VARCHAR)"
     if kind.is_numeric or kind.is_temporal:
         # An interpolated value of another type may have no exact representation in it.
         function = "PERCENTILE_CONT" if kind.kind in (Kind.DOUBLE, Kind.REAL) else "PERCENTILE_DISC"

@@ -491,8 +491,8 @@ def set_operation(node: Any) -> Verdict:
 
 
 def interval(node: Any) -> Verdict:
-    if not isinstance(node.this, exp.Literal):
-        return _unsupported("INTERVAL of an expression", "write a literal: INTERVAL '1' DAY")
+    if not isinstance(node.this, exp.Literal) and not isinstance(node.args.get("unit"), exp.Var):
+        return _unsupported("INTERVAL of an expression", "write one unit: INTERVAL (x) DAY")
     if node.args.get("unit") is None:
         return _unsupported(
             "INTERVAL without a unit", "write INTERVAL '1' DAY or INTERVAL '1:30' HOUR TO MINUTE"

@@ -10,7 +10,7 @@ from runnel.expressions.aggregates.function import NoRows
 from runnel.expressions.aggregates.registry import AGGREGATES
 
 DECLARED = {name for name, item in AGGREGATES.items() if item.no_rows is not NoRows.EVALUATED}
-COLUMNS = ("i", "x", "s", "b")
+COLUMNS = ("i", "x", "s", "b", "d")
 """A column of each type that some aggregate accepts."""
 
 
@@ -20,7 +20,8 @@ def values_of_no_rows(name: str) -> set[object]:
     found: set[object] = set()
     with runnel.connect() as connection:
         cursor = connection.cursor()
-        empty = "(SELECT 1 AS k, 1 AS i, 1.5e0 AS x, 'a' AS s, TRUE AS b) AS t WHERE i > 1"
+        row = "SELECT 1 AS k, 1 AS i, 1.5e0 AS x, 'a' AS s, TRUE AS b, DATE '2024-01-01' AS d"
+        empty = f"({row}) AS t WHERE i > 1"
         for column in COLUMNS:
             call = "COUNT(*)" if name == "count_star" else f"{name}({column})"
             try:

@@ -32,7 +32,7 @@ from runnel.planner.event_time.ordered_windows import refusal_over_earlier_rows
 from runnel.planner.pushdown.memory_need import is_small
 from runnel.processors.over.states import has_rule
 from runnel.processors.time_windows.dense_states import dense_state
-from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARCHAR
+from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, VARCHAR
 from tests.test_layout import ROOT
 
 EXAMPLES: tuple[AggregateState, ...] = (
@@ -107,9 +107,11 @@ def test_a_state_that_merges_has_one_column_and_a_rule(state: AggregateState) ->
 X = Column(index=0, name="x", type=BIGINT)
 IS_X = Column(index=1, name="b", type=BOOLEAN)
 TEXT = Column(index=2, name="s", type=VARCHAR)
+DAY = Column(index=3, name="d", type=DATE)
 RUNNING = {
     **dict.fromkeys(("count", "sum", "avg", "min", "max"), (X,)),
     **dict.fromkeys(("bool_and", "every", "bool_or"), (IS_X,)),
+    "avg_time": (DAY,),
     "count_star": (),
 }
 SMALL = {
@@ -122,6 +124,7 @@ LARGE = {"array_agg": (X,), "string_agg": (TEXT, Literal(value=",", type=VARCHAR
 ARGUMENTS: tuple[tuple[Expression, ...], ...] = (
     (X,),
     (IS_X,),
+    (DAY,),
     (X, X),
     (TEXT, Literal(value=",", type=VARCHAR)),
     (X, Literal(value=0.5, type=DOUBLE)),
