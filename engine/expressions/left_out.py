@@ -1,5 +1,5 @@
-"""The functions of DuckDB and PostgreSQL that Runnel doesn't have, by family, with the reason or
-the replacement: the hints for these names, and a table of docs/functions.md.
+"""The functions of DuckDB, PostgreSQL and Flink that Runnel does not have, by family, with the
+reason or the replacement: the hints for these names, and a table of docs/functions.md.
 
 Imported only when a statement has failed, and by tests.
 """
@@ -33,6 +33,8 @@ Encodings: text is UTF-8: use TO_UTF8 and FROM_UTF8
   convert convert_from convert_to pg_client_encoding unistr
 Texts in base 2: there is no inverse of BIN
   unbin from_binary
+Watermarks: windows leave late rows out and count them; LATE DATA INTO writes them to a table
+  current_watermark source_watermark
 Sizes as text: sizes are numbers; FORMAT_BYTES writes one
   parse_formatted_bytes pg_size_bytes
 Names and paths: use STRING_SPLIT and ||

@@ -33,6 +33,7 @@ _FIELDS = {
     "a": {1: "AM"},
     "E": {1: "Dy", 2: "Dy", 3: "Dy", 4: "FMDay"},
     "Q": {1: "Q"},
+    "X": {1: "OF", 2: "OF", 3: "OF"},
 }
 """The field of TO_CHAR for each letter of Java, by the number of its repetitions."""
 
@@ -126,6 +127,14 @@ def _pattern(name: str, argument: Expression) -> Literal:
             position=argument.position,
         )
     text = translated_pattern(str(argument.value), argument.position)
+    has_offset = any("OF" in part for part in text.split('"')[::2])
+    if has_offset and name not in ("TO_TIMESTAMP", "TO_DATE"):
+        raise NotSupportedError(
+            f"X in a pattern of {name} is not supported",
+            hint="a Z that all texts have is text in quotes, as in yyyy-MM-dd''T''HH:mm:ss''Z''; "
+            "STRPTIME(text, '%Y-%m-%d %H:%M:%S%z') reads an offset",
+            position=argument.position,
+        )
     return Literal(value=text, type=VARCHAR, position=argument.position)
 
 

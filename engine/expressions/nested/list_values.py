@@ -332,6 +332,25 @@ def _extreme(call: Call) -> Kernel:
     return over_first(run)
 
 
+def _bind_only(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    check_count(name, arguments, 1, position)
+    lists = as_array(arguments[0], name, 1, position)
+    return (lists,), element_of(lists)
+
+
+def _only(call: Call) -> Kernel:
+    def run(column: pa.Array) -> pa.Array:
+        lists = Lists(column)
+        longest = int(lists.lengths.max(initial=0))
+        if longest > 1:
+            raise DataError(f"ELEMENT expects an array of one value, not {longest}")
+        return lists.items.take(
+            indexes(np.where(lists.lengths, lists.starts, 0), lists.lengths > 0)
+        )
+
+    return over_first(run)
+
+
 # Ranges and the rest
 
 
@@ -488,6 +507,15 @@ FUNCTIONS = (
             ("array_min", ("ARRAY_MIN", "LIST_MIN")),
             ("array_max", ("ARRAY_MAX", "LIST_MAX")),
         )
+    ),
+    list_function(
+        "array_only",
+        "x ARRAY",
+        "the element's type",
+        _bind_only,
+        _only,
+        names=("ELEMENT",),
+        can_fail=True,
     ),
     *(
         list_function(

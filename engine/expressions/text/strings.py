@@ -43,19 +43,30 @@ def _trim(kernel: Kernel, of_row: Callable[[str, str], str]) -> Callable[[Call],
 
 def _substring(start: int, length: int | None = None) -> Callable[[Datum], Datum]:
     _check_substring(start, length)
-    first = min(start - 1, _FAR)
-    stop = None if length is None else min(first + length, _FAR)
+    first, stop = _slice_of(start, length)
     return lambda text: pc.utf8_slice_codeunits(text, first, stop)
 
 
 def _substring_of_row(text: str, start: int, length: int | None = None) -> str:
     _check_substring(start, length)
-    return text[start - 1 :] if length is None else text[start - 1 : start - 1 + length]
+    first, stop = _slice_of(start, length)
+    return text[first:stop]
+
+
+def _slice_of(start: int, length: int | None) -> tuple[int, int | None]:
+    """The bounds of a slice of Python. A start below 0 counts from the end: the slice of 2
+    characters from -3 is [-3:-1], and the one of 3 characters is [-3:]."""
+    first = min(start - 1, _FAR) if start > 0 else max(start, -_FAR)
+    stop = None if length is None else min(first + length, _FAR)
+    return first, None if stop is not None and first < 0 <= stop else stop
 
 
 def _check_substring(start: int, length: int | None) -> None:
-    if start < 1:
-        raise DataError(f"SUBSTRING start must be at least 1, not {start}")
+    if start == 0:
+        raise DataError(
+            "SUBSTRING start must not be 0",
+            hint="the first character is 1, the last one -1",
+        )
     if length is not None and length < 0:
         raise DataError(f"SUBSTRING length must not be negative, but is {length}")
 

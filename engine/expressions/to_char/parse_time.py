@@ -138,7 +138,7 @@ def _group(token: PatternToken, next_token: PatternToken | None, group: str) -> 
     if token.field == "TZH":
         return rf"(?P<{group}>[+-]?\d{{1,2}})"
     if token.field == "OF":
-        return rf"(?P<{group}>[+-]\d{{1,2}}(?::?\d{{2}})?)"
+        return rf"(?P<{group}>Z|[+-]\d{{1,2}}(?::?\d{{2}})?)"
     width = _DIGITS.get(token.field, 2)
     is_open = next_token is None or not next_token.field
     most = 9 if is_open and token.field in ("YYYY", "J") else width
@@ -351,7 +351,7 @@ def _is_afternoon(half: pa.Array) -> Mask:
 def _offsets_of(found: Found) -> Numbers | None:
     """Offsets in seconds east of UTC; None if the pattern has none."""
     if "OF" in found:
-        text = found["OF"]
+        text = pc.replace_substring_regex(found["OF"], "(?i)^Z$", "+00")
         groups = pc.extract_regex(text, r"^[+-](?P<h>\d{1,2}?):?(?P<m>\d{2})?$")
         minutes = pc.if_else(pc.equal(groups.field(1), ""), "0", groups.field(1))
         hours = groups.field(0)

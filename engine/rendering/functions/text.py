@@ -41,16 +41,16 @@ def _failing(rendering: Rendering, call: Call, message: str) -> str:
 
 
 def _substring(number: str = "{0}") -> FunctionRule:
-    """SUBSTRING. A start below 1 and a negative length are errors; the engines would count from the
-    end. `number` is the template of a position in the engine's type."""
+    """SUBSTRING. A start of 0 and a negative length are errors; the engines return a text. `number`
+    is the template of a position in the engine's type."""
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         given = options(call)
         if None in given:
             return null(rendering, call)
         start, *length = given
-        if start is not UNKNOWN and start < 1:
-            return _failing(rendering, call, f"SUBSTRING start must be at least 1, not {start}")
+        if start is not UNKNOWN and start == 0:
+            return _failing(rendering, call, "SUBSTRING start must not be 0")
         if length and length[0] is not UNKNOWN and length[0] < 0:
             return _failing(
                 rendering, call, f"SUBSTRING length must not be negative, but is {length[0]}"

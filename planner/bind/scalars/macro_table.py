@@ -35,6 +35,7 @@ LOCATE(part, s, start) =
   CASE WHEN STRPOS(SUBSTRING(s, start), part) = 0 THEN 0
   ELSE STRPOS(SUBSTRING(s, start), part) + start - 1 END
 REGEXP(s, pattern) = s ~ pattern
+ELT = CASE
 SPLIT_INDEX(s, separator, index) = STRING_SPLIT(s, separator)[index + 1]
 STR_TO_MAP(s) = STR_TO_MAP(s, ',', '=')
 STR_TO_MAP(s, pairs, separator) =
@@ -194,6 +195,8 @@ JSONB_CONTAINS = JSON_CONTAINS
 ARRAY_TO_JSON = TO_JSON
 JSON_QUOTE = TO_JSON
 JSON(x) = CAST(x AS JSON)
+PARSE_JSON(x) = CAST(x AS JSON)
+TRY_PARSE_JSON(x) = TRY_CAST(x AS JSON)
 JSON_STRING(x) = CAST(TO_JSON(x) AS VARCHAR)
 JSON_UNQUOTE(x) = CAST(x AS JSON) ->> '$'
 JSON_OBJECT_KEYS(x) = UNNEST(JSON_KEYS(x))

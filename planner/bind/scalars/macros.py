@@ -57,7 +57,7 @@ def expanded(tree: Any, position: Position | None) -> Any | None:
     if found is None or OVERLOADED.get(name, len(arguments)) != len(arguments):
         return None
     body = (
-        _renamed(call, arguments, found[0].body)
+        _renamed(call, arguments, found[0].body, position)
         if found[0].parameters is None
         else _substituted(name, found, arguments, position)
     )
@@ -101,10 +101,12 @@ def _around(name: str, call: Any, around: list[Any], body: Any, position: Positi
     return body
 
 
-def _renamed(call: Any, arguments: list[Any], name: str) -> Any:
+def _renamed(call: Any, arguments: list[Any], name: str, position: Position | None) -> Any:
     """A call of another function with the same arguments."""
     if name == "[":
         return exp.Array(expressions=[item.copy() for item in arguments])
+    if name == "CASE":
+        return _chosen(arguments, position)
     copied = call.copy()
     copied.meta[INSIDE] = BUILT_IN
     if name in ("JSON_OBJECT NULL", "JSON_ARRAY NULL"):
@@ -112,6 +114,21 @@ def _renamed(call: Any, arguments: list[Any], name: str) -> Any:
         copied.append("expressions", exp.Literal.string(CLAUSE + "NULL ON NULL"))
     copied.set("this", name)
     return copied
+
+
+def _chosen(arguments: list[Any], position: Position | None) -> Any:
+    """ELT(n, first, second, …): the value with the number."""
+    if len(arguments) < 2:
+        raise ProgrammingError(
+            f"ELT expects at least 2 arguments, not {len(arguments)}", position=position
+        )
+    return exp.Case(
+        this=arguments[0].copy(),
+        ifs=[
+            exp.If(this=exp.Literal.number(number), true=item.copy())
+            for number, item in enumerate(arguments[1:], 1)
+        ],
+    )
 
 
 def _substituted(

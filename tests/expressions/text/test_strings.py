@@ -104,7 +104,7 @@ def test_null_options_give_null() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("SUBSTRING", ["abc", 0], "SUBSTRING start must be at least 1, not 0"),
+        ("SUBSTRING", ["abc", 0], "SUBSTRING start must not be 0"),
         ("SUBSTRING", ["abc", 1, -1], "SUBSTRING length must not be negative, but is -1"),
         ("SPLIT_PART", ["abc", ",", 0], "SPLIT_PART position must not be 0"),
         ("CHR", [-1], "there is no character with code -1"),
