@@ -218,6 +218,13 @@ def _open(
     clock: Clock | None,
 ) -> Connection:
     """Opens a connection of this process, or to a server."""
+    if settings.pop("read_only", False):
+        raise NotSupportedError(
+            "connect(read_only=True) is not supported",
+            hint="to read a DuckDB file: CREATE DATA CONNECTION d TYPE DuckDB OPTIONS ('path' = "
+            "'f.duckdb', 'readOnly' = 'true'), then CREATE MAPPING t DATA CONNECTION d; other "
+            "processes read a directory by way of runnel serve",
+        )
     if path == ":memory:":
         path = None
     if isinstance(path, str) and "://" in path:

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 CATALOG = "runnel"
 PUBLIC = "public"
 INFORMATION_SCHEMA = "information_schema"
-_SCHEMAS = (PUBLIC, INFORMATION_SCHEMA, "default_database")
-
+ONLY_SCHEMAS = (PUBLIC, "main", "default_database")
+"""The names of the only schema: here, in DuckDB and in Flink."""
+_SCHEMAS = (INFORMATION_SCHEMA, *ONLY_SCHEMAS)
 
 _FLINK_CATALOG = "default_catalog"
 """The name of the only catalog in Flink's documentation; its schema is "default_database"."""
@@ -266,6 +267,7 @@ class View:
     is_confined: the files that it names are opened within its creator's bounds, for every user.
     has_numbered_columns: columns without a name are called EXPR$0, EXPR$1, …, as when it was
         created; otherwise by the texts of their expressions.
+    comments: the texts of COMMENT ON by column, in lower case; "": the one of the view.
     """
 
     name: str
@@ -275,6 +277,7 @@ class View:
     version: int = field(default_factory=lambda: next(_versions))
     is_confined: bool = False
     has_numbered_columns: bool = False
+    comments: MappingType[str, str] = field(default_factory=dict)
 
 
 @frozen

@@ -64,6 +64,7 @@ def definitions_in_file(
             tables = cursor.execute(_TABLES, [database]).fetchall()
             columns = cursor.execute(_COLUMNS, [database]).fetchall()
             constraints = cursor.execute(_CONSTRAINTS, [database]).fetchall()
+            comments = cursor.execute(_COMMENTS, [database, database]).fetchall()
             types = {
                 name: _types(cursor, database, name) for name, kind in tables if kind != "VIEW"
             }
@@ -81,6 +82,7 @@ def definitions_in_file(
             table=_definition(
                 [item[1:] for item in columns if item[0] == name],
                 [item[1:] for item in constraints if item[0] == name],
+                {column.lower(): text for table, column, text in comments if table == name},
             ),
         )
 
@@ -114,7 +116,9 @@ def _type(duck: Any) -> Any:
 
 
 def _definition(
-    columns: list[tuple[str, str | None, bool]], constraints: list[tuple[str, str, list[str]]]
+    columns: list[tuple[str, str | None, bool]],
+    constraints: list[tuple[str, str, list[str]]],
+    comments: dict[str, str],
 ) -> TableDefinition:
     """The constraints of one table, with the texts of DuckDB."""
     return TableDefinition(
@@ -130,6 +134,7 @@ def _definition(
             if kind in ("PRIMARY KEY", "UNIQUE")
         ),
         checks=tuple(text for kind, text, _ in constraints if kind == "CHECK"),
+        comments=comments,
     )
 
 
@@ -140,6 +145,12 @@ _TABLES = (
 _COLUMNS = (
     "SELECT table_name, column_name, column_default, is_nullable FROM duckdb_columns() "
     "WHERE database_name = ? AND schema_name = 'main' ORDER BY table_name, column_index"
+)
+_COMMENTS = (
+    "SELECT table_name, '', comment FROM duckdb_tables() WHERE comment IS NOT NULL "
+    "AND database_name = ? AND schema_name = 'main' "
+    "UNION ALL SELECT table_name, column_name, comment FROM duckdb_columns() "
+    "WHERE comment IS NOT NULL AND database_name = ? AND schema_name = 'main'"
 )
 _SEQUENCES = (
     "SELECT sequence_name, start_value, increment_by FROM duckdb_sequences() "

@@ -173,6 +173,8 @@ class OwnTables:
             steps.append(
                 f"ALTER TABLE {location.qualified} ALTER COLUMN {quoted(column.name)} {action}"
             )
+        for column, text in constraints.comments.items():
+            steps.append(_comment(location.qualified, column, text))
         if physical != definition.name:
             steps.append(f"ALTER TABLE {location.qualified} RENAME TO {quoted(definition.name)}")
         with location.cursor() as cursor:
@@ -214,6 +216,15 @@ class OwnTables:
         )
         table.definition = constraints
         return table
+
+    def comment(self, table: DuckDBTable, column: str, text: str | None) -> None:
+        """Stores a comment with a table of a DuckDB file, or on a column of it; None removes it."""
+        location = table.location
+        with location.cursor() as cursor:
+            try:
+                cursor.execute(_comment(location.qualified, column, text))
+            except Exception as error:
+                raise location.failure(error) from error
 
     def drop(self, table: DuckDBTable) -> None:
         """Drops the rows of a table that the catalog no longer names."""
@@ -281,6 +292,13 @@ class OwnTables:
                 name.lower(): (name, kind)
                 for name, kind in zip(relation.columns, relation.types, strict=True)
             }
+
+
+def _comment(table: str, column: str, text: str | None) -> str:
+    """DuckDB's COMMENT ON a table, or on a column of it."""
+    literal = "NULL" if text is None else "'" + text.replace("'", "''") + "'"
+    subject = f"COLUMN {table}.{quoted(column)}" if column else f"TABLE {table}"
+    return f"COMMENT ON {subject} IS {literal}"
 
 
 def _check_storable(definition: TableDefinition) -> None:

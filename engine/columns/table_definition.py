@@ -49,6 +49,7 @@ class TableDefinition:
         draws the numbers.
     computed: by column, in lower case: the text of the expression that each write computes from the
         other columns of the row, GENERATED ALWAYS AS.
+    comments: the texts of COMMENT ON by column, in lower case; "": the one of the table.
     """
 
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class TableDefinition:
     is_temporary: bool = False
     identities: Mapping[str, IdentityColumn] = field(default_factory=dict)
     computed: Mapping[str, str] = field(default_factory=dict)
+    comments: Mapping[str, str] = field(default_factory=dict)
 
     def is_nullable(self, column: str) -> bool:
         """Whether a column may be NULL."""

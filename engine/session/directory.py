@@ -167,6 +167,7 @@ class Directory:
                         tuple(item["columns"]),
                         is_confined=_is_confined(item),
                         has_numbered_columns=item.get("unnamed") != _BY_TEXT,
+                        comments=dict(item.get("comments", {})),
                     )
                     for item in content["views"]
                 ),
@@ -221,6 +222,7 @@ class Directory:
                     "sql": item.sql,
                     "columns": list(item.columns),
                     "confined": item.is_confined,
+                    "comments": dict(item.comments),
                     "unnamed": _BY_NUMBER if item.has_numbered_columns else _BY_TEXT,
                 }
                 for item in items
@@ -352,6 +354,7 @@ def _table_record(definition: TableDefinition) -> dict[str, Any]:
             for column, item in definition.identities.items()
         ],
         "computed": dict(definition.computed),
+        "comments": dict(definition.comments),
     }
 
 
@@ -369,6 +372,7 @@ def _table_of(record: dict[str, Any] | None) -> TableDefinition | None:
             for column, start, increment, is_always, sequence in record.get("identities", ())
         },
         computed=dict(record.get("computed", {})),
+        comments=dict(record.get("comments", {})),
     )
 
 

@@ -223,13 +223,27 @@ def run(session: Session, plan: plans.Plan, call: StatementCall) -> Outcome:
     return handler(session, subject, call)
 
 
+def _text_handlers() -> dict[type[plans.Plan | Command], Handler]:
+    """The handlers of statements about texts in the catalog."""
+    from runnel.planner.parse.macros import DropMacro
+    from runnel.planner.parse.session.comments import CommentOn
+    from runnel.planner.parse.session.sequences import CreateSequence, DropSequence
+
+    texts = "runnel.statements.texts"
+    return {
+        plans.CreateMacroPlan: _lazily(f"{texts}.macros", "create_macro"),
+        DropMacro: _lazily(f"{texts}.macros", "drop_macro"),
+        CreateSequence: _lazily(f"{texts}.sequences", "create_sequence"),
+        DropSequence: _lazily(f"{texts}.sequences", "drop_sequence"),
+        CommentOn: _lazily(f"{texts}.comments", "comment_on"),
+    }
+
+
 def _load_handlers() -> None:
     from runnel.planner.parse import jobs as job_syntax
     from runnel.planner.parse import syntax
-    from runnel.planner.parse.macros import DropMacro
     from runnel.planner.parse.session import prepared
     from runnel.planner.parse.session.backup import BackupTo
-    from runnel.planner.parse.session.sequences import CreateSequence, DropSequence
     from runnel.planner.parse.session.transactions import BeginTransaction, EndTransaction
     from runnel.planner.parse.settings import SetVariable
     from runnel.planner.parse.tables import DropTable
@@ -249,10 +263,7 @@ def _load_handlers() -> None:
             plans.FilledMappingPlan: _run_filled,
             plans.StatementSetPlan: _run_set,
             plans.CreateViewPlan: definitions.create_view,
-            plans.CreateMacroPlan: _lazily("runnel.statements.texts.macros", "create_macro"),
-            DropMacro: _lazily("runnel.statements.texts.macros", "drop_macro"),
-            CreateSequence: _lazily("runnel.statements.texts.sequences", "create_sequence"),
-            DropSequence: _lazily("runnel.statements.texts.sequences", "drop_sequence"),
+            **_text_handlers(),
             plans.CreateTablePlan: _lazily(tables, "create_table"),
             DropTable: _lazily(tables, "drop_table"),
             plans.AlterTablePlan: _lazily(tables, "alter_table"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sqlglot import exp
 
 from runnel.base.frozen import frozen
-from runnel.catalog import PUBLIC
+from runnel.catalog import ONLY_SCHEMAS, PUBLIC
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import STORED, Column, Expression, LambdaVariable, stored_name
 from runnel.relation.nodes import Field, Relation
@@ -97,7 +97,7 @@ class Scope:
     def within(self, schema: str) -> Scope:
         """The scope for references that are qualified by `schema`: it has only the columns of the
         schema's tables."""
-        lower = schema.lower()
+        lower = PUBLIC if schema.lower() in ONLY_SCHEMAS else schema.lower()
         columns = tuple(column for column in self.columns if column.schema == lower)
         return replace(
             self, columns=columns, outer=None if self.outer is None else self.outer.within(schema)

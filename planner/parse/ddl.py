@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot import TokenType
+
 from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written, suggest
 from runnel.planner.parse.macros import parse_create_macro, parse_drop_macro
 from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
@@ -26,8 +28,7 @@ from runnel.planner.parse.tokens import read_options
 from runnel.planner.parse.types import parse_type
 
 _REMEDIES = {
-    "SCHEMA": "all names are in one namespace",
-    "DATABASE": "all names are in one namespace",
+    "DOMAIN": "write the type and the CHECK in the columns: n INT CHECK (n > 0)",
     "TYPE": INSTEAD_OF_TYPES,
     "UNIQUE": "declare PRIMARY KEY or UNIQUE in CREATE TABLE",
     "SEQUENCE": "write CREATE SEQUENCE s, without OR REPLACE and TEMP",
@@ -77,13 +78,13 @@ def parse_create(reader: StatementReader) -> Statement:
         return parse_create_macro(reader, position, or_replace, temporary)
     if not (external or temporary or or_replace) and reader.accept("SEQUENCE"):
         return parse_create_sequence(reader, position)
-    if reader.peek() == "DATABASE":
-        # Loaded on first use: it is Flink's, and an error otherwise.
-        from runnel.planner.parse.flink.statements import existing_database
+    if reader.peek() in ("DATABASE", "SCHEMA"):
+        # Loaded on first use: there is one schema.
+        from runnel.planner.parse.session.schemas import parse_create_schema
 
-        found = existing_database(reader, position)
-        if found is not None:
-            return found
+        return parse_create_schema(reader, position)
+    if reader.peek() == "TYPE":
+        raise _refused_type(reader, position)
     raise _refused(reader, "CREATE OR REPLACE" if or_replace else "CREATE", position)
 
 
@@ -136,7 +137,26 @@ def parse_drop(reader: StatementReader) -> Statement:
         return parse_drop_macro(reader, position, reader.next().text.upper())
     if not external and reader.accept("SEQUENCE"):
         return parse_drop_sequence(reader, position)
+    if reader.peek() in ("DATABASE", "SCHEMA"):
+        from runnel.planner.parse.session.schemas import parse_drop_schema
+
+        return parse_drop_schema(reader, position)
     raise _refused(reader, "DROP", position)
+
+
+def _refused_type(reader: StatementReader, position: Position) -> NotSupportedError:
+    """The error for CREATE TYPE, with what to write in place of an ENUM."""
+    words = reader.words[reader.index :]
+    hint = INSTEAD_OF_TYPES
+    if "ENUM" in words:
+        tokens = reader.tokens[reader.index + words.index("ENUM") :]
+        texts = [t.text.replace("'", "''") for t in tokens if t.token_type is TokenType.STRING]
+        values = ", ".join(f"'{text}'" for text in texts) or "'a', 'b'"
+        hint = (
+            f"write m VARCHAR CHECK (m IN ({values})), and ORDER BY list_position([{values}], m) "
+            "for the order of the list"
+        )
+    return NotSupportedError("CREATE TYPE is not supported", hint=hint, position=position)
 
 
 def _is_macro(reader: StatementReader) -> bool:

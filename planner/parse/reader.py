@@ -8,8 +8,8 @@ from typing import Any
 from sqlglot import TokenType, exp
 from sqlglot.tokenizer_core import Token
 
-from runnel.catalog import check_schema
-from runnel.errors import ProgrammingError
+from runnel.catalog import ONLY_SCHEMAS, check_schema
+from runnel.errors import ProgrammingError, as_written
 from runnel.planner.parse.query.query import parse_expression, parse_query
 from runnel.planner.parse.syntax import ComputedClause, Name, Query
 from runnel.planner.parse.tokens import TokenReader, like
@@ -204,10 +204,10 @@ class StatementReader(TokenReader):
                 hint="its tables show the catalog, which CREATE and DROP change",
                 position=name.position,
             )
-        if name.text.lower() not in ("public", "default_database"):
+        if name.text.lower() not in ONLY_SCHEMAS:
             raise ProgrammingError(
                 f'schema "{name}" does not exist',
-                hint='there is one schema, "public"',
+                hint=f'there is one schema, "public": write {as_written(name.text)}_…',
                 position=name.position,
             )
         return self.name(what)

@@ -10,7 +10,15 @@ from runnel.catalog import CATALOG, check_schema
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.query.query import parse_query
 from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
-from runnel.planner.parse.syntax import Command, Name, NamePattern, Query, SetOption, Show
+from runnel.planner.parse.syntax import (
+    Command,
+    Name,
+    NamePattern,
+    NoEffect,
+    Query,
+    SetOption,
+    Show,
+)
 from runnel.planner.parse.tokens import blank, like, tokenize
 
 _JOB_COLUMNS = "id, name, status, query, uptime, rows_per_second, watermark_lag, last_error"
@@ -205,7 +213,7 @@ class SetVariable(Command):
     parameters: int = 0
 
 
-def parse_set(reader: StatementReader) -> SetOption | SetVariable | Show:
+def parse_set(reader: StatementReader) -> SetOption | SetVariable | Show | NoEffect:
     """SET {VARIABLE name = expression | {name {= | TO} | TIME ZONE} value}; SET alone is SHOW
     SETTINGS"""
     position = reader.position
@@ -214,6 +222,13 @@ def parse_set(reader: StatementReader) -> SetOption | SetVariable | Show:
         return Show(sql=reader.sql, position=position, what="settings")
     if reader.peek() == "VARIABLE" and reader.peek(1) not in ("=", "TO"):
         return _variable(reader, position)
+    at = 1 if reader.peek() in ("SESSION", "LOCAL") else 0
+    if reader.peek(at) in ("SEARCH_PATH", "SCHEMA") and reader.peek(at + 1) in ("=", "TO"):
+        # Loaded on first use: there is one schema.
+        from runnel.planner.parse.session.schemas import parse_search_path
+
+        reader.index += at
+        return parse_search_path(reader, position)
     name = _setting(reader)
     if reader.peek() == ".":
         raise ProgrammingError(

@@ -27,15 +27,12 @@ _MAY_BE_FLINK = ("EXECUTE", "BEGIN", "START")
 """The words that begin statements of Flink as well as ones of Runnel."""
 _EXTRAS = "connectors and formats are extras of the package: pip install 'runnel[all]'"
 _FOREIGN = {
-    "ATTACH": "write CREATE DATA CONNECTION name TYPE DuckDB OPTIONS ('path' = 'f.duckdb'), then "
-    "CREATE MAPPING for its tables",
     "DETACH": "use DROP DATA CONNECTION",
     "ALTER": "ALTER supports TABLE and JOB; a view is replaced by CREATE OR REPLACE VIEW",
     "ANALYZE": "leave it out: statistics are read when a query is planned. EXPLAIN ANALYZE runs a "
     "query and shows its rows and times",
     "CALL": "call a function in a query: SELECT f(x), or SELECT * FROM f(x) for a table function",
     "CHECKPOINT": "a statement stores its changes when it ends",
-    "COMMENT": "write comments into the SQL text",
     "DECLARE": "a cursor of Python fetches rows in chunks: cursor.fetchmany(n)",
     "DO": "run the statements one by one, from Python or a script",
     "EXPORT": "use COPY t TO 'file' for a table, BACKUP TO 'folder' for a directory, or CREATE "
@@ -207,7 +204,7 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
             }
             return readers[word]
         case "USE":
-            from runnel.planner.parse.flink.statements import parse_use
+            from runnel.planner.parse.session.schemas import parse_use
 
             return parse_use
         case "EXECUTE" | "BEGIN" if second == "STATEMENT":
@@ -220,6 +217,10 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
 def _session_reader(word: str) -> Callable[[StatementReader], Statement] | None:
     """The parser of a statement about the session or its directory; None if it is no such word."""
     match word:
+        case "COMMENT":
+            from runnel.planner.parse.session.comments import parse_comment
+
+            return parse_comment
         case "BACKUP":
             from runnel.planner.parse.session.backup import parse_backup
 
@@ -258,9 +259,15 @@ def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSuppor
     if word in _SAVEPOINTS:
         return NotSupportedError(
             f"{word} is not supported",
-            hint="there are no savepoints: ROLLBACK undoes the whole transaction",
+            hint="there are no savepoints: COMMIT before a statement that may fail, or ROLLBACK, "
+            "which undoes the whole transaction; INSERT … ON CONFLICT DO NOTHING does not fail",
             position=position,
         )
+    if word == "ATTACH":
+        # Loaded on first use, as the statement has failed.
+        from runnel.planner.parse.session.schemas import refused_attach
+
+        return refused_attach(reader)
     if word in _FOREIGN:
         return NotSupportedError(
             f"{word} is not supported", hint=_FOREIGN[word] or _KNOWN, position=position

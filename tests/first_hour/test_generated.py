@@ -118,3 +118,35 @@ def test_a_duckdb_file(tmp_path: Path) -> None:
         assert connection.execute("INSERT INTO s (x) VALUES (4) RETURNING id").fetchall() == [(3,)]
         connection.execute("DROP TABLE s")
         connection.execute("DROP SEQUENCE s_id_seq")
+
+
+def test_comments_are_stored(tmp_path: Path) -> None:
+    for path in (tmp_path / "f.duckdb", tmp_path / "db"):
+        with runnel.connect(path) as connection:
+            connection.execute("CREATE TABLE t (a INT, b INT)")
+            connection.execute("COMMENT ON TABLE t IS 'it''s'")
+            connection.execute("COMMENT ON COLUMN t.a IS 'col'")
+            connection.execute("ALTER TABLE t DROP b")
+        with runnel.connect(path) as connection:
+            sql = "SELECT table_comment FROM information_schema.tables"
+            assert connection.execute(sql).fetchall() == [("it's",)]
+            sql = "SELECT column_comment FROM information_schema.columns"
+            assert connection.execute(sql).fetchall() == [("col",)]
+    with duckdb.connect(str(tmp_path / "f.duckdb")) as other:
+        assert other.execute("SELECT comment FROM duckdb_tables()").fetchall() == [("it's",)]
+
+
+def test_read_only_names_the_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "f.duckdb"
+    with runnel.connect(path, read_only=False) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS a")
+    with pytest.raises(runnel.NotSupportedError, match="'readOnly' = 'true'"):
+        runnel.connect(path, read_only=True)
+    with runnel.connect() as connection:
+        connection.execute(
+            f"CREATE DATA CONNECTION d TYPE DuckDB OPTIONS ('path' = '{path}', 'readOnly' = 'true')"
+        )
+        connection.execute("CREATE MAPPING t DATA CONNECTION d")
+        assert connection.execute("FROM t").fetchall() == [(1,)]
+        with pytest.raises(runnel.NotSupportedError):
+            connection.execute("INSERT INTO t VALUES (2)")

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 _READS = (plans.KeyGetPlan, plans.ShowPlan, plans.NothingPlan)
 _COMMANDS = (SetOption, SetVariable, Prepare, Execute, Deallocate, BeginTransaction, EndTransaction)
 _OUTSIDE = "do it before BEGIN or after COMMIT; the transaction is open as before"
+_BEFORE = (
+    "write it before BEGIN, where it takes effect as a whole by itself, and its rows between BEGIN "
+    "and COMMIT; the transaction is open as before"
+)
 
 
 def begin(session: Session, statement: BeginTransaction, call: StatementCall) -> int:
@@ -85,7 +89,8 @@ def checked(session: TransactionSession, plan: plans.Plan) -> plans.Plan:
         _check_write(plan)
     elif not isinstance(subject, (*_READS, *_COMMANDS)):
         words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(subject).__name__.removesuffix("Plan"))
-        raise NotSupportedError(f"{words.upper()} is not supported in a transaction", hint=_OUTSIDE)
+        hint = _BEFORE if words.upper() in ("CREATE TABLE", "ALTER TABLE") else _OUTSIDE
+        raise NotSupportedError(f"{words.upper()} is not supported in a transaction", hint=hint)
     return plan
 
 

@@ -1,4 +1,4 @@
-"""Statements about the objects of the catalog that are texts in SQL without rows: macros.
+"""Statements about texts of the catalog and objects without rows: macros, sequences and comments.
 
-Imports `engine/session`, `engine/statements` and the contracts, and `parse` and `plans` of the
-planner. Begin with `macros.create_macro`."""
+Imports `engine/session`, `engine/statements`, `connectors/duckdb` and the contracts, and `parse`
+and `plans` of the planner. Begin with `macros.create_macro`."""

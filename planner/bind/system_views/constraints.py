@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from runnel.base.frozen import frozen
-from runnel.catalog import CatalogObject, Mapping, TableKey, visible_columns
+from runnel.catalog import CatalogObject, Mapping, visible_columns
+from runnel.columns.table_definition import TableKey
 from runnel.errors import DatabaseError
 from runnel.planner.parse.tokens import tokenize
 

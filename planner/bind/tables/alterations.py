@@ -244,6 +244,7 @@ class AlteredTable:
             not_null=definition.not_null - {name.lower()},
             identities=_without(definition.identities, name),
             computed=_without(definition.computed, name),
+            comments=_without(definition.comments, name),
         )
 
     def _check_unconstrained(self, name: str, position: Position) -> None:
@@ -282,6 +283,7 @@ class AlteredTable:
                 name: renamed(text, old, new)
                 for name, text in _moved(definition.computed, old, new).items()
             },
+            _moved(definition.comments, old, new),
         )
 
     def _change_type(self, change: ChangeType) -> None:

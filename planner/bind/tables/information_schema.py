@@ -7,6 +7,7 @@ its columns; a view that can no longer be bound has no columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Mapping as MappingType
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -128,10 +129,19 @@ def _columns(binder: StatementBinder) -> list[Row]:
             nullable(item, name),
             str(sql_type),
             default_of(item, name),
+            comments_of(item).get(name.lower()),
         )
         for item in binder.snapshot
         for number, (name, external_name, sql_type) in enumerate(columns_of(binder, item), 1)
     ]
+
+
+def comments_of(item: CatalogObject) -> MappingType[str, str]:
+    """The comments on columns in lower case, and on the object as ""."""
+    if isinstance(item, View):
+        return item.comments
+    definition = item.definition if isinstance(item, Mapping) else None
+    return {} if definition is None else definition.comments
 
 
 def nullable(item: CatalogObject, column: str) -> str:
@@ -172,6 +182,7 @@ def _tables(binder: StatementBinder) -> list[Row]:
             "YES" if _is_insertable(item) else "NO",
             "NO",
             None,
+            comments_of(item).get(""),
         )
         for item in binder.snapshot
     ]
@@ -245,13 +256,13 @@ TABLES: dict[str, SchemaDefinition] = {
     ),
     "columns": SchemaDefinition(
         "table_catalog table_schema table_name column_name column_external_name ordinal_position "
-        "is_nullable data_type column_default",
+        "is_nullable data_type column_default column_comment",
         _columns,
     ),
     "tables": SchemaDefinition(
         "table_catalog table_schema table_name table_type self_referencing_column_name "
         "reference_generation user_defined_type_catalog user_defined_type_schema "
-        "user_defined_type_name is_insertable_into is_typed commit_action",
+        "user_defined_type_name is_insertable_into is_typed commit_action table_comment",
         _tables,
     ),
     "views": SchemaDefinition(

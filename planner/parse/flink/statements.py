@@ -1,11 +1,10 @@
-"""Statements of Flink that have another form here: STOP JOB, ADD JAR, USE CATALOG and so on. Loaded
+"""Statements of Flink that have another form here: STOP JOB, ADD JAR and so on. Loaded
 when no statement begins with the word."""
 
 from __future__ import annotations
 
-from runnel.errors import NotSupportedError, Position, as_written
+from runnel.errors import NotSupportedError, as_written
 from runnel.planner.parse.reader import StatementReader
-from runnel.planner.parse.syntax import NoEffect
 
 _JOBS = {
     "STOP": "use ALTER JOB {0} SUSPEND, which takes a snapshot, or DROP JOB {0}",
@@ -45,37 +44,6 @@ def refused(reader: StatementReader) -> NotSupportedError | None:
         if all(reader.peek(ahead) == item for ahead, item in enumerate(words)):
             return _error(reader, " ".join(words), remedy)
     return None
-
-
-_ONLY = ("runnel", "public", "default_catalog", "default_database")
-"""The names of the only catalog and its only schema, here and in Flink."""
-
-
-def parse_use(reader: StatementReader) -> NoEffect:
-    """USE [CATALOG] name, of the only catalog or schema."""
-    position = reader.position
-    reader.expect("USE")
-    reader.accept("CATALOG")
-    names = [] if reader.at_end else [reader.name("a catalog")]
-    while names and reader.accept("."):
-        names.append(reader.name("a schema"))
-    if not names or any(name.text.lower() not in _ONLY for name in names):
-        raise NotSupportedError(
-            "USE is not supported",
-            hint="all names are in one namespace: leave USE out",
-            position=position,
-        )
-    return NoEffect(sql=reader.sql, position=position)
-
-
-def existing_database(reader: StatementReader, position: Position) -> NoEffect | None:
-    """DATABASE IF NOT EXISTS name after CREATE, of the only schema; None for another statement."""
-    words = [reader.peek(ahead) for ahead in range(5)]
-    if words[:4] != ["DATABASE", "IF", "NOT", "EXISTS"] or words[4].lower() not in _ONLY:
-        return None
-    reader.expect("DATABASE", "IF", "NOT", "EXISTS")
-    reader.name("a database")
-    return NoEffect(sql=reader.sql, position=position)
 
 
 def _error(reader: StatementReader, words: str, remedy: str) -> NotSupportedError:

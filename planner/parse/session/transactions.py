@@ -80,7 +80,7 @@ def parse_end(reader: StatementReader) -> EndTransaction:
     if word == "ROLLBACK" and reader.peek() == "TO":
         raise NotSupportedError(
             "ROLLBACK TO SAVEPOINT is not supported",
-            hint="ROLLBACK undoes the whole transaction",
+            hint="there are no savepoints: ROLLBACK undoes the whole transaction",
             position=position,
         )
     return EndTransaction(
