@@ -407,6 +407,8 @@ def can_cast(source: SqlType, target: SqlType) -> bool:
     run time."""
     if source == target or source.kind is Kind.NULL:
         return True
+    if source.kind is Kind.JSON:
+        return not contains(target, Kind.VARBINARY)
     if source.is_nested or target.is_nested:
         return _can_cast_nested(source, target)
     if source.kind is Kind.VARCHAR or target.kind in (Kind.VARCHAR, source.kind):

@@ -72,8 +72,7 @@ Sequences: write INSERT … RETURNING id, or currval('t_id_seq')
 Settings and variables: use SHOW and SET
   current_setting set_config in_search_path
 JSON as values: use JSON_VALUE(j, path RETURNING type), or READ_JSON of files
-  json_structure json_group_structure json_transform json_transform_strict from_json
-  from_json_strict
+  json_group_structure
   json_populate_record jsonb_populate_record json_populate_recordset jsonb_populate_recordset
   json_to_record jsonb_to_record json_to_recordset jsonb_to_recordset jsonb_populate_record_valid
 Changes of JSON: use JSON_MERGE_PATCH

@@ -23,7 +23,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import FAULTS, Datum
 from runnel.expressions.kernels.buffers import null_scalar
 from runnel.expressions.kernels.failure import first_failure, shown
-from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType, as_decimal, to_arrow
+from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType, as_decimal, contains, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]
 
@@ -57,6 +57,8 @@ def cast_can_fail(source: SqlType, target: SqlType) -> bool:
         return False
     if source.is_nested and target.kind is source.kind:
         return True
+    if source.kind is Kind.JSON:
+        return target.kind is not Kind.VARCHAR
     if target.kind in (Kind.VARCHAR, Kind.JSON):
         return target.kind is Kind.JSON or source.kind in _NOT_ALL_HAVE_TEXT
     if source.kind is Kind.VARCHAR:
@@ -86,6 +88,8 @@ def depends_on_session(source: SqlType, target: SqlType) -> bool:
     """Whether a cast reads the session's zone or date: casts between an instant and any other type,
     and from TIME to TIMESTAMP.
     """
+    if source.kind is Kind.JSON:
+        return contains(target, Kind.TIMESTAMP_TZ)
     kinds = {source.kind, target.kind}
     return (Kind.TIMESTAMP_TZ in kinds and kinds - {Kind.TIMESTAMP_TZ, Kind.NULL} != set()) or (
         source.kind is Kind.TIME and target.kind is Kind.TIMESTAMP
@@ -105,6 +109,11 @@ def conversion_of(source: SqlType, target: SqlType) -> Conversion:
 
         assert target.element is not None
         return array_text.conversion(target, conversion_of(source, target.element))
+    if source.kind is Kind.JSON and target.kind is not Kind.VARCHAR:
+        # Loaded on first use: few statements read JSON as values.
+        from runnel.expressions.json import values
+
+        return values.conversion(target, conversion_of)
     if source.is_nested or target.is_nested:
         return cast_nested.conversion(source, target, conversion_of)
     if target.kind is Kind.VARCHAR:

@@ -3,16 +3,19 @@ arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sqlglot import exp
 
-from runnel.errors import Position, ProgrammingError
+from runnel.errors import DatabaseError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.coercion import convert
+from runnel.expressions.json import text as json_text
+from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.planner.parse.query.json_clauses import AGGREGATES, CLAUSE
-from runnel.sqltypes import VARCHAR
+from runnel.planner.parse.types import parse_type
+from runnel.sqltypes import JSON, VARCHAR, Kind, SqlType, array, row
 
 Bind = Callable[[Any], Expression]
 
@@ -226,3 +229,73 @@ _BINDERS: dict[str, Callable[[Bind, str, list[Any], Position | None], Expression
 }
 
 __all__ = ["AGGREGATES", "NAMES", "aggregate", "json_call"]
+
+
+STRUCTURED = {
+    "FROM_JSON": "json_transform",
+    "JSON_TRANSFORM": "json_transform",
+    "FROM_JSON_STRICT": "json_transform_strict",
+    "JSON_TRANSFORM_STRICT": "json_transform_strict",
+}
+"""The functions whose type a structure such as '{"a": "INTEGER", "b": ["DATE"]}' describes, by name
+in SQL."""
+
+_EXAMPLE = """'{"a": "INTEGER", "b": ["VARCHAR"]}'"""
+
+
+def structured(name: str, arguments: Sequence[Expression], position: Position | None) -> Expression:
+    """The call of one of the functions."""
+    text = arguments[1] if len(arguments) == 2 else None
+    if not isinstance(text, Literal) or text.type not in (VARCHAR, JSON) or text.value is None:
+        raise ProgrammingError(
+            f"{name} expects a JSON and a structure as a text literal",
+            hint=f"write {name.lower()}(j, {_EXAMPLE})",
+            position=position,
+        )
+    document = arguments[0]
+    if document.type.kind not in (Kind.JSON, Kind.VARCHAR, Kind.NULL):
+        raise ProgrammingError(
+            f"argument 1 of {name} must be JSON, not {document.type}",
+            hint="add an explicit CAST to JSON",
+            position=document.position or position,
+        )
+    at = text.position or position
+    try:
+        structure = json_text.parse(str(text.value))
+    except DatabaseError:
+        raise _invalid(name, "is not JSON", at) from None
+    return Call(
+        function=STRUCTURED[name],
+        arguments=(convert(document, JSON),),
+        type=_type(name, structure, at),
+        position=position,
+    )
+
+
+def _type(name: str, structure: Any, position: Position | None) -> SqlType:
+    match structure:
+        case dict():
+            if not structure:
+                raise _invalid(name, "has an object without names", position)
+            return row(*((key, _type(name, item, position)) for key, item in structure.items()))
+        case [item]:
+            return array(_type(name, item, position))
+        case list():
+            raise _invalid(name, "has an array without exactly one item", position)
+        case "NULL":
+            return JSON
+        case str():
+            try:
+                return parse_type(structure)
+            except DatabaseError as error:
+                error.position = position
+                raise
+    raise _invalid(name, f"has the value {json_text.write(structure)}", position)
+
+
+def _invalid(name: str, what: str, position: Position | None) -> ProgrammingError:
+    return ProgrammingError(
+        f"the structure of {name} {what}",
+        hint=f"it consists of names of types: {_EXAMPLE}",
+        position=position,
+    )

@@ -228,6 +228,8 @@ def worded_call(
         return bind_json.aggregate(bind, tree, name, position)
     if name in bind_json.NAMES:
         return bind_json.json_call(bind, name, arguments, position)
+    if name in bind_json.STRUCTURED:
+        return bind_json.structured(name, [bind(item) for item in arguments], position)
     return build.call(name, [bind(item) for item in arguments], position)
 
 

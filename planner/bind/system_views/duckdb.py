@@ -101,6 +101,7 @@ def _columns(binder: StatementBinder) -> list[Row]:
             nullable(item, name) == "YES",
             str(kind),
             *_digits(kind),
+            *_generation(item, name),
         )
         for item in in_order(binder)
         for number, (name, _, kind) in enumerate(columns_of(binder, item), 1)
@@ -111,6 +112,13 @@ def _digits(kind: SqlType) -> tuple[int | None, int | None]:
     """The digits of a DECIMAL, and the digits after its point."""
     is_decimal = kind.kind.name == "DECIMAL"
     return (kind.precision, kind.scale) if is_decimal else (None, None)
+
+
+def _generation(item: CatalogObject, column: str) -> tuple[bool, str | None]:
+    """Whether each write computes a column of a table, and its expression."""
+    definition = item.definition if isinstance(item, Mapping) else None
+    text = None if definition is None else definition.computed.get(column.lower())
+    return text is not None, text
 
 
 def _constraints(binder: StatementBinder) -> list[Row]:
@@ -219,7 +227,10 @@ def _master_rows(binder: StatementBinder) -> Iterator[Row]:
 
 
 _FLAGS = dict.fromkeys(
-    "internal temporary has_primary_key is_nullable is_unique is_primary readonly".split(), BOOLEAN
+    (
+        "internal temporary is_generated has_primary_key is_nullable is_unique is_primary readonly"
+    ).split(),
+    BOOLEAN,
 )
 _COUNTS = dict.fromkeys(
     "estimated_size column_count index_count check_constraint_count constraint_index".split(),
@@ -253,7 +264,7 @@ FUNCTIONS = {
     "duckdb_views": _view(f"{_PLACE} view_name internal temporary column_count sql", _views),
     "duckdb_columns": _view(
         f"{_PLACE} table_name column_name column_index internal column_default is_nullable "
-        "data_type numeric_precision numeric_scale",
+        "data_type numeric_precision numeric_scale is_generated generation_expression",
         _columns,
     ),
     "duckdb_constraints": _view(

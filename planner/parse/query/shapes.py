@@ -62,7 +62,9 @@ CHAINS = (exp.And, exp.Or, exp.DPipe, exp.SetOperation)
 ROW_FUNCTIONS = frozenset({"STRUCT_PACK", "STRUCT_INSERT", "STRUCT_UPDATE"})
 """The functions whose arguments may have names: the names of fields."""
 
-WORDED = ROW_FUNCTIONS | {"MAP[", "X'", "STRUCT_CONCAT", "STRUCT_KEYS"}
+WORDED = ROW_FUNCTIONS | {
+    *("MAP[", "X'", "STRUCT_CONCAT", "STRUCT_KEYS", "FROM_JSON", "FROM_JSON_STRICT")
+}
 """Functions that are bound from their trees, besides the ones that begin with JSON_."""
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
