@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from runnel.base.frozen import frozen
 from runnel.planner.parse.tokens import has_tokens, statement_ends
+from runnel.shell.copied_rows import END, is_reading
 
 _AT_END = re.compile(
     r"\\(watch\b[^\\']*|(?:gset|crosstabview|bind)\b[^\\';]*|gexec|gdesc|gx|g)\s*\Z"
@@ -31,12 +32,14 @@ class ScriptItem:
     is_command: it is a command of the shell.
     ending: the command that runs the statement and uses its rows, such as "gset"; "": they are
         printed.
+    rows: the lines after COPY … FROM STDIN, up to `\\.`; None: no lines follow in the script.
     """
 
     text: str
     line: int
     is_command: bool = False
     ending: str = ""
+    rows: tuple[str, ...] | None = None
 
 
 class ScriptReader:
@@ -45,21 +48,42 @@ class ScriptReader:
     def __init__(self) -> None:
         self._buffer = ""
         self._line = 1
+        self._copy: ScriptItem | None = None
+        self._rows: list[str] = []
 
     @property
     def is_empty(self) -> bool:
         """Whether no statement has begun."""
-        return not has_tokens(self._buffer)
+        return self._copy is None and not has_tokens(self._buffer)
 
     def feed(self, line: str) -> list[ScriptItem]:
         """The items that this line completes. The line ends with its line feed, if it has one."""
+        if self._copy is not None:
+            self._line += line.count("\n")
+            if line.rstrip("\r\n") == END:
+                return self._copied()
+            self._rows.append(line)
+            return []
+        items = self._fed(line)
+        if items and is_reading(items[-1].text) and self.is_empty:
+            self._copy = items.pop()
+            self._drop_buffer()
+        return items
+
+    def _copied(self) -> list[ScriptItem]:
+        """The COPY whose rows are complete."""
+        item, rows = self._copy, tuple(self._rows)
+        self._copy, self._rows = None, []
+        return [] if item is None else [replace(item, rows=rows)]
+
+    def _fed(self, line: str) -> list[ScriptItem]:
         if is_command(line) and self.is_empty:
             self._drop_buffer()
             item = ScriptItem(line.strip(), self._line, is_command=True)
             self._line += line.count("\n")
             return [item]
         if (word := word_command(line)) is not None and self.is_empty:
-            return self.feed(f"{word}\n")
+            return self._fed(f"{word}\n")
         self._buffer += line
         if "\\" in line and (found := ended_by_command(self._buffer)) is not None:
             sql, command = found
@@ -81,6 +105,8 @@ class ScriptReader:
 
     def finish(self) -> list[ScriptItem]:
         """The statement after the last semicolon, if any."""
+        if self._copy is not None:
+            return self._copied() if self._rows else [self._copy]
         left, self._buffer = self._buffer, ""
         return [self._item(left)] if has_tokens(left) else []
 

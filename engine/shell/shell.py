@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
-from runnel import Connection, Cursor, Error, OperationalError
+from runnel import Connection, Cursor, Error, NotSupportedError, OperationalError
 from runnel.shell.commands.call import ScriptFailed
 from runnel.shell.conditions import CONDITIONALS, ConditionalBlocks, truth
+from runnel.shell.copied_rows import copy_stream, read_rows, write_rows
 from runnel.shell.parquet import write_parquet
 from runnel.shell.printing import Display, print_result
 from runnel.shell.progress_bar import ProgressBar
@@ -88,6 +89,8 @@ class Shell:
             self._run_condition(command, item.text.partition(command)[2])
         elif self.conditions.is_skipping:
             return
+        elif item.rows is not None and item.is_command:
+            self.run_copy(item.text.lstrip().removeprefix("\\"), item.rows)
         elif item.is_command:
             text = item.text
             if command[:1] == "\\" and command not in _WITHOUT_VARIABLES:
@@ -106,11 +109,32 @@ class Shell:
         try:
             if item.ending:
                 self.run_command(self, f"\\{item.ending}")
-            else:
+            elif not self.run_copy(sql, item.rows):
                 self.run_sql(sql)
         finally:
             if self.is_output_once:
                 self.write_to(None)
+
+    def run_copy(self, sql: str, rows: Sequence[str] | None) -> bool:
+        """Runs a COPY between a table and the standard streams; False for any other statement.
+
+        rows: the lines that follow in the script; None: FROM STDIN reads the standard input.
+        """
+        copy = copy_stream(sql)
+        if copy is None:
+            return False
+        if not copy.is_reading:
+            write_rows(self.connection, copy, self.out)
+            return True
+        if rows is None and self.is_interactive:
+            raise NotSupportedError(
+                "COPY … FROM STDIN is not supported at the prompt",
+                hint="write COPY … FROM 'file', or run a script: .read dump.sql",
+            )
+        count = read_rows(self.connection, copy, sys.stdin if rows is None else rows)
+        self.changes += 1
+        self.note(f"COPY {count}")
+        return True
 
     def _run_condition(self, command: str, expression: str) -> None:
         """Runs `\\if`, `\\elif`, `\\else` or `\\endif`. A wrong condition counts as false."""

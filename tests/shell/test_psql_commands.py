@@ -64,7 +64,6 @@ def test_the_file_of_o_has_the_results(shell: object, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "error"),
     [
-        ("\\copy t TO STDOUT\n", "\\copy reads and writes files"),
         ("\\copy\n", "\\copy needs a table or a query"),
         ("\\pset nothing on\n", "\\pset needs null, format"),
         ("\\t maybe\n", "\\t needs on or off, not maybe"),

@@ -7,7 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from runnel import InterfaceError, OperationalError
+from runnel import OperationalError
 from runnel.shell.commands.call import CommandCall
 from runnel.shell.printing import separator_of
 from runnel.shell.shell import Shell
@@ -85,12 +85,9 @@ def list_schemas(shell: Shell, call: CommandCall) -> None:
 
 
 def copy(shell: Shell, call: CommandCall) -> None:
-    """COPY between a table or a query and a file."""
-    if _STANDARD.search(call.rest):
-        raise InterfaceError(
-            "\\copy reads and writes files",
-            hint="name a file; to print rows use .mode csv and a query",
-        )
+    """COPY between a table or a query and a file, or the standard input and output."""
+    if _STANDARD.search(call.rest) and shell.run_copy(f"COPY {call.rest.rstrip(';')}", None):
+        return
     if not call.rest:
         raise call.wrong("a table or a query, TO or FROM, and a file")
     # The last match: a query may have a FROM of its own before TO.

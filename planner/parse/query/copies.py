@@ -71,11 +71,11 @@ def parse_copy(reader: StatementReader) -> CopyTo | CopyFrom:
     if reader.peek() in ("STDOUT", "PROGRAM"):
         raise NotSupportedError(
             f"COPY … TO {reader.peek()} is not supported",
-            hint="write COPY … TO 'file', or fetch the rows",
+            hint="write COPY … TO 'file', or fetch the rows; the shell prints them",
             position=reader.position,
         )
     target = reader.string("the path of a file in quotes")
-    options = _options(reader)
+    options = copy_options(reader)
     reader.finish()
     query = _query(reader, start, end, is_query)
     return CopyTo(
@@ -95,12 +95,12 @@ def _copy_from(reader: StatementReader, target: Sequence[Token], position: Posit
     if reader.peek() in ("STDIN", "PROGRAM"):
         raise NotSupportedError(
             f"COPY … FROM {reader.peek()} is not supported",
-            hint="write COPY … FROM 'file', or insert rows by executemany; pg_dump --inserts "
-            "writes INSERT statements",
+            hint="write COPY … FROM 'file', or insert rows by executemany; the shell reads the "
+            "rows of a dump: runnel -f dump.sql",
             position=reader.position,
         )
     source = reader.string("the path of a file in quotes")
-    options = _options(reader)
+    options = copy_options(reader)
     if reader.peek() == "WHERE":
         raise NotSupportedError(
             "COPY … FROM with WHERE is not supported",
@@ -145,7 +145,7 @@ def _query(reader: StatementReader, start: int, end: int, is_query: bool) -> Que
     return StatementReader(tokens, reader.sql, reader.parameters).query()
 
 
-def _options(reader: StatementReader) -> list[tuple[Name, OptionValue]]:
+def copy_options(reader: StatementReader) -> list[tuple[Name, OptionValue]]:
     """`(name value, …)` as in DuckDB and PostgreSQL; a name without a value is a switch."""
     reader.accept("WITH")
     options: list[tuple[Name, OptionValue]] = []
