@@ -29,7 +29,7 @@ from runnel.planner.rewriting import divide, reads_only, substitute
 from runnel.planner.rules.column_pruning import Pruned, columns_read, moved, narrow, unchanged
 from runnel.planner.rules.empty_relations import emptied, is_empty
 from runnel.planner.rules.predicate_pushdown import Conjuncts, push, retained
-from runnel.relation.nodes import Aggregate, Relation, Values, references
+from runnel.relation.nodes import Aggregate, Filter, Project, Relation, Values, references
 from runnel.relation.nodes import walk as relations_of
 from runnel.relation.streams import AssignWindows, event_times
 from runnel.relation.subqueries import OuterColumn, ScalarSubquery
@@ -258,8 +258,8 @@ def _most_rows_of_aggregate(node: Aggregate) -> int | None:
 
 @passes.CHOICES.of(Aggregate)
 def _choose_aggregate(node: Aggregate, snapshot: Snapshot) -> Physical:
-    if node.input.is_unbounded:
-        # Loaded on first use: few statements read streams.
+    if node.input.is_unbounded or _is_above_windows(node):
+        # Loaded on first use: few statements read streams, or windows of tables.
         from runnel.planner.physical.stream_aggregates import choose_stream_aggregate
 
         timed = choose_stream_aggregate(node, lambda below: choose(below, snapshot))
@@ -273,6 +273,13 @@ def _choose_aggregate(node: Aggregate, snapshot: Snapshot) -> Physical:
         aggregates=node.aggregates,
         two_stage=not any(item.distinct for item in node.aggregates),
     )
+
+
+def _is_above_windows(node: Aggregate) -> bool:
+    below = node.input
+    while isinstance(below, Project | Filter):
+        below = below.input
+    return isinstance(below, AssignWindows)
 
 
 @passes.EXPLAIN.of(Aggregate, HashAggregate)

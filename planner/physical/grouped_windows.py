@@ -103,17 +103,18 @@ def _divided(
 ) -> tuple[list[Expression], tuple[Expression, ...], list[Expression]]:
     """The conditions that move below the windows, the conditions that move above the groups, and
     the rest. No condition moves above if there are late rows, which would include rows that the
-    condition drops, or if groups are emitted repeatedly, which moves their bounds."""
+    condition drops, or if groups are emitted repeatedly, which moves their bounds; or above
+    sessions of a table, whose rows are needed then."""
     width = len(windows.input.fields)
     emission = moved.emission
     comes_once = emission is None or (
         emission.every is None and not emission.lateness.value and emission.late_table is None
     )
-    may_follow = comes_once and windows.never_ends
+    is_session = windows.shape.kind is WindowKind.SESSION
+    may_follow = comes_once and (windows.never_ends or not is_session)
     keys = {key.index for key in moved.keys if isinstance(key, Column)} | set(
         range(width, width + 3)
     )
-    is_session = windows.shape.kind is WindowKind.SESSION
     inside: list[Expression] = []
     of_groups: list[Expression] = []
     others: list[Expression] = []

@@ -123,6 +123,10 @@ class DenseFrames:
     def _frames(self) -> list[DenseFrame]:
         return [*self._front, *self._back, *self._waiting]
 
+    def ends(self) -> list[int]:
+        """The ends of all frames that are held, in order."""
+        return [frame.end for frame in self._frames()]
+
     def frames(self) -> list[tuple[int, Partial]]:
         """The ends and the groups of all frames that are held, in order."""
         return [(frame.end, self._groups_of(frame)) for frame in self._frames()]

@@ -38,6 +38,11 @@ from runnel.processors.time_windows.assign_windows import AssignWindowsPlan, bou
 from runnel.processors.time_windows.dense_frames import DenseFrames
 from runnel.processors.time_windows.dense_states import dense_state
 from runnel.processors.time_windows.frames import FrameTimes, WindowFrames
+from runnel.processors.time_windows.sparse_windows import (
+    WindowRange,
+    by_frame,
+    repeated_windows,
+)
 from runnel.processors.time_windows.spilled_frames import SpilledFrames
 from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor, Timing
 from runnel.relation.streams import WINDOW_COLUMNS, TimeBound, WindowShape
@@ -159,6 +164,10 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         super().init(outbox, context)
         aggregation = self._framed
         self._layouts = [aggregation.window_layout, *aggregation.distinct_layouts]
+        self._layouts_with_frames = [
+            aggregation.plain_layout,
+            *(item.layout for item in aggregation.distinct_sets),
+        ]
         self._spilled: list[SpilledFrames] = []
         for groups in (self._groups, *self._distinct):
             groups.divided_from = FRAME + 1
@@ -296,14 +305,12 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
             else:
                 self._until = max(self._until, self._moment)
             return
-        if self._groups.is_due(self._times):
-            self._move([groups.take_due(self._times) for groups in (self._groups, *self._distinct)])
-        moment = self._moment
-        end = self._frames[0].next_end(self._until)
-        if end is not None and end <= moment:
-            self.emit_all(self._windows(moment))
-        else:
-            self._until = max(self._until, moment)
+        parts = (
+            [groups.take_due(self._times) for groups in (self._groups, *self._distinct)]
+            if self._groups.is_due(self._times)
+            else []
+        )
+        self._advance(parts, self._moment)
 
     def finish(self) -> None:
         if self._aggregation.stage is AggregationStage.ACCUMULATE:
@@ -312,9 +319,67 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         if self.is_spilled or self._spilled:
             self.emit_all(self._windows_by_parts(None))
             return
-        if not self._groups.is_empty:
-            self._move([groups.take_all() for groups in (self._groups, *self._distinct)])
-        self.emit_all(self._windows(None))
+        parts = (
+            []
+            if self._groups.is_empty
+            else [groups.take_all() for groups in (self._groups, *self._distinct)]
+        )
+        self._advance(parts, None)
+
+    def _advance(self, parts: Sequence[Partial | None], until: int | None) -> None:
+        """Emits the windows that end until then (None: all).
+
+        parts: the groups of frames that are complete now, plain ones and distinct arguments.
+        """
+        timed = self._timed(parts)
+        found = self._sparse_range(timed, until)
+        if found is not None:
+            self.emit_all(self._sparse_windows(timed, found, is_last=until is None))
+            return
+        for number, groups in enumerate(timed):
+            if groups.num_rows:
+                self._add_to_frames(number, groups)
+        end = self._frames[0].next_end(self._until)
+        if until is None or (end is not None and end <= until):
+            self.emit_all(self._windows(until))
+        else:
+            self._until = max(self._until, until)
+
+    def _sparse_range(self, timed: Sequence[Partial], until: int | None) -> WindowRange | None:
+        """The windows to emit if repeating their groups is the cheaper way."""
+        if not timed or not timed[0].num_rows:
+            return None
+        frames = numbers(timed[0].keys[FRAME], np.int64)
+        held = self._frames[0].ends()
+        if until is None:
+            until = self._framed.times.last_end(max([int(frames.max()), *held]))
+        found = WindowRange(self._framed.times, self._until, until)
+        is_sparse = found.are_sparse(frames, self._frames[0].size[0], len(held))
+        return found if is_sparse else None
+
+    def _sparse_windows(
+        self, timed: Sequence[Partial], found: WindowRange, is_last: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """The windows of a range, without running totals; the frames of later windows remain."""
+        combines = [
+            GroupState(layout, self.check_accumulated).combine
+            for layout in self._layouts_with_frames
+        ]
+        sets = []
+        for combine, frames, groups in zip(combines, self._frames, timed, strict=True):
+            held = [_with_end(item, end) for end, item in frames.frames()]
+            sets.append(by_frame(combine([*held, groups])))
+        for parts in repeated_windows(sets, found, combines):
+            yield self._result([[part] if part.num_rows else [] for part in parts])
+        self._begin_frames()
+        for number, groups in enumerate(sets):
+            ends = found.times.last_end(numbers(groups.keys[FRAME], np.int64))
+            rest = groups.take(indexes(np.flatnonzero(ends > found.until)))
+            if rest.num_rows:
+                self._add_to_frames(number, rest)
+        self._until = max(self._until, found.until)
+        if is_last:
+            yield from self._rows_without_time()
 
     def _has_window(self) -> bool:
         """Whether a window is complete, where frames are in files."""
@@ -347,15 +412,21 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         if all(frames.is_empty for frames in self._spilled):
             self._spilled = []
 
-    def _move(self, parts: Sequence[Partial | None]) -> None:
-        """Puts the groups of complete frames, plain ones and distinct arguments, to the frames of
-        windows."""
+    def _timed(self, parts: Sequence[Partial | None]) -> list[Partial]:
+        """The groups of complete frames that have a time; those without wait for the end."""
+        if not parts:
+            return []
+        timed: list[Partial] = []
         self._without_time = [None] * len(parts)
         for number, part in enumerate(parts):
-            if part is not None:
-                self._without_time[number], timed = _divided(part)
-                if timed.num_rows:
-                    self._add_to_frames(number, timed)
+            groups = (
+                GroupState(self._layouts_with_frames[number], self.check_accumulated).combined()
+                if part is None
+                else part
+            )
+            self._without_time[number], with_time = _divided(groups)
+            timed.append(with_time)
+        return timed
 
     def _add_to_frames(self, number: int, groups: Partial) -> None:
         """Gives each group to its frame."""
@@ -389,13 +460,17 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         if found[0]:
             yield self._result(found)
         if until is None:
-            if self._without_time and self._without_time[0] is not None:
-                yield self._result([[] if part is None else [part] for part in self._without_time])
-                self._without_time = []
+            yield from self._rows_without_time()
         else:
             self._until = max(self._until, until)
         for frames in self._frames:
             frames.forget(self._until)
+
+    def _rows_without_time(self) -> Iterator[pa.RecordBatch]:
+        """The groups of rows whose time is NULL."""
+        if self._without_time and self._without_time[0] is not None:
+            yield self._result([[] if part is None else [part] for part in self._without_time])
+            self._without_time = []
 
     def _result(self, parts: Sequence[Sequence[Partial]]) -> pa.RecordBatch:
         """The result of windows, of which there are the groups, then those with distinct arguments

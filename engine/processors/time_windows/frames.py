@@ -158,6 +158,10 @@ class WindowFrames:
     def _frames(self) -> list[Frame]:
         return [*self._front, *self._back, *self._waiting]
 
+    def ends(self) -> list[int]:
+        """The ends of all frames that are held, in order."""
+        return [frame.end for frame in self._frames()]
+
     def frames(self) -> list[tuple[int, Partial]]:
         """The ends and the groups of all frames that are held, in order."""
         return [(frame.end, frame.partial) for frame in self._frames()]

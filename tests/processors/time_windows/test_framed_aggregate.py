@@ -11,7 +11,12 @@ import pytest
 
 from runnel.processor import Watermark
 from runnel.processors.grouping.aggregation import AggregationStage
-from runnel.processors.time_windows import framed_aggregate, frames, timed_groups
+from runnel.processors.time_windows import (
+    framed_aggregate,
+    frames,
+    sparse_windows,
+    timed_groups,
+)
 from runnel.processors.time_windows.framed_aggregate import FramedKeys
 from runnel.processors.time_windows.frames import FrameTimes
 from runnel.relation.streams import TimeBound, WindowKind, WindowShape
@@ -42,9 +47,13 @@ SHAPES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many collapses, and the stacks turned in portions."""
+@pytest.fixture(autouse=True, params=["running totals", "repeated groups"])
+def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many collapses, the stacks turned in portions, and both ways of combining frames."""
+    is_sparse = request.param == "repeated groups"
+    monkeypatch.setattr(sparse_windows, "FEW_WINDOWS", 0 if is_sparse else 1 << 60)
+    monkeypatch.setattr(sparse_windows, "ROWS_OF_WINDOW", 1 << 40)
+    monkeypatch.setattr(sparse_windows, "MOST_REPEATED", 5)
     monkeypatch.setattr(timed_groups, "BUFFERED_ROWS", 7)
     monkeypatch.setattr(timed_groups, "EAGER_ROWS", 2)
     monkeypatch.setattr(timed_groups, "EAGER_ROWS_PER_GROUP", 1)
