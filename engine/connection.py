@@ -398,7 +398,7 @@ class Connection(Calls[Cursor]):
                 name=name,
                 is_hand_built=True,
                 event_time=event_time,
-                linger=settings.latency_target // 2,
+                linger=self._session.linger,
             ),
         )
 

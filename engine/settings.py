@@ -24,6 +24,10 @@ from runnel.storage.memory_budget import default_limit
 Value = str | int | bool | float
 
 
+LATENCY_TARGET = "10 ms"
+"""The default of the setting latency_target."""
+
+
 class SettingScope(Enum):
     """The extent of a setting.
 
@@ -193,11 +197,11 @@ SETTINGS = (
     Setting(
         "latency_target",
         SettingScope.SESSION,
-        "0 ms",
+        LATENCY_TARGET,
         _duration,
         "a time of at most a minute, such as '20 ms'",
         "maximum time for which rows of a stream wait to be processed in larger batches, which "
-        "saves work where rows arrive one by one; 0: they do not wait",
+        "saves work where rows arrive one by one; rows after a pause never wait; 0: none wait",
     ),
     Setting(
         "max_processor_accumulated_records",

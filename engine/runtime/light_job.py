@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from runnel.sqltypes import SqlType
     from runnel.storage.memory_budget import Memory
 
-BUDGET = 1_000_000
+BUDGET = 2_000_000
 """Nanoseconds that the fetching thread spends on a job, in total, before the workers continue
 it."""
 

@@ -9,13 +9,14 @@ from threading import get_ident
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
+from runnel.base.clock import SYSTEM_CLOCK
 from runnel.base.frozen import frozen
 from runnel.deadline import current
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan_job
 from runnel.runtime.tasklets.failures import timed_out
-from runnel.settings import SettingScope, find
+from runnel.settings import LATENCY_TARGET, SettingScope, find, nanoseconds
 
 if TYPE_CHECKING:
     from runnel.access import Access
@@ -242,6 +243,19 @@ class Session:
     def named_jobs(self) -> NamedJobs:
         """The named jobs, and the snapshots that users have named."""
         return self.database.named_jobs
+
+    @property
+    def linger(self) -> int:
+        """The maximum time, in ns, that rows of a stream wait in a source for larger batches: half
+        of latency_target; the rest is for the work, and for the watermark to reach the windows.
+
+        Without another latency_target than the default, rows wait only by the computer's clock. By
+        a clock that moves on command they would wait for a command.
+        """
+        target = self.settings.latency_target
+        if self.light_jobs.clock is not SYSTEM_CLOCK and target == nanoseconds(LATENCY_TARGET):
+            return 0
+        return target // 2
 
     @property
     def has_named_jobs(self) -> bool:

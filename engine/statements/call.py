@@ -119,9 +119,7 @@ class StatementCall(NamedTuple):
             stated_timeout=stated,
             is_measured=is_measured,
             event_time=event_time,
-            # Rows may wait for half of it; the rest is for the work, and for the watermark to reach
-            # the windows.
-            linger=session.settings.latency_target // 2 if is_unbounded else 0,
+            linger=session.linger if is_unbounded else 0,
             is_confined=session.caller.is_confined,
             session_rows=_session_rows(session, plan),
         )

@@ -44,8 +44,8 @@ processing some hundreds of rows."""
 
 
 def run_query(session: Session, plan: QueryPlan, call: StatementCall) -> Result:
-    """Starts a light job and returns its rows as they arrive. A failure within the first
-    millisecond is raised here."""
+    """Starts a light job and returns its rows as they arrive. A failure within the first two
+    milliseconds is raised here."""
     if plan.notice:
         logger.warning("%s", plan.notice)
     job = call.start(

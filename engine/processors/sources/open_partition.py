@@ -49,5 +49,8 @@ class OpenPartition:
         self.resting = self.due = until
 
     def _wake(self) -> None:
+        if self.resting and self.due == self.resting:
+            # The processor reads at that time anyway, or now if that time has passed.
+            return
         self.due = self.resting
         self._wake_processor()

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 READS_PER_CALL = 16
 """Maximum number of batches that one cooperative call reads, in addition to the limit in time."""
 
-FEW_ROWS = 4096
+FEW_ROWS = 512
 """After a batch of fewer rows, a partition rests if the job allows lingering."""
 
 

@@ -5,9 +5,10 @@ other workers: after each step of a back-off it checks the longest list, and ste
 worker that had no rest since the last check; a tasklet in a list is not being called, so this
 happens only between calls. A worker that keeps up is left alone: passing its short calls to another
 thread would cost more than the calls. One worker watches at a time; it stops if it finds nothing
-for a while. A worker that does not watch parks until it receives a tasklet, or until work is
-waiting and no worker watches. The first worker that parks is the timekeeper: it parks only until
-the next timer is due. An idle pool without timers uses no processor time.
+for a while, or if all other workers wait. A worker that does not watch parks until it receives a
+tasklet, or until work is waiting and no worker watches. The first worker that parks is the
+timekeeper: it parks only until the next timer is due. An idle pool without timers uses no processor
+time.
 
 The tasklets of a stream are background tasklets. They pass each other few rows at a time, for which
 two threads need up to three times as long as one, since at each step they get the interpreter's
@@ -84,11 +85,11 @@ class Workers:
         if len(self.timers):
             self.timers.forget(tasklets, function)
 
-    def rouse(self) -> None:
-        """Wakes a waiting worker to watch the lists of the busy workers, unless one does."""
+    def rouse(self, busy: Worker) -> None:
+        """Wakes a waiting worker to watch the list of a busy one, unless one watches."""
         if not self.is_watched():
             for worker in self.workers:
-                if worker.is_waiting:
+                if worker.is_waiting and worker is not busy:
                     worker.unpark()
                     return
 
@@ -102,6 +103,10 @@ class Workers:
     def is_watched(self) -> bool:
         """Whether an idle worker checks the other workers' lists."""
         return any(worker.is_watching for worker in self.workers)
+
+    def has_busy_worker(self) -> bool:
+        """Whether a worker calls a tasklet, or is about to."""
+        return any(not worker.is_waiting or worker._list for worker in self.workers)
 
     def is_full(self) -> bool:
         """Whether the workers together recently did more work than one of them could."""
@@ -216,13 +221,17 @@ class Worker:
         (self if waker is None or waker.is_firing else waker).give(tasklet)
 
     def give(self, tasklet: Tasklet) -> None:
-        """Adds a tasklet. If this worker may be busy for a while, another one is woken to watch."""
+        """Adds a tasklet. If this worker may be busy for a while, another one is woken to watch,
+        unless it would not steal the tasklet."""
         tasklet.owner = self
         self._list.append(tasklet)
-        if self.is_waiting:
+        is_busy = not self.is_waiting
+        if not is_busy:
             self._parker.unpark()
-        elif len(self._list) > 1 or get_ident() != self.ident:
-            self._pool.rouse()
+        if (len(self._list) > 1 or (is_busy and get_ident() != self.ident)) and (
+            not tasklet.is_background or self._pool.is_full()
+        ):
+            self._pool.rouse(self)
 
     def wake_at(self, tasklet: Tasklet, time: int) -> None:
         self._pool.wake_at(tasklet, time)
@@ -313,7 +322,7 @@ class Worker:
         not watch."""
         pool = self._pool
         self.is_watching = False
-        if pool.is_watched():
+        if pool.is_watched() or not pool.has_busy_worker():
             return None
         if self._rounds >= WATCHING_ROUNDS and not pool.has_work():
             return None
@@ -328,7 +337,7 @@ class Worker:
         self.is_watching = False
         self._restart_watch()
         if self._pool.has_work():
-            self._pool.rouse()
+            self._pool.rouse(self)
 
     def rested(self, now: int) -> int:
         """The nanoseconds for which it was idle, up to now."""

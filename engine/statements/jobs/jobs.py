@@ -103,7 +103,7 @@ def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
             record,
             importer=JobCode(record.modules).import_name if record.modules else imported,
             resolve=lambda dag: resolve_mappings(session, dag, record.zone, in_job=True),
-            linger=session.settings.latency_target // 2,
+            linger=session.linger,
             accumulation_limit=_accumulation_limit(session, record),
         )
     plan, evaluation = planned_job(session, record)
@@ -124,7 +124,7 @@ def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
             v.name for v in dag.vertices.values() if isinstance(v.supplier, WriteMetaSupplier)
         ),
         event_time=event_time_type(plan.logical) if plan.is_unbounded else None,
-        linger=session.settings.latency_target // 2 if plan.is_unbounded else 0,
+        linger=session.linger if plan.is_unbounded else 0,
         accumulation_limit=_accumulation_limit(session, record),
     )
 

@@ -321,8 +321,10 @@ def test_small_batches_are_waited_for_within_the_latency_target() -> None:
     pushed.put(times(1))
     assert not processor.complete()
     assert outbox.values == [1], "the first row after a pause goes at once"
+    told = wakes.count
     pushed.put(times(2))
     pushed.put(times(3))
+    assert wakes.count == told, "and wake nobody, since there is a timer"
     reads = pushed.reads
     assert not processor.complete()
     assert outbox.values == [1], "those that follow wait for more"

@@ -146,3 +146,33 @@ def test_who_watches_parks_only_when_nothing_waits(pool: Workers) -> None:
     first.give(Idle())
     assert second._next_look() is not None
     assert second.is_watching
+
+
+def test_background_work_wakes_no_other_worker_while_one_is_enough(pool: Workers) -> None:
+    first, second, third = pool.workers
+    pool._looked, pool._is_full = (pool.clock.monotonic(), 0), False
+    for _ in range(3):
+        tasklet = Idle()
+        tasklet.is_background = True
+        first.give(tasklet)
+    assert not is_told(second) and not is_told(third), "they would not steal it"
+    pool._is_full = True
+    first.give(tasklet)
+    assert is_told(second)
+
+
+def test_several_tasklets_for_a_waiting_worker_wake_another_one(pool: Workers) -> None:
+    _, second, third = pool.workers
+    second.give(Idle())
+    assert is_told(second) and not is_told(third)
+    second.give(Idle())
+    assert is_told(second) and is_told(third)
+
+
+def test_nobody_watches_workers_that_all_wait(pool: Workers) -> None:
+    first, second, _ = pool.workers
+    assert second._next_look() is not None, "the first one is busy"
+    first.is_waiting = True
+    assert second._next_look() is None
+    first._list.append(Idle())
+    assert second._next_look() is not None, "the first one is about to call its tasklet"
