@@ -48,6 +48,9 @@ from runnel.sqltypes import (
 
 __all__ = ["array_of", "canonical", "parameter_type", "python_values", "scalar_of"]
 
+_BULK = 256
+"""The number of values from which Arrow's own conversion is used where possible."""
+
 
 def scalar_of(value: Any, sql_type: SqlType, zone: str = "UTC") -> pa.Scalar:
     """A Python value as a scalar of the canonical type; DataError naming the value if it doesn't
@@ -75,9 +78,10 @@ def array_of(values: Sequence[Any], sql_type: SqlType, zone: str = "UTC") -> pa.
         return pack_nested(
             containers, sql_type, lambda items, item_type: array_of(items, item_type, zone)
         )
-    found = _plain(values, sql_type)
-    if found is not None:
-        return found
+    if len(values) >= _BULK:
+        found = _bulk(values, sql_type)
+        if found is not None:
+            return found
     own = [None if value is None else plain_value(value) for value in values]
     natural = NULL
     for value in own:
@@ -117,14 +121,14 @@ def _container(value: Any, sql_type: SqlType) -> Any:
     raise DataError(f"value {shown(value)} doesn't fit {sql_type}")
 
 
-def _plain(values: Sequence[Any], sql_type: SqlType) -> pa.Array | None:
-    """The values by Arrow's own conversion, which is faster; None if its result may differ from
+def _bulk(values: Sequence[Any], sql_type: SqlType) -> pa.Array | None:
+    """Many values by Arrow's own conversion, which is faster; None if its result may differ from
     Runnel's.
     """
     classes = _CLASSES.get(sql_type.kind)
-    if classes is None or not classes.issuperset(map(type, values)):
+    if classes is None or not {type(value) for value in values} <= classes:
         return None
-    if sql_type.kind in _LOCAL_TIMES and any(
+    if sql_type.kind is Kind.TIME and any(
         value is not None and value.tzinfo is not None for value in values
     ):
         return None
@@ -147,13 +151,9 @@ _CLASSES: dict[Kind, set[type]] = {
     Kind.VARBINARY: {bytes, _NONE},
     Kind.DATE: {date, _NONE},
     Kind.TIME: {time, _NONE},
-    Kind.TIMESTAMP: {datetime, _NONE},
     Kind.INTERVAL: {timedelta, _NONE},
 }
 """The classes that Arrow's conversion treats as Runnel does, by kind."""
-
-_LOCAL_TIMES = (Kind.TIME, Kind.TIMESTAMP)
-"""The kinds whose values have no time zone."""
 
 
 def _fits_as_it_is(natural: SqlType, sql_type: SqlType, values: Sequence[Any]) -> bool:

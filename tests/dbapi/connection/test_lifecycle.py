@@ -198,7 +198,9 @@ def test_cancel_of_a_write_writes_nothing(connection: Connection) -> None:
 
 def test_cancel_where_nothing_runs_does_nothing(cursor: Cursor) -> None:
     cursor.cancel()
-    cursor.execute("SELECT 1").cancel()
+    cursor.execute("SELECT 1")
+    assert eventually(lambda: cursor.connection.jobs() == [])
+    cursor.cancel()
     assert cursor.fetchall() == [(1,)]
 
 
