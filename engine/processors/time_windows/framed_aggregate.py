@@ -39,6 +39,7 @@ from runnel.processors.time_windows.dense_frames import DenseFrames
 from runnel.processors.time_windows.dense_states import dense_state
 from runnel.processors.time_windows.frames import FrameTimes, WindowFrames
 from runnel.processors.time_windows.sparse_windows import (
+    FEW_WINDOWS,
     WindowRange,
     by_frame,
     repeated_windows,
@@ -305,12 +306,12 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
             else:
                 self._until = max(self._until, self._moment)
             return
-        parts = (
+        completed = (
             [groups.take_due(self._times) for groups in (self._groups, *self._distinct)]
             if self._groups.is_due(self._times)
             else []
         )
-        self._advance(parts, self._moment)
+        self._advance(completed, self._moment)
 
     def finish(self) -> None:
         if self._aggregation.stage is AggregationStage.ACCUMULATE:
@@ -319,24 +320,24 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         if self.is_spilled or self._spilled:
             self.emit_all(self._windows_by_parts(None))
             return
-        parts = (
+        completed = (
             []
             if self._groups.is_empty
             else [groups.take_all() for groups in (self._groups, *self._distinct)]
         )
-        self._advance(parts, None)
+        self._advance(completed, None)
 
-    def _advance(self, parts: Sequence[Partial | None], until: int | None) -> None:
+    def _advance(self, completed: Sequence[Partial | None], until: int | None) -> None:
         """Emits the windows that end until then (None: all).
 
-        parts: the groups of frames that are complete now, plain ones and distinct arguments.
+        completed: the groups of frames that are complete now, plain ones and distinct arguments.
         """
-        timed = self._timed(parts)
-        found = self._sparse_range(timed, until)
+        with_times = self._with_times(completed)
+        found = self._sparse_range(with_times, until)
         if found is not None:
-            self.emit_all(self._sparse_windows(timed, found, is_last=until is None))
+            self.emit_all(self._sparse_windows(with_times, found, is_last=until is None))
             return
-        for number, groups in enumerate(timed):
+        for number, groups in enumerate(with_times):
             if groups.num_rows:
                 self._add_to_frames(number, groups)
         end = self._frames[0].next_end(self._until)
@@ -345,20 +346,22 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         else:
             self._until = max(self._until, until)
 
-    def _sparse_range(self, timed: Sequence[Partial], until: int | None) -> WindowRange | None:
+    def _sparse_range(self, with_times: Sequence[Partial], until: int | None) -> WindowRange | None:
         """The windows to emit if repeating their groups is the cheaper way."""
-        if not timed or not timed[0].num_rows:
+        if not with_times or not with_times[0].num_rows:
             return None
-        frames = numbers(timed[0].keys[FRAME], np.int64)
+        frames = numbers(with_times[0].keys[FRAME], np.int64)
         held = self._frames[0].ends()
         if until is None:
             until = self._framed.times.last_end(max([int(frames.max()), *held]))
         found = WindowRange(self._framed.times, self._until, until)
+        if found.count(min([int(frames.min()), *held])) <= FEW_WINDOWS:
+            return None
         is_sparse = found.are_sparse(frames, self._frames[0].size[0], len(held))
         return found if is_sparse else None
 
     def _sparse_windows(
-        self, timed: Sequence[Partial], found: WindowRange, is_last: bool
+        self, with_times: Sequence[Partial], found: WindowRange, is_last: bool
     ) -> Iterator[pa.RecordBatch]:
         """The windows of a range, without running totals; the frames of later windows remain."""
         combines = [
@@ -366,7 +369,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
             for layout in self._layouts_with_frames
         ]
         sets = []
-        for combine, frames, groups in zip(combines, self._frames, timed, strict=True):
+        for combine, frames, groups in zip(combines, self._frames, with_times, strict=True):
             held = [_with_end(item, end) for end, item in frames.frames()]
             sets.append(by_frame(combine([*held, groups])))
         for parts in repeated_windows(sets, found, combines):
@@ -412,21 +415,21 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         if all(frames.is_empty for frames in self._spilled):
             self._spilled = []
 
-    def _timed(self, parts: Sequence[Partial | None]) -> list[Partial]:
+    def _with_times(self, completed: Sequence[Partial | None]) -> list[Partial]:
         """The groups of complete frames that have a time; those without wait for the end."""
-        if not parts:
+        if not completed:
             return []
-        timed: list[Partial] = []
-        self._without_time = [None] * len(parts)
-        for number, part in enumerate(parts):
+        with_times: list[Partial] = []
+        self._without_time = [None] * len(completed)
+        for number, part in enumerate(completed):
             groups = (
                 GroupState(self._layouts_with_frames[number], self.check_accumulated).combined()
                 if part is None
                 else part
             )
             self._without_time[number], with_time = _divided(groups)
-            timed.append(with_time)
-        return timed
+            with_times.append(with_time)
+        return with_times
 
     def _add_to_frames(self, number: int, groups: Partial) -> None:
         """Gives each group to its frame."""

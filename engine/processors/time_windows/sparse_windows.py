@@ -52,22 +52,23 @@ class WindowRange:
         first = np.maximum(self.times.first_end(frames), self.times.first_end(self.after + 1))
         return first, np.minimum(self.times.last_end(frames), self.until)
 
-    def are_sparse(self, frames: Indexes, held_groups: int, held_frames: int) -> bool:
+    def count(self, first_frame: int) -> int:
+        """The maximum number of windows, if there is no frame before `first_frame`."""
+        times = self.times.shape
+        return (self.until - max(self.after, first_frame - times.size)) // times.step + 1
+
+    def are_sparse(self, frames: Indexes, other_groups: int, other_frames: int) -> bool:
         """Whether repeating groups is cheaper than running totals.
 
         frames: the frame of each group that is new, at least one.
-        held_groups: the number of the other groups.
-        held_frames: the number of their frames.
+        other_groups: the number of the other groups.
+        other_frames: the number of their frames.
         """
-        step, size = self.times.shape.step, self.times.shape.size
-        span = (self.until - max(self.after, int(frames.min()) - size)) // step + 1
-        if span <= FEW_WINDOWS:
-            return False
-        overlap = -(-size // step)
-        count = len(np.unique(frames))
-        windows = min(span, (count + held_frames) * overlap)
-        repeated = (len(frames) + held_groups) * overlap
-        return repeated < windows * ROWS_OF_WINDOW + count * ROWS_OF_FRAME
+        overlap = -(-self.times.shape.size // self.times.shape.step)
+        new_frames = len(np.unique(frames))
+        windows = min(self.count(int(frames.min())), (new_frames + other_frames) * overlap)
+        repeated = (len(frames) + other_groups) * overlap
+        return repeated < windows * ROWS_OF_WINDOW + new_frames * ROWS_OF_FRAME
 
 
 def by_frame(partial: Partial) -> Partial:
@@ -83,8 +84,8 @@ def repeated_windows(
 ) -> Iterator[list[Partial]]:
     """The groups of the windows, some windows at a time; the first key is the end of the window.
 
-    sets: groups, whose first key is the frame, sorted by it: those of the plain aggregates, then
-        those of distinct arguments.
+    sets: groups, whose first key is the frame, sorted by it: first the groups of the plain
+        aggregates, then the groups of each set of distinct arguments.
     combines: for each set, the function that makes one group of equal keys.
     """
     frames = [numbers(groups.keys[0], np.int64) for groups in sets]

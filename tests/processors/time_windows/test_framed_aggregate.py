@@ -51,7 +51,7 @@ SHAPES = [
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many collapses, the stacks turned in portions, and both ways of combining frames."""
     is_sparse = request.param == "repeated groups"
-    monkeypatch.setattr(sparse_windows, "FEW_WINDOWS", 0 if is_sparse else 1 << 60)
+    monkeypatch.setattr(framed_aggregate, "FEW_WINDOWS", 0 if is_sparse else 1 << 60)
     monkeypatch.setattr(sparse_windows, "ROWS_OF_WINDOW", 1 << 40)
     monkeypatch.setattr(sparse_windows, "MOST_REPEATED", 5)
     monkeypatch.setattr(timed_groups, "BUFFERED_ROWS", 7)

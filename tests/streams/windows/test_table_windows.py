@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.processors.time_windows import sparse_windows
+from runnel.processors.time_windows import framed_aggregate, sparse_windows
 
 AGGREGATES = (
     "COUNT(*), SUM(v), MAX(v), MIN(d)",
@@ -62,7 +62,7 @@ def windows_in_duckdb(kind: str, size: int, step: int) -> str:
 def test_windows_of_tables(seed: int, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way != "as it comes":
         is_sparse = way == "repeated groups"
-        monkeypatch.setattr(sparse_windows, "FEW_WINDOWS", 0 if is_sparse else 1 << 60)
+        monkeypatch.setattr(framed_aggregate, "FEW_WINDOWS", 0 if is_sparse else 1 << 60)
         monkeypatch.setattr(sparse_windows, "ROWS_OF_WINDOW", 1 << 40)
         monkeypatch.setattr(sparse_windows, "MOST_REPEATED", 10)
     rng = random.Random(seed)
