@@ -141,7 +141,8 @@ def read_rows(connection: Connection, copy: CopyStream, lines: Iterable[str]) ->
     # An unknown column is reported by the INSERT.
     casts = ", ".join(f"CAST(? AS {types.get(name.lower(), 'VARCHAR')})" for name in names)
     listed = ", ".join(map(as_written, names))
-    rows = list(_parsed(lines, copy.format, len(names)))
+    binary = [n for n, name in enumerate(names) if types.get(name.lower()) == "VARBINARY"]
+    rows = [_with_bytes(row, binary) for row in _parsed(lines, copy.format, len(names))]
     if not rows:
         return 0
     cursor = connection.cursor()
@@ -152,6 +153,22 @@ def read_rows(connection: Connection, copy: CopyStream, lines: Iterable[str]) ->
     finally:
         cursor.close()
     return len(rows)
+
+
+def _with_bytes(row: Row, columns: Sequence[int]) -> tuple[str | bytes | None, ...]:
+    """The row with the values of binary columns, written as `\\x` and hexadecimal digits."""
+    if not columns:
+        return row
+    found: list[str | bytes | None] = list(row)
+    for n in columns:
+        text = row[n]
+        if text is None:
+            continue
+        try:
+            found[n] = bytes.fromhex(text[2:]) if text.startswith("\\x") else text.encode()
+        except ValueError:
+            raise DataError(f'"{text[:60]}" is no binary value', hint="write \\x0aff") from None
+    return tuple(found)
 
 
 def _parsed(lines: Iterable[str], form: RowFormat, width: int) -> Iterator[Row]:
@@ -221,13 +238,17 @@ def write_rows(connection: Connection, copy: CopyStream, out: Output) -> int:
     source = f"({copy.query}\n)" if copy.table is None else as_written(copy.table.text)
     listed = ", ".join(as_written(name.text) for name in copy.columns) or "*"
     cursor, count, form = connection.cursor(), 0, copy.format
+    query = f"SELECT {listed} FROM {source} AS q"
     try:
-        cursor.execute(
-            f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM (SELECT {listed} FROM {source} AS q) AS r"
-        )
+        described = cursor.execute(f"DESCRIBE {query}").fetchall()
+        names = [f"c{n}" for n in range(len(described))]
+        texts = [
+            f"'\\x' || LOWER(HEX({name}))" if row[1] == "VARBINARY" else f"CAST({name} AS VARCHAR)"
+            for name, row in zip(names, described, strict=True)
+        ]
+        cursor.execute(f"SELECT {', '.join(texts)} FROM ({query}) AS r({', '.join(names)})")
         if form.has_header:
-            names = [item[0] for item in cursor.description or ()]
-            out.line(form.delimiter.join(_written(name, form) for name in names))
+            out.line(form.delimiter.join(_written(str(row[0]), form) for row in described))
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
             count += len(rows)
             for row in rows:

@@ -79,7 +79,7 @@ def parse_show(reader: StatementReader) -> Show | Query:
         )
     if reader.accept("DATA", "CONNECTIONS"):
         return Show(sql=reader.sql, position=position, what="data connections")
-    if reader.peek() == "CREATE" and reader.peek(1):
+    if reader.peek() == "CREATE" and len(reader.tokens) > reader.index + 1:
         return _parse_show_create(reader, position)
     if reader.accept("RESOURCES"):
         if not reader.accept("FOR"):
@@ -154,7 +154,8 @@ def _pattern(reader: StatementReader, ignores_case: bool) -> NamePattern | None:
 def _parse_show_create(reader: StatementReader, position: Position) -> Query:
     """CREATE [TABLE | MAPPING | VIEW] name, as a query with GET_DDL."""
     create = reader.next()
-    if reader.peek() in ("TABLE", "MAPPING", "VIEW") and reader.peek(1):
+    has_name = len(reader.tokens) > reader.index + 1
+    if reader.peek() in ("TABLE", "MAPPING", "VIEW") and has_name and reader.peek(1) != ".":
         reader.next()
     name = reader.object_name("a table, mapping or view").text.replace("'", "''")
     head = f"SELECT GET_DDL('relation', '{name}') AS \"statement\""

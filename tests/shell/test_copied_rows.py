@@ -84,6 +84,17 @@ def test_to_stdout_and_back(run: Run) -> None:
     assert (status, again) == (0, text), err
 
 
+def test_binary_values(run: Run) -> None:
+    made = "CREATE TABLE t (x BYTEA, y INT);\nCOPY t FROM stdin;\n"
+    rows = "\\\\x0aff\t1\n\\N\t2\n\\\\x\t3\n"
+    status, out, err = run(
+        f"{made}{rows}\\.\nSELECT length(x) FROM t WHERE y <> 2 ORDER BY y;\nCOPY t TO STDOUT;\n"
+    )
+    assert (status, out) == (0, f"2\n0\n{rows}"), err
+    status, out, err = run(f"{made}\\\\xzz\t1\n\\.\n")
+    assert (status, "is no binary value" in err) == (1, True), err
+
+
 @pytest.mark.parametrize(
     ("copy", "rows", "message"),
     [

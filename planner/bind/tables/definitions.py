@@ -117,7 +117,8 @@ def computed_value(
     try:
         value = bound_over(binder, base, clause.computed.tree)
     except ProgrammingError as error:
-        error.detail = error.detail or "a computed column reads columns that are not computed"
+        if error.message.endswith("does not exist"):
+            error.detail = error.detail or "a computed column reads columns that are not computed"
         raise
     if is_volatile(value) or any(map(depends_on_statement, walk(value))):
         raise ProgrammingError(
