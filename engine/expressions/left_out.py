@@ -13,13 +13,13 @@ from typing import NamedTuple
 TEXT = r"""
 Bit strings: there is no type BIT: use integers with & | ~ and <<
   bitstring bitstring_agg bitstring_byte_comparable bit_position get_bit set_bit
-Hashes: there is no such hash; use MD5, SHA256 or CRC32
+Hashes: there is no such hash; use MD5, SHA256, or CRC32(CAST(x AS VARCHAR)) % n for a bucket
   hash md5_number md5_number_lower md5_number_upper crc32c
 Trigonometry in degrees: use SIN(RADIANS(x)) and DEGREES(ASIN(x))
   sind cosd tand cotd asind acosd atand atan2d
 Digits of a DECIMAL: a DECIMAL has the digits of its type
   scale min_scale trim_scale
-Random numbers: RANDOM accepts a seed
+Random numbers: RANDOM accepts a seed: RANDOM(42)
   setseed random_normal
 Graphemes: texts consist of code points
   left_grapheme right_grapheme substring_grapheme length_grapheme
@@ -70,7 +70,7 @@ Ranges: there are no range types; use two columns, OVERLAPS and BETWEEN
 Sequences: write INSERT … RETURNING id, or currval('t_id_seq')
   lastval
 Settings and variables: use SHOW and SET
-  current_setting set_config in_search_path
+  set_config in_search_path
 JSON as values: use JSON_VALUE(j, path RETURNING type), or READ_JSON of files
   json_group_structure
   json_populate_record jsonb_populate_record json_populate_recordset jsonb_populate_recordset

@@ -250,6 +250,11 @@ class SelectBinder:
                     continue
             alias = tree.alias if isinstance(tree, exp.Alias) else None
             inner = tree.this if isinstance(tree, exp.Alias) else tree
+            if isinstance(inner, exp.Explode):
+                fields = self._unnested(inner, binder)
+                if fields:
+                    items += fields
+                    continue
             items.append(Item(binder.bind(inner), alias or _name_of(inner, len(items)), alias))
         if aliases is not None:
             aliases.limit = len(trees)
@@ -258,6 +263,14 @@ class SelectBinder:
                 "the select list is empty", position=self._at(trees[0]) if trees else None
             )
         return items
+
+    def _unnested(self, tree: Any, binder: ExpressionBinder) -> list[Item]:
+        """The fields of UNNEST of a ROW, or of an array of ROWs with `recursive := true`; [] for
+        any other UNNEST, which is one column."""
+        from runnel.planner.bind.set_returning.select_list import SetBinder
+
+        assert isinstance(binder, SetBinder)
+        return [Item(value, name, None) for value, name in binder.fields(tree)]
 
     def _stars(self, binder: ExpressionBinder) -> StarColumns:
         # Loaded on first use: many statements list their columns.

@@ -16,6 +16,8 @@ Years outside 1 to 9999 are an overflow.
 
 from __future__ import annotations
 
+from datetime import time
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +28,7 @@ from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.coercion import convert
 from runnel.expressions.function import Bound, Datum, Kernel, over_arrays
 from runnel.expressions.kernels.buffers import DAY_US, FIRST_US, LAST_US, null_scalar, pack_scalar
-from runnel.expressions.nodes import Call, Expression
+from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.sqltypes import (
     BIGINT,
     DATE,
@@ -34,6 +36,7 @@ from runnel.sqltypes import (
     INTEGER,
     INTERVAL,
     INTERVAL_MIXED,
+    TIME,
     TIMESTAMP,
     Kind,
     SqlType,
@@ -73,9 +76,18 @@ def _bind_sum(name: str, left: Expression, right: Expression) -> Bound | None:
         return (left, right), first
     if first.kind is Kind.DATE and second.is_integer:
         return (left, convert(right, BIGINT)), DATE
+    if name == "add" and {first.kind, second.kind} == {Kind.DATE, Kind.TIME}:
+        day, clock = (left, right) if first.kind is Kind.DATE else (right, left)
+        return (convert(day, TIMESTAMP), _since_midnight(clock)), TIMESTAMP
     if name == "subtract" and first.is_temporal and second.is_temporal:
         return _bind_difference(left, right)
     return None
+
+
+def _since_midnight(clock: Expression) -> Expression:
+    """The INTERVAL from 00:00 to a TIME."""
+    midnight = Literal(value=time(), type=TIME)
+    return Call(function="subtract", arguments=(clock, midnight), type=INTERVAL)
 
 
 def _bind_difference(left: Expression, right: Expression) -> Bound | None:

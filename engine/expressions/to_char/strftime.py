@@ -65,18 +65,17 @@ _FIELDS: dict[str, tuple[int, Callable[[datetime], Any]]] = {
     "V": (2, lambda value: value.isocalendar()[1]),
     "y": (2, lambda value: value.year % 100),
     "Y": (4, lambda value: value.year),
-    "Z": (0, lambda value: "UTC" if value.tzinfo is not None else ""),
     "%": (0, lambda value: "%"),
 }
 """The number of digits of each field, 0 for a text, and its value."""
 
 
-def _strftime(value: datetime, pattern: str, offset: str = "+00") -> str:
-    """The text of a local time; `offset` is the one of its zone from UTC."""
+def _strftime(value: datetime, pattern: str, zone: str = "+00 ") -> str:
+    """The text of a local time; `zone`: the offset of its zone from UTC, a blank, and its name."""
 
     def field(match: re.Match[str]) -> str:
-        if match[2] == "z":
-            return offset
+        if match[2] in ("z", "Z"):
+            return zone.partition(" ")[0 if match[2] == "z" else 2]
         found = _FIELDS.get(match[2])
         if found is None:
             raise DataError(f"STRFTIME doesn't know '{match[0]}'", hint=f"it knows {_KNOWN}")
@@ -93,24 +92,25 @@ def _bind_format(name: str, arguments: Sequence[Expression], position: Position 
         if second in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
             arguments = arguments[::-1]
     if len(arguments) == 2 and arguments[0].type.kind is Kind.TIMESTAMP_TZ:
-        _check_without_zone_name(arguments[1], position)
+        _check_literal(arguments[1], position)
         instant, pattern = arguments
         arguments = (cast(instant, TIMESTAMP, position), pattern)
-        if isinstance(pattern, Literal) and re.search("%-?z", str(pattern.value)):
-            offset = Literal(value="OF", type=VARCHAR)
+        if isinstance(pattern, Literal) and re.search("%-?[zZ]", str(pattern.value)):
+            offset = Literal(value="OF TZ", type=VARCHAR)
             shown = Call(function="to_char", arguments=(instant, offset), type=VARCHAR)
             with_offset = signature(TIMESTAMP, VARCHAR, VARCHAR, result=VARCHAR)
             return with_offset(name, (*arguments, shown), position)
     return signature(TIMESTAMP, VARCHAR, result=VARCHAR)(name, arguments, position)
 
 
-def _check_without_zone_name(pattern: Expression, position: Position | None) -> None:
-    """ProgrammingError for a pattern that may show the name of an instant's zone."""
-    if isinstance(pattern, Literal) and not re.search(r"%-?Z", str(pattern.value)):
+def _check_literal(pattern: Expression, position: Position | None) -> None:
+    """ProgrammingError for a pattern of an instant that is no literal: its fields are not known
+    when the call is bound."""
+    if isinstance(pattern, Literal):
         return
     raise ProgrammingError(
-        "STRFTIME of a TIMESTAMP WITH TIME ZONE needs a literal pattern without %Z",
-        hint="%z shows the offset of the zone",
+        "STRFTIME of a TIMESTAMP WITH TIME ZONE needs a literal pattern",
+        hint="convert the instant to a TIMESTAMP: strftime(ts AT TIME ZONE 'UTC', pattern)",
         position=pattern.position or position,
     )
 

@@ -266,6 +266,9 @@ VERSION() = $VERSION
 CURRENT_DATABASE() = $DATABASE
 CURRENT_CATALOG() = $DATABASE
 CURRENT_SCHEMA() = $SCHEMA
+CURRENT_SETTING(name) =
+  (SELECT s.value FROM information_schema.settings AS s
+  WHERE s.name = REPLACE(LOWER(name), 'timezone', 'time_zone'))
 CURRENT_USER() = $USER
 SESSION_USER() = $USER
 USER() = $USER

@@ -19,6 +19,7 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Change, Column, Expression, transform, walk
 from runnel.planner.bind.scalars.expression import ExpressionBinder
+from runnel.planner.bind.scalars.special import fields_of
 from runnel.planner.bind.select_parts import AggregateValue, WindowValue
 from runnel.planner.bind.set_returning.series import generator
 from runnel.planner.parse.query.allow_list import function_call
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from runnel.planner.bind.grouping.over import WindowCalls
     from runnel.planner.bind.scope import Scope
     from runnel.planner.bind.select_parts import Aggregates
+
+_DEEPEST = 100
+"""The number of levels of UNNEST that no type has."""
 
 
 @frozen(kw_only=True)
@@ -90,25 +94,43 @@ class SetBinder(ExpressionBinder):
 
     def _unnest(self, tree: Any) -> Expression:
         position = self._at(tree)
-        if tree.expressions:
+        call = function_call(tree.this)
+        if call is not None and call[0] == "GENERATE_SERIES" and not tree.expressions:
+            return self._series(tree.this, call[1])  # DuckDB's function of that name is an array
+        columns = self.columns(tree)
+        if len(columns) != 1 or columns[0][1]:
             raise ProgrammingError(
-                "UNNEST of several arrays is only allowed in FROM",
-                hint="write UNNEST(a), UNNEST(b), or FROM t, UNNEST(t.a, t.b) AS u (x, y)",
+                "UNNEST of a ROW makes a column for each field",
+                hint="write it as an item of the select list, or read one field: (row).field",
                 position=position,
             )
+        return columns[0][0]
+
+    def fields(self, tree: Any) -> list[tuple[Expression, str]]:
+        """The columns of UNNEST if they are fields of a ROW, else []."""
         call = function_call(tree.this)
         if call is not None and call[0] == "GENERATE_SERIES":
-            return self._series(tree.this, call[1])  # DuckDB's function of that name is an array
-        array = self._inner("UNNEST").bind(tree.this)
-        if array.type.kind is not Kind.ARRAY or array.type.element is None:
+            return []
+        columns = self.columns(tree)
+        return columns if columns[0][1] else []
+
+    def columns(self, tree: Any) -> list[tuple[Expression, str]]:
+        """The columns of UNNEST, each with its name; "" for one that is no field of a ROW."""
+        position = self._at(tree)
+        levels = _levels(tree.expressions, position)
+        value = self._inner("UNNEST").bind(tree.this)
+        kind, depth = value.type, 0
+        while kind.kind is Kind.ARRAY and kind.element is not None and depth < levels:
+            if depth:
+                value = build.call("flatten", [value], position)
+            kind, depth = kind.element, depth + 1
+        if not depth and kind.kind is not Kind.ROW:
             raise ProgrammingError(
-                f"UNNEST needs an ARRAY, not {array.type}",
-                hint="the fields of a ROW are columns by a star: SELECT s.* FROM (SELECT … AS s)"
-                if array.type.fields
-                else None,
-                position=array.position or position,
+                f"UNNEST needs an ARRAY or a ROW, not {value.type}",
+                position=value.position or position,
             )
-        return self._add((array,), False, array.type.element, position)
+        element = self._add((value,), False, kind, position) if depth else value
+        return _fields(element, "", levels - depth, position)
 
     def _series(self, tree: Any, arguments: Sequence[Any]) -> Expression:
         position = self._at(tree)
@@ -135,6 +157,43 @@ class SetBinder(ExpressionBinder):
         if call not in self.calls:
             self.calls.append(call)
         return SetValue(index=self.calls.index(call), type=kind, position=position)
+
+
+def _fields(
+    value: Expression, name: str, levels: int, position: Position | None
+) -> list[tuple[Expression, str]]:
+    """The fields of a ROW, and of the ROWs among them, down to a number of levels."""
+    if value.type.kind is not Kind.ROW or levels <= 0:
+        return [(value, name)]
+    return [
+        column
+        for field_value, field_name in fields_of(value, position)
+        for column in _fields(field_value, field_name, levels - 1, position)
+    ]
+
+
+def _levels(arguments: list[Any], position: Position | None) -> int:
+    """The number of levels of `recursive := true` or `max_depth := n`; 1 without them."""
+    levels = 1
+    for item in arguments:
+        if not isinstance(item, exp.Kwarg | exp.PropertyEQ):
+            raise ProgrammingError(
+                "UNNEST of several arrays is only allowed in FROM",
+                hint="write UNNEST(a), UNNEST(b), or FROM t, UNNEST(t.a, t.b) AS u (x, y)",
+                position=position,
+            )
+        name, value = item.this.name.lower(), item.expression
+        if name == "recursive" and isinstance(value, exp.Boolean):
+            levels = _DEEPEST if value.this else levels
+        elif name == "max_depth" and isinstance(value, exp.Literal) and value.name.isdecimal():
+            levels = max(int(value.name), 1)
+        else:
+            raise NotSupportedError(
+                f"{item.this.name} of UNNEST is not supported",
+                hint="UNNEST has recursive := true and max_depth := 2",
+                position=position,
+            )
+    return levels
 
 
 def sets_in(expressions: Iterable[Expression]) -> set[int]:

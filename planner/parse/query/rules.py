@@ -565,3 +565,19 @@ def row_pattern(to: TokenPass, token: Token) -> bool:
             position=position_at(token, to.sql),
         )
     return False
+
+
+_OPERATORS = {"|": "sqrt(x)", "||": "cbrt(x)", "#": "xor(x, y)"}
+"""The functions that stand for operators of PostgreSQL: |/, ||/, ! and #."""
+
+
+def absent_operator(to: TokenPass, token: Token) -> bool:
+    """Refuses the operators |/, ||/ and # of PostgreSQL."""
+    is_root = token.text in ("|", "||")
+    if is_root and to.peek(1) != "/":
+        return False
+    raise NotSupportedError(
+        f"the operator {token.text}{'/' if is_root else ''} is not supported",
+        hint=f"write {_OPERATORS[token.text]}",
+        position=position_at(token, to.sql),
+    )

@@ -213,7 +213,7 @@ def _lists(wrong: str, hint: str) -> Shape:
 
 select = _lists("SELECT lists no columns", "write * for all columns")
 alias = _under(exp.Select, exp.Star, exp.Pivot, wrong="an alias is not allowed here")
-kwarg = _under(exp.Anonymous, wrong="a named argument is not allowed here")
+kwarg = _under(exp.Anonymous, exp.Explode, wrong="a named argument is not allowed here")
 
 
 def struct(node: Any) -> Verdict:
@@ -229,11 +229,7 @@ def struct_field(node: Any) -> Verdict:
     if isinstance(parent, exp.Anonymous):
         return None
     if isinstance(parent, exp.Explode):
-        return _unsupported(
-            f"{node.name.lower()} of UNNEST",
-            "write unnest(flatten(x)) for an array of arrays, and SELECT s.* FROM (SELECT "
-            "unnest(x) AS s) for the fields of rows",
-        )
+        return None
     return _unsupported("a named argument with :=", "write name => value")
 
 
