@@ -3,6 +3,7 @@ database."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import get_ident
@@ -17,6 +18,8 @@ from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan_job
 from runnel.runtime.tasklets.failures import timed_out
 from runnel.settings import LATENCY_TARGET, SettingScope, find, nanoseconds
+
+logger = logging.getLogger("runnel.catalog")
 
 if TYPE_CHECKING:
     from runnel.access import Access
@@ -229,6 +232,16 @@ class Session:
         directory = self.database.directory
         found = self.database.file if directory is None else directory.path
         return None if found is None else str(found)
+
+    def warn_if_lost(self, kind: str, name: str) -> None:
+        """Logs that an object ends with the connection, if the database is a DuckDB file."""
+        if self.database.file is not None:
+            logger.warning(
+                '%s "%s" ends with the connection: a DuckDB file stores tables and sequences; '
+                "connect to a directory to keep it",
+                kind,
+                name,
+            )
 
     @property
     def own_tables(self) -> OwnTables:

@@ -15,7 +15,8 @@ from runnel.planner.parse.tokens import has_tokens, statement_ends
 from runnel.shell.copied_rows import END, is_reading
 
 _AT_END = re.compile(
-    r"\\(watch\b[^\\']*|(?:gset|crosstabview|bind)\b[^\\';]*|gexec|gdesc|gx|g)\s*\Z"
+    r"\\(watch\b[^\\']*|(?:gset|crosstabview|bind)\b[^\\';]*|gexec|gdesc|gx"
+    r"|g(?:[ \t]+[^\\;\n]+)?)\s*\Z"
 )
 """A command at the end of a statement, instead of its semicolon."""
 _EXPANDED = ("on", "off")

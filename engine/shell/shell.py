@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
+from typing import TextIO
 
 from runnel import Connection, Cursor, Error, NotSupportedError, OperationalError
 from runnel.shell.commands.call import ScriptFailed
@@ -190,11 +191,16 @@ class Shell:
             self.out.stream.close()
         self.out, self.is_output_once = self.standard_out, False
         if path is not None:
-            try:
-                stream = Path(path).open("w", encoding="utf-8")  # noqa: SIM115
-            except OSError as error:
-                raise OperationalError(f"{path} can't be written: {error.strerror}") from error
-            self.out = Output(stream)
+            self.out = Output(_opened(path))
+
+    def run_into(self, sql: str, path: str) -> None:
+        """Runs a statement and writes its rows to a file; later results go where they went."""
+        earlier, self.out = self.out, Output(_opened(path))
+        try:
+            self.run_sql(sql)
+        finally:
+            self.out.stream.close()
+            self.out = earlier
 
     def close(self) -> None:
         """Closes the connection, and the file of results."""
@@ -212,3 +218,11 @@ class Shell:
         bar, self._bar = self._bar, None
         if bar is not None:
             bar.stop()
+
+
+def _opened(path: str) -> TextIO:
+    """A file that is written. OperationalError if it cannot be opened."""
+    try:
+        return Path(path).open("w", encoding="utf-8")
+    except OSError as error:
+        raise OperationalError(f"{path} can't be written: {error.strerror}") from error

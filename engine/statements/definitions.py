@@ -127,6 +127,8 @@ def create_view(session: Session, plan: CreateViewPlan, call: StatementCall) -> 
             is_confined=session.caller.is_confined,
         )
         session.change_catalog(put=view)
+    if not view.temporary:
+        session.warn_if_lost("view", view.name)
     return NO_COUNT
 
 

@@ -167,3 +167,22 @@ def test_its_file_can_be_named_by_a_mapping(shop: Path) -> None:
 def test_the_shell_opens_it(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(shop), "-c", "SELECT name FROM items ORDER BY id", "--csv"]) == 0
     assert capsys.readouterr().out == "name\npen\ncup\n"
+
+
+def test_what_a_file_does_not_store_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with runnel.connect(tmp_path / "shop.duckdb") as con:
+        con.execute("CREATE TABLE t (a INT)")
+        con.execute("CREATE TEMP MACRO gone(x) AS x")
+        assert caplog.messages == []
+        con.execute("CREATE MACRO twice(x) AS 2 * x")
+        con.execute("CREATE VIEW v AS SELECT a FROM t")
+        assert [text.partition(":")[0] for text in caplog.messages] == [
+            'macro "twice" ends with the connection',
+            'view "v" ends with the connection',
+        ]
+    caplog.clear()
+    with runnel.connect(tmp_path / "folder") as con:
+        con.execute("CREATE MACRO twice(x) AS 2 * x")
+        assert caplog.messages == []

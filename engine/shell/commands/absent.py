@@ -9,8 +9,6 @@ _MODES = ".mode selects how rows are printed"
 
 ABSENT: Mapping[str, str] = {
     **dict.fromkeys(("\\du", "\\dg", "\\dp", "\\z", "\\password", "\\ddp", "\\drds"), _USERS),
-    "\\ds": "there are no sequences: DEFAULT uuid() numbers rows",
-    "\\di": "SHOW INDEXES FROM a map lists its indexes; the tables of CREATE TABLE have none",
     "\\dT": "docs/types.md lists the types; DESCRIBE shows the types of a table",
     "\\dD": "there are no domains: write CHECK in CREATE TABLE",
     "\\dm": "there are no materialized views: CREATE JOB … AS INSERT INTO t keeps a table current",
@@ -29,10 +27,19 @@ ABSENT: Mapping[str, str] = {
     ".width": "\\x prints each value on a line, .mode line as well",
     ".dump": "BACKUP TO 'folder' copies a directory; .mode insert prints rows as statements",
     ".save": "BACKUP TO 'folder' copies a directory",
-    ".indexes": "SHOW INDEXES FROM a map lists its indexes",
     ".prompt": "the prompt has one form",
     ".show": ".mode, .headers, .timer and .maxrows without arguments print their values",
     ".log": ".output FILE writes results to a file",
+    ".excel": ".export file.csv query writes a file for Excel",
+    ".version": "SELECT version() returns it",
+    ".eqp": "EXPLAIN shows the plan of a statement",
+    ".stats": "EXPLAIN ANALYZE shows rows and times",
+    ".fullschema": ".schema prints the definitions",
+    ".backup": "BACKUP TO 'folder' copies a directory",
+    ".restore": ".open FOLDER opens a copy that BACKUP TO made",
+    ".clone": "BACKUP TO 'folder' copies a directory",
+    ".parameter": "\\set name value, and :'name' in a statement",
+    ".maxwidth": "a table has the width of the terminal",
     ".changes": "outcomes have the number of rows",
 }
 """The remedy by the name of the command, in psql's case."""

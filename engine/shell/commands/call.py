@@ -64,8 +64,10 @@ class CommandCall:
 
 def matches(name: str, pattern: str) -> bool:
     """Whether a name matches a pattern with `*`, `%` and `?`; without one of these: whether it
-    contains the pattern. An empty pattern matches all names. Case is ignored."""
+    contains the pattern. An empty pattern matches all names. Case and the schema are
+    ignored."""
     name, pattern = name.lower(), pattern.lower().replace("%", "*").strip("'\"")
+    pattern = pattern.removeprefix("public.").removeprefix("*.")
     if not any(mark in pattern for mark in "*?"):
         return pattern in name
     return fnmatchcase(name, pattern.replace("[", "[[]"))

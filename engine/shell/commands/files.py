@@ -36,17 +36,21 @@ DEEPEST = 20
 def import_file(shell: Shell, call: CommandCall) -> None:
     """Loads a file into a table, which is created unless it exists."""
     words = call.words()
-    if len(words) != 2:
+    options = {"--csv": "", "--tsv": r", delim = '\t'"}
+    read = [word for word in words if word in options]
+    words = [word for word in words if word not in options]
+    if len(words) != 2 or words[0][:1] == "-":
         raise call.wrong("a file and a table")
     path, name = words[0].replace("'", "''"), as_written(words[1])
+    source = f"read_csv('{path}'{options[read[-1]]})" if read else f"'{path}'"
     known = shell.connection.execute(
         "SELECT count(*) FROM information_schema.tables WHERE lower(table_name) = lower(?)",
         (words[1],),
     ).fetchone()
     if known == (0,):
-        shell.run_sql(f"CREATE TABLE {name} AS SELECT * FROM '{path}'")
+        shell.run_sql(f"CREATE TABLE {name} AS SELECT * FROM {source}")
     else:
-        shell.run_sql(f"INSERT INTO {name} SELECT * FROM '{path}'")
+        shell.run_sql(f"INSERT INTO {name} SELECT * FROM {source}")
 
 
 def export(shell: Shell, call: CommandCall) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
-from runnel import OperationalError
+from runnel import InterfaceError, OperationalError
 from runnel.shell.commands.call import CommandCall
+from runnel.shell.commands.session_variables import assign
 from runnel.shell.printing import separator_of
 from runnel.shell.shell import Shell
 
@@ -43,6 +45,50 @@ def warn(shell: Shell, call: CommandCall) -> None:
 def print_statement(shell: Shell, call: CommandCall) -> None:
     """Prints the last statement."""
     shell.out.line(f"{shell.last_sql};" if shell.last_sql else "there is no statement yet")
+
+
+def run_again(shell: Shell, call: CommandCall) -> None:
+    """Runs the last statement, and writes its rows to a file if one is named."""
+    words = call.words()
+    if len(words) > 1 or (words and words[0][:1] == "|"):
+        raise call.wrong("one file")
+    if shell.last_sql is None:
+        raise call.wrong("a statement before it")
+    if words:
+        shell.run_into(shell.last_sql, words[0])
+    else:
+        shell.run_sql(shell.last_sql)
+
+
+def encoding(shell: Shell, call: CommandCall) -> None:
+    """Prints the encoding of texts, which is always UTF-8."""
+    written = call.rest.strip("'\"").upper().replace("-", "").replace("_", "")
+    if written not in ("", "UTF8", "UNICODE"):
+        raise InterfaceError(
+            f"the encoding {call.rest} is not supported",
+            hint="texts are UTF-8; read_csv has the option encoding for files",
+        )
+    shell.out.line("UTF8")
+
+
+def prompt(shell: Shell, call: CommandCall) -> None:
+    """Asks for the value of a variable."""
+    words = call.words()
+    if len(words) not in (1, 2):
+        raise call.wrong("a text and the name of a variable")
+    if len(words) == 2:
+        shell.standard_out.write(words[0])
+    assign(shell, words[-1], sys.stdin.readline().removesuffix("\n"))
+
+
+def list_sequences(shell: Shell, call: CommandCall) -> None:
+    """The sequences."""
+    shell.run_sql("SELECT sequence_name AS name, sql FROM duckdb_sequences() ORDER BY name")
+
+
+def list_indexes(shell: Shell, call: CommandCall) -> None:
+    """The keys of tables and the indexes of maps."""
+    shell.run_sql("SELECT tablename, indexname, indexdef FROM pg_indexes ORDER BY ALL")
 
 
 def describe_statement(shell: Shell, call: CommandCall) -> None:

@@ -89,6 +89,10 @@ def _separator(shell: Shell, call: CommandCall) -> None:
 
 
 def _lines(shell: Shell, call: CommandCall) -> None:
+    if call.rest.lower() == "auto":
+        raise InterfaceError(
+            "\\x auto is not supported", hint="write \\x, or \\gx at the end of one statement"
+        )
     is_on = psql.on_or_off(call, shell.display.mode == "line")
     shell.display.mode = "line" if is_on else "table"
     shell.note(f"mode: {shell.display.mode}")
@@ -161,6 +165,8 @@ COMMANDS: Mapping[str, ShellCommand] = {
     "\\dt": ShellCommand(catalog.list_tables, "[PATTERN]", "list tables"),
     "\\dv": ShellCommand(catalog.list_views, "[PATTERN]", "list views"),
     "\\df": ShellCommand(catalog.list_functions, "[PATTERN]", "list functions"),
+    "\\ds": ShellCommand(psql.list_sequences, "", "list sequences"),
+    "\\di": ShellCommand(psql.list_indexes, "", "list keys and indexes"),
     "\\dj": ShellCommand(catalog.list_jobs, "[PATTERN]", "list jobs"),
     "\\watch": ShellCommand(
         watch, "[SECONDS] [SQL]", "repeat a statement, or the last one, until Ctrl-C"
@@ -185,6 +191,9 @@ COMMANDS: Mapping[str, ShellCommand] = {
     "\\gexec": ShellCommand(
         variables.run_values, "", "run a statement, and each value of its rows as a statement"
     ),
+    "\\g": ShellCommand(psql.run_again, "[FILE]", "run a statement, with its rows to a file"),
+    "\\prompt": ShellCommand(psql.prompt, "[TEXT] NAME", "ask for the value of a variable"),
+    "\\encoding": ShellCommand(psql.encoding, "", "print the encoding: UTF8"),
     "\\gdesc": ShellCommand(psql.describe_statement, "", "print the columns of a statement"),
     "\\p": ShellCommand(psql.print_statement, "", "print the last statement"),
     "\\cd": ShellCommand(psql.change_folder, "[FOLDER]", "change the folder of relative paths"),
@@ -240,6 +249,8 @@ ALIASES = {
     ".output": "\\o",
     "\\out": "\\o",
     ".databases": "\\l",
+    ".indexes": "\\di",
+    ".indices": "\\di",
     ".print": "\\echo",
     ".shell": "\\!",
     ".system": "\\!",

@@ -44,6 +44,8 @@ def create_macro(session: Session, plan: CreateMacroPlan, call: StatementCall) -
         if found is not None:
             _check_change(session, found, is_dropped=False)
         session.change_catalog(definitions={**definitions, macro.key: macro})
+    if not macro.is_temporary:
+        session.warn_if_lost(macro.kind, macro.name)
     return NO_COUNT
 
 
