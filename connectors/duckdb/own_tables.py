@@ -173,8 +173,8 @@ class OwnTables:
             steps.append(
                 f"ALTER TABLE {location.qualified} ALTER COLUMN {quoted(column.name)} {action}"
             )
-        for column, text in constraints.comments.items():
-            steps.append(_comment(location.qualified, column, text))
+        for commented, text in constraints.comments.items():
+            steps.append(_comment(location.qualified, commented, text))
         if physical != definition.name:
             steps.append(f"ALTER TABLE {location.qualified} RENAME TO {quoted(definition.name)}")
         with location.cursor() as cursor:
