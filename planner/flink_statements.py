@@ -7,6 +7,8 @@ from collections.abc import Mapping as Items
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from runnel.catalog import CatalogObject, Mapping, View, visible_columns
 from runnel.connector import ReadableTable
 from runnel.errors import Error, ErrorCode, NotSupportedError, ProgrammingError
@@ -42,6 +44,7 @@ from runnel.planner.plans import (
     StatementSetPlan,
     WritePlan,
 )
+from runnel.processors.sinks.written_files import WritableFiles
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
@@ -298,16 +301,17 @@ def _filled(binder: Binder, statement: ComposedTable, query: Query, planning: Pl
 
 
 def _overwrite(binder: Binder, statement: Insert, planning: Planning) -> Plan:
-    """INSERT OVERWRITE: a copy of the table, with the rows of the query, replaces it."""
-    found = binder.lookup(statement.table.text, statement.table.position)
-    if not isinstance(found, Mapping) or found.definition is None:
+    """INSERT OVERWRITE: a copy of the table, with the rows of the query, replaces it; new files
+    replace files."""
+    if binder.environment.in_job:
         raise NotSupportedError(
-            f'INSERT OVERWRITE of "{found.name}", which is no table of Runnel\'s own, is not '
-            "supported",
-            hint="its data is deleted by no statement: remove the files, or write to a table with "
-            "another path, and use INSERT INTO",
+            "INSERT OVERWRITE in a job is not supported",
+            hint="execute it alone, or write INSERT INTO: a job adds rows with each snapshot",
             position=statement.position,
         )
+    found = binder.lookup(statement.table.text, statement.table.position)
+    if not isinstance(found, Mapping) or found.definition is None:
+        return _replaced_files(binder, found, statement, planning)
     if statement.partition or statement.conflict or statement.returning is not None:
         raise NotSupportedError(
             "INSERT OVERWRITE with PARTITION, ON CONFLICT or RETURNING is not supported",
@@ -341,6 +345,30 @@ def _overwrite(binder: Binder, statement: Insert, planning: Planning) -> Plan:
     )
 
 
+def _replaced_files(
+    binder: Binder, found: CatalogObject, statement: Insert, planning: Planning
+) -> Plan:
+    """The plan of INSERT OVERWRITE of a mapping whose connector can replace its data."""
+    partition = {
+        item.column.text.lower(): str(item.value.name)
+        for item in statement.partition
+        if isinstance(item.value, exp.Literal)
+    }
+    table = found.table if isinstance(found, Mapping) else None
+    target = table.replacing(partition) if isinstance(table, WritableFiles) else None
+    if target is None or statement.conflict or statement.returning is not None:
+        raise NotSupportedError(
+            f'INSERT OVERWRITE of "{found.name}" is not supported'
+            if target is None
+            else "INSERT OVERWRITE with ON CONFLICT or RETURNING is not supported",
+            hint="it replaces tables of Runnel's own, and files of connector 'filesystem'; for "
+            "other data write to a new table, and use INSERT INTO",
+            position=statement.position,
+        )
+    bound = bind_insert(binder, replace(statement, overwrites=False))
+    return planning.write(replace(bound, table=target))
+
+
 def _statement_set(statement: StatementSet, planning: Planning) -> Plan:
     """The plans of the INSERTs. None of them reads what another one writes, so that their order
     makes no difference."""
@@ -357,7 +385,7 @@ def _statement_set(statement: StatementSet, planning: Planning) -> Plan:
         writes.append(made)
     for number, write in enumerate(writes):
         for other, text in zip(writes, statement.inserts, strict=True):
-            if write is not other and write.table in other.tables:
+            if write is not other and write.table.name in {item.name for item in other.tables}:
                 raise NotSupportedError(
                     f'the statement set writes "{write.table.name}" and reads it',
                     detail=f"{statement.inserts[number].strip()}; {text.strip()}",

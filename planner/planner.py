@@ -18,6 +18,7 @@ from runnel.connector import (
     KeyedTable,
     RowAddressedTable,
     SinkRequest,
+    WritableTable,
     WriteMode,
 )
 from runnel.dag import DAG
@@ -369,6 +370,7 @@ def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> 
             dependencies=_dependencies(binder),
             is_cacheable=True,
         )
+    _check_written(table)
     logical = simplified(binder, write.relation)
     binder.environment.check()
     check_streaming(logical, unbounded_state)
@@ -397,6 +399,14 @@ def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> 
         dependencies=_dependencies(binder),
         is_cacheable=is_lasting(binder.snapshot, logical),
     )
+
+
+def _check_written(table: WritableTable) -> None:
+    # Loaded on first use: a first query writes nothing.
+    from runnel.processors.sinks.written_files import WritableFiles
+
+    if isinstance(table, WritableFiles):
+        table.check_written()
 
 
 def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:

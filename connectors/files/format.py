@@ -116,6 +116,9 @@ class FileFormat(ABC):
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
         """A writer of a new file with these columns."""
 
+    def check_written(self, columns: Sequence[TableColumn]) -> None:
+        """Fails if this format cannot write a column of such a type."""
+
     def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
         """Fails if this format cannot read the declared columns, or if no file has them."""
 

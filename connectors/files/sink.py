@@ -13,7 +13,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -207,6 +207,43 @@ class FileSink(Sink):
         options = self._format.options
         path = file_system.absolute_path(text, dict(options.storage), options.access)
         return file_system.like(self._target.folder, path)
+
+
+class ReplacingSink(Sink):
+    """Writes by another sink, whose commit removes files that existed before.
+
+    path: the path of the mapping.
+    sink: writes the new files.
+    folders: only files in these folders, and in the folders of new files, are removed; None: all.
+    """
+
+    def __init__(self, path: FilePath, sink: Sink, folders: frozenset[str] | None) -> None:
+        self._sink = sink
+        self._folders = folders
+        self._old = [file.path for file in replace(path, ignore_missing=True).files()]
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._sink.write(batch)
+
+    def stage(self, epoch: int) -> Token:
+        return self._sink.stage(epoch)
+
+    def commit(self, token: Token) -> None:
+        self._sink.commit(token)
+        folders = None
+        if self._folders is not None:
+            written = (file_system.parent_of(final) for _, final in token["renames"])
+            folders = self._folders.union(written)
+        for path in self._old:
+            if folders is None or file_system.parent_of(path) in folders:
+                with writing(path):
+                    file_system.remove(path)
+
+    def abort(self, token: Token | None) -> None:
+        self._sink.abort(token)
+
+    def close(self) -> None:
+        self._sink.close()
 
 
 def mark_of(owner: str) -> str:

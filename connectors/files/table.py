@@ -6,7 +6,7 @@ the files that exist when it starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Self
 
@@ -50,11 +50,12 @@ from runnel.connectors.files.position import (
     still_there,
 )
 from runnel.connectors.files.records.malformed import Malformed
-from runnel.connectors.files.sink import FileSink, sink_target
+from runnel.connectors.files.sink import FileSink, ReplacingSink, sink_target
 from runnel.connectors.files.sniffing.encoding import UTF_8
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
+from runnel.processors.sinks.written_files import WritableFiles
 from runnel.sqltypes import Kind
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ GATHERED_NANOSECONDS = 50_000_000
 """Batches are gathered until they have GATHERED_ROWS rows or GATHERED_NANOSECONDS have passed."""
 
 
-class FileTable(ReadableTable, WritableTable):
+class FileTable(ReadableTable, WritableFiles):
     """Files with one set of columns."""
 
     connector = "File"
@@ -132,6 +133,36 @@ class FileTable(ReadableTable, WritableTable):
 
     def sink(self, request: SinkRequest) -> Sink:
         return FileSink(self.format, sink_target(self.path, self.format), self.columns, request)
+
+    def check_written(self) -> None:
+        self.format.check_written([column for column in self.columns if not column.hidden])
+
+    def replacing(self, partition: Mapping[str, str]) -> WritableTable:
+        return ReplacedFiles(self, None)
+
+
+class ReplacedFiles(WritableTable):
+    """A mapping of files for one INSERT OVERWRITE.
+
+    `folders`: as in ReplacingSink.
+    """
+
+    connector = FileTable.connector
+
+    def __init__(self, table: FileTable, folders: frozenset[str] | None) -> None:
+        self.name, self.columns = table.name, table.columns
+        self._table = table
+        self._folders = folders
+
+    def row_count(self) -> int | None:
+        return self._table.row_count()
+
+    @property
+    def write_modes(self) -> frozenset[WriteMode]:
+        return self._table.write_modes
+
+    def sink(self, request: SinkRequest) -> Sink:
+        return ReplacingSink(self._table.path, self._table.sink(request), self._folders)
 
 
 class FileSource(Source):

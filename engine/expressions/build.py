@@ -67,7 +67,7 @@ MAX_SIZE = 20_000
 """The largest permitted number of nodes of an expression."""
 
 _LAZY = {"COALESCE", "NULLIF", "IFNULL", "IF"}
-_FLINK_ONLY = {"DATE_FORMAT", "FROM_UNIXTIME", "UNIX_TIMESTAMP"}
+_FLINK_ONLY = {"DATE_FORMAT", "FROM_UNIXTIME", "UNIX_TIMESTAMP", "TO_TIMESTAMP_LTZ"}
 _OTHER_FORMS = {
     *_FLINK_ONLY,
     *("TO_TIMESTAMP", "TO_DATE", "ENCODE", "DECODE", "HEX"),

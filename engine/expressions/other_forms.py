@@ -1,7 +1,7 @@
 """Calls in the forms of other systems whose meaning depends on types, or on a pattern of Java:
-Flink's DATE_FORMAT, FROM_UNIXTIME and UNIX_TIMESTAMP, its forms of TO_TIMESTAMP, TO_DATE, ENCODE,
-DECODE and ARRAY_PREPEND, DuckDB's of ENCODE, HEX and LIST_SORT, and PostgreSQL's of SUBSTRING with
-a regular expression. Loaded on first use of one of these names.
+Flink's DATE_FORMAT, FROM_UNIXTIME, UNIX_TIMESTAMP and TO_TIMESTAMP_LTZ, its forms of TO_TIMESTAMP,
+TO_DATE, ENCODE, DECODE and ARRAY_PREPEND, DuckDB's of ENCODE, HEX and LIST_SORT, and PostgreSQL's
+of SUBSTRING with a regular expression. Loaded on first use of one of these names.
 
 A pattern of Java is translated into one of TO_CHAR, so that one implementation formats and parses.
 """
@@ -176,6 +176,33 @@ def _to_date(arguments: list[Expression], position: Position | None) -> Expressi
     return None
 
 
+def _to_timestamp_ltz(arguments: list[Expression], position: Position | None) -> Expression:
+    """The instant of a text in the session's zone, by a pattern if there is one; or of a number of
+    milliseconds, or of seconds if the second argument is 0."""
+    _count("TO_TIMESTAMP_LTZ", arguments, range(1, 3), position)
+    if _is_text(arguments):
+        if len(arguments) == 1:
+            return cast(arguments[0], TIMESTAMP_TZ, position)
+        local = _parsed("TO_TIMESTAMP_LTZ", arguments, TIMESTAMP, position)
+        return cast(local, TIMESTAMP_TZ, position)
+    number = arguments[0]
+    is_seconds = False
+    if len(arguments) == 2:
+        digits = arguments[1].value if isinstance(arguments[1], Literal) else None
+        is_seconds = digits == 0
+        if digits not in (0, 3):
+            raise ProgrammingError(
+                "the second argument of TO_TIMESTAMP_LTZ must be 0 or 3",
+                hint="0 is for seconds since 1970, 3 for milliseconds; MAKE_TIMESTAMP(n) has "
+                "microseconds",
+                position=arguments[1].position or position,
+            )
+    if is_seconds:
+        number = _function("multiply", [number, Literal(value=1000, type=BIGINT)], position)
+    local = _function("make_timestamp_ms", [number], position)
+    return _function("at_time_zone", [local, Literal(value="UTC", type=VARCHAR)], position)
+
+
 def _date_format(arguments: list[Expression], position: Position | None) -> Expression:
     _count("DATE_FORMAT", arguments, range(2, 3), position)
     time, pattern = arguments
@@ -306,6 +333,7 @@ _CALLS: dict[str, Callable[[list[Expression], Position | None], Expression | Non
     "TO_TIMESTAMP": _to_timestamp,
     "TO_DATE": _to_date,
     "DATE_FORMAT": _date_format,
+    "TO_TIMESTAMP_LTZ": _to_timestamp_ltz,
     "FROM_UNIXTIME": _from_unixtime,
     "UNIX_TIMESTAMP": _unix_timestamp,
     "ENCODE": _encode,

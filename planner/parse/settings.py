@@ -43,6 +43,8 @@ _CONDITIONS = ("LIKE", "ILIKE", "NOT", "WHERE", "ORDER BY", "LIMIT")
 _REMEDIES = {
     "TYPES": INSTEAD_OF_TYPES,
     "PARTITIONS": "query the columns: SELECT DISTINCT dt FROM t",
+    "PROCEDURES": "there are functions: SHOW FUNCTIONS",
+    "MATERIALIZED": "a job writes results to a table: SHOW JOBS, SHOW TABLES and SHOW VIEWS",
 }
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "DEFAULT": None}
 
@@ -113,6 +115,9 @@ def _shown_word(reader: StatementReader) -> str:
     if word == "CURRENT" and reader.peek(1) in ("CATALOG", "DATABASE"):
         reader.next()
         return f"{reader.peek()}S"
+    if word == "FULL" and reader.peek(1) == "MODULES":
+        reader.next()
+        return reader.peek()
     if word == "USER" and reader.peek(1) == "FUNCTIONS":
         raise NotSupportedError(
             "SHOW USER FUNCTIONS is not supported",
@@ -127,7 +132,11 @@ def _parse_show_query(reader: StatementReader, position: Position, word: str) ->
     a query."""
     token = reader.next()
     if word == "TABLES" and (reader.accept("FROM") or reader.accept("IN")):
-        check_schema("", reader.name("a schema").text, position)
+        first = reader.name("a schema").text
+        if reader.accept("."):
+            check_schema(first, reader.name("a schema").text, position)
+        else:
+            check_schema("", first, position)
     name, query = _QUERIES[word]
     head = f"SELECT * FROM ({query}) AS t{_NAMES.get(word, '')}"
     if reader.peek() in ("LIKE", "ILIKE", "NOT"):
@@ -154,6 +163,12 @@ def _pattern(reader: StatementReader, ignores_case: bool) -> NamePattern | None:
 def _parse_show_create(reader: StatementReader, position: Position) -> Query:
     """CREATE [TABLE | MAPPING | VIEW] name, as a query with GET_DDL."""
     create = reader.next()
+    if reader.peek() in ("CATALOG", "DATABASE", "FUNCTION") and reader.peek(1) not in ("", "."):
+        raise NotSupportedError(
+            f"SHOW CREATE {reader.peek()} is not supported",
+            hint="it shows a table, mapping or view: SHOW CREATE TABLE t",
+            position=reader.position,
+        )
     has_name = len(reader.tokens) > reader.index + 1
     if reader.peek() in ("TABLE", "MAPPING", "VIEW") and has_name and reader.peek(1) != ".":
         reader.next()

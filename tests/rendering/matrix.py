@@ -165,6 +165,11 @@ def _macro_rows() -> list[str]:
 
 FLINK_CALLS = {
     "DATE_FORMAT": ("DATE_FORMAT(x, pattern)", "`TO_CHAR`, with a pattern of Java"),
+    "TO_TIMESTAMP_LTZ": (
+        "TO_TIMESTAMP_LTZ(x [, digits or pattern])",
+        "the instant of a text in the session's zone, or of milliseconds since 1970; of seconds "
+        "if `digits` is 0",
+    ),
     "FROM_UNIXTIME": (
         "FROM_UNIXTIME(seconds [, pattern])",
         "`DATE_FORMAT` of an instant in the session's zone",

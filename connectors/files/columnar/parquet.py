@@ -79,13 +79,16 @@ class ParquetFormat(TypedFormat):
             ):
                 yield from self._read_file(opened, (file, share.parts), asked)
 
-    def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
+    def check_written(self, columns: Sequence[TableColumn]) -> None:
         for column in columns:
             if has_mixed_interval(column.type):
                 raise NotSupportedError(
                     f"a column of type {column.type} can't be written in format parquet",
                     hint="CAST it to VARCHAR, or to INTERVAL DAY TO SECOND",
                 )
+
+    def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
+        self.check_written(columns)
         return ParquetRows(
             output,
             columns,

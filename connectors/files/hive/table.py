@@ -20,6 +20,7 @@ from runnel.connector import (
     Source,
     SourcePartition,
     Token,
+    WritableTable,
     WriteMode,
 )
 from runnel.connectors.files import storage as file_system
@@ -35,7 +36,13 @@ from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.files.sink import FileSink, SinkTarget, sink_target
 from runnel.connectors.files.storage import DataFile
-from runnel.connectors.files.table import FilePartition, FileTable, LenientPartition, divide
+from runnel.connectors.files.table import (
+    FilePartition,
+    FileTable,
+    LenientPartition,
+    ReplacedFiles,
+    divide,
+)
 from runnel.errors import ProgrammingError
 from runnel.expressions.casts.cast import cast_datum
 from runnel.expressions.context import EvaluationContext
@@ -95,6 +102,14 @@ class HiveTable(FileTable):
 
     def sink(self, request: SinkRequest) -> Sink:
         return PartitionedSink(self, request)
+
+    def replacing(self, partition: Mapping[str, str]) -> WritableTable:
+        keys = self.partitioning.keys
+        folders = frozenset[str]()
+        if all(key.lower() in partition for key in keys):
+            name = folder_name(keys, [partition[key.lower()] for key in keys])
+            folders = frozenset({file_system.below(self.path.text, name)})
+        return ReplacedFiles(self, folders)
 
 
 class HiveSource(Source):

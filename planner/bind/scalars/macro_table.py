@@ -105,9 +105,6 @@ CEIL(x, unit) =
 CEILING = CEIL
 TIMESTAMPADD(unit, count, x) = x + TO_UNITS(count)
 TIMESTAMPDIFF(unit, start, stop) = COMPLETE_UNITS(unit, start, stop)
-TO_TIMESTAMP_LTZ(x) = EPOCH_MS(x) AT TIME ZONE 'UTC'
-TO_TIMESTAMP_LTZ(x, digits) =
-  CASE digits WHEN 0 THEN EPOCH_MS(x * 1000) WHEN 3 THEN EPOCH_MS(x) END AT TIME ZONE 'UTC'
 CONVERT_TZ(x, zone, other) =
   DATE_FORMAT(CAST(x AS TIMESTAMP) AT TIME ZONE zone AT TIME ZONE other, 'yyyy-MM-dd HH:mm:ss')
 

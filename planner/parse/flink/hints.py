@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.planner.parse.flink.options import milliseconds
 
 HINT = re.compile(r"\+\s*OPTIONS\b", re.IGNORECASE)
 _HINT = re.compile(r"\+\s*OPTIONS\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
@@ -27,6 +28,7 @@ _FLINK = {
     "csv.escape-character": "escape",
     "csv.null-literal": "nullValue",
 }
+_TOLERANCES = {"true": "skip", "false": "fail"}
 _STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
 _OTHERS = ("scan.", "source.", "sink.", "value.", "key.", "csv.", "json.", "lookup.")
 """The first words of options of Flink, which no option of a mapping has."""
@@ -85,6 +87,13 @@ def _translated(name: str, value: str, position: Position | None) -> dict[str, s
         return {_FLINK[lower]: value}
     if lower.startswith("properties."):
         return {name[len("properties.") :]: value}
+    tolerance = _TOLERANCES.get(value.strip().lower())
+    if lower in ("json.ignore-parse-errors", "csv.ignore-parse-errors") and tolerance is not None:
+        return {"onError": tolerance}
+    if lower == "source.monitor-interval":
+        millis = milliseconds(value)
+        if millis is not None:
+            return {"follow": "true", "pollMillis": str(millis)}
     if lower == "scan.startup.mode" and value.strip().lower() in _STARTS:
         return {"auto.offset.reset": _STARTS[value.strip().lower()]}
     if lower.startswith(_OTHERS):

@@ -321,14 +321,22 @@ def _tolerance(options: FlinkOptions, prefixes: Sequence[str]) -> None:
 _UNITS = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "h": 3_600_000, "m": 60_000}
 
 
-def _millis(options: FlinkOptions, option: OptionClause) -> str:
-    """The value of an option of Flink's type Duration, in milliseconds."""
-    text = option.value.replace(" ", "").lower()
+def milliseconds(value: str) -> int | None:
+    """The milliseconds of a value of Flink's type Duration, such as 10 s; None for other texts."""
+    text = value.replace(" ", "").lower()
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     factor = _UNITS.get(text[len(digits) :] or "ms")
     if not digits.isascii() or not digits.isdecimal() or factor is None or not int(digits):
+        return None
+    return int(digits) * factor
+
+
+def _millis(options: FlinkOptions, option: OptionClause) -> str:
+    """The value of an option of Flink's type Duration, in milliseconds."""
+    found = milliseconds(option.value)
+    if found is None:
         raise options.refused(option, "write a length of time such as '500ms', '1s' or '1min'")
-    return str(int(digits) * factor)
+    return str(found)
 
 
 def _kafka(table: FlinkTable, options: FlinkOptions) -> Translation:

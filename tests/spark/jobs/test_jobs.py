@@ -284,3 +284,28 @@ def test_a_folder_that_is_gone_is_told_when_the_job_is_made(
     assert connection.execute("SHOW JOBS FULL").fetchall() == []
     connection.execute(f"CREATE JOB j {ON_SPARK} AS {QUERY}")
     connection.job("j").join(60)
+
+
+def test_generated_rows_with_a_watermark(connection: runnel.Connection, tmp_path: Path) -> None:
+    """A stream that Spark does not read is refused there by name; by itself the job runs on
+    tasklets, and counts all rows of all windows."""
+    connection.execute(
+        "CREATE TABLE made (id BIGINT, ts AS TIMESTAMP '2024-01-01 00:00:00' + id * INTERVAL '1' "
+        "SECOND, WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen', 'number-of-rows' = '200', "
+        "'fields.id.kind' = 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '200')"
+    )
+    connection.execute(
+        "CREATE MAPPING counted (t TIMESTAMP, n BIGINT) TYPE Spark "
+        f"OPTIONS ('format' = 'parquet', 'path' = '{tmp_path / 'counted'}')"
+    )
+    query = (
+        "INSERT INTO counted SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE made, "
+        "DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    )
+    with pytest.raises(runnel.NotSupportedError, match='"made", which is not on Spark'):
+        connection.execute(f"CREATE JOB j {ON_SPARK} AS {query}")
+    connection.execute(f"CREATE JOB j AS {query}")
+    connection.job("j").join(60)
+    assert connection.execute("SELECT n FROM counted ORDER BY t").fetchall() == [
+        (count,) for count in (59, 60, 60, 21)
+    ]
