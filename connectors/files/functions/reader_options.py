@@ -75,7 +75,7 @@ _INSTEAD = {
     "max_line_size": "leave it out: the length of a row has no bound that matters",
     "maximum_object_size": "leave it out: the size of an object has no bound that matters",
     "auto_type_candidates": "name types with types = {…}",
-    "strict_mode": None,
+    "strict_mode": "leave it out; write ignore_errors = true to skip rows that are malformed",
     "comment": None,
     "thousands": None,
     "new_line": "leave it out: all line ends are recognised",
