@@ -65,7 +65,7 @@ def _columns_of(
     name: str, table: str, binder: StatementBinder, position: Position | None
 ) -> SchemaTable:
     """The columns of a table as SQLite shows them."""
-    at = position or Position(0, binder.sql)
+    at = position or Position.at(binder.sql, 0)
     statement = Describe(sql=binder.sql, position=at, name=Name(table.rpartition(".")[2], at))
 
     def rows(binder: StatementBinder) -> list[Row]:
