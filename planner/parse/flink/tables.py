@@ -52,7 +52,8 @@ class FlinkColumns:
             if not reader.accept(","):
                 break
         reader.expect(")")
-        columns = {item.name.text.lower() for item in (*self.columns, *self.computed)}
+        columns = {item.name.text.lower() for item in self.columns}
+        columns |= {item.name.text.lower() for item in self.computed}
         for name in self.key:
             if name.text.lower() not in columns:
                 raise ProgrammingError(
