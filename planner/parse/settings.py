@@ -283,6 +283,12 @@ def parse_set_config(reader: StatementReader) -> Query:
         reader.expect(".")
     call = reader.next()
     reader.expect("(")
+    if reader.tokens[reader.index].token_type is not TokenType.STRING:
+        raise NotSupportedError(
+            "SET_CONFIG is supported only for 'search_path'",
+            hint="use SHOW and SET",
+            position=reader.position,
+        )
     name = reader.string("the name of a setting in quotes")
     if name.text.lower() != "search_path":
         raise NotSupportedError(
