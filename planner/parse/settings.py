@@ -283,7 +283,8 @@ def parse_set_config(reader: StatementReader) -> Query:
         reader.expect(".")
     call = reader.next()
     reader.expect("(")
-    if reader.tokens[reader.index].token_type is not TokenType.STRING:
+    following = reader.tokens[reader.index : reader.index + 1]
+    if following and following[0].token_type is not TokenType.STRING:
         raise NotSupportedError(
             "SET_CONFIG is supported only for 'search_path'",
             hint="use SHOW and SET",
@@ -297,6 +298,8 @@ def parse_set_config(reader: StatementReader) -> Query:
             position=name.position,
         )
     reader.expect(",")
+    if reader.index >= len(reader.tokens):
+        raise reader.error("a value")
     value = reader.next()
     reader.expect(",")
     if not (reader.accept("FALSE") or reader.accept("TRUE")):
