@@ -205,9 +205,10 @@ class StatementReader(TokenReader):
                 position=name.position,
             )
         if name.text.lower() not in ONLY_SCHEMAS:
+            joined = as_written(f"{name.text}_{self.name(what).text}")
             raise ProgrammingError(
                 f'schema "{name}" does not exist',
-                hint=f'there is one schema, "public": write {as_written(name.text)}_…',
+                hint=f'there is one schema, "public": write {joined}',
                 position=name.position,
             )
         return self.name(what)

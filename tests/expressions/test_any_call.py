@@ -94,7 +94,13 @@ OTHERS |= {
     "json_array",
 }
 OTHERS |= {"json_array_of_list", "json_object_of_lists", "in_sample"}
-OTHERS |= {"list_transform", "list_filter", "list_reduce"}
+OTHERS |= {
+    "list_transform",
+    "list_filter",
+    "list_reduce",
+    "json_transform",
+    "json_transform_strict",
+}
 """They want a literal of their own kind, have no name, or aren't the same for every evaluation."""
 
 
