@@ -37,7 +37,10 @@ def described(connection: Connection) -> dict[str, Any]:
         "maps": {name: contents(connection, name) for name in MAPS},
         "mappings": shown(connection, "SELECT * FROM information_schema.mappings"),
         "columns": shown(
-            connection, "SELECT * FROM information_schema.columns WHERE table_name <> 'stream'"
+            connection,
+            "SELECT table_catalog, table_schema, table_name, column_name, column_external_name, "
+            "ordinal_position, is_nullable, data_type FROM information_schema.columns "
+            "WHERE table_name <> 'stream'",
         ),
         "views": shown(connection, "SHOW VIEWS"),
         "indexes": shown(connection, "SHOW INDEXES"),
