@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from runnel.shell.command import main
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.shell.conftest import RunScript
 
 DUMP = """SET statement_timeout = 0;
 SELECT pg_catalog.set_config('search_path', '', false);
@@ -36,27 +32,16 @@ ALTER TABLE ONLY public.t ADD CONSTRAINT t_pkey PRIMARY KEY (id);
 ROWS = "8\n5|Ada\tx|2024-01-02|true|[1, 2]\n6|||false|\n7|se;mi\\ 'q'|2024-02-02|true|[]\n8|n|||\n"
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    monkeypatch.chdir(tmp_path)
-
-    def called(script: str, *arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.stdin", io.StringIO(script))
-        return (main(("-At", *arguments)), *capsys.readouterr())
-
-    return called
-
-
 @pytest.mark.parametrize("is_file", [False, True])
-def test_a_dump(run: Run, tmp_path: Path, is_file: bool) -> None:
+def test_a_dump(run_script: RunScript, tmp_path: Path, is_file: bool) -> None:
     script = DUMP + "INSERT INTO t (name) VALUES ('n') RETURNING id;\nFROM t ORDER BY id;\n"
     (tmp_path / "dump.sql").write_text(script, "utf-8")
-    status, out, err = run("", "-f", "dump.sql") if is_file else run(script)
+    status, out, err = run_script("", "-f", "dump.sql") if is_file else run_script(script)
     assert (status, "COPY 3" in err, "COPY 0" in err) == (0, True, True), err
     assert out.endswith(ROWS), out
 
 
-def test_csv_and_a_pipe(run: Run) -> None:
+def test_csv_and_a_pipe(run_script: RunScript) -> None:
     made = "CREATE TABLE t (id INT, name VARCHAR);\n"
     rows = 'id,name\n20,"a ""q"", \nb"\n21,\n22,""\n'
     shown = "SELECT id, coalesce(replace(name, chr(10), '/'), 'none') FROM t ORDER BY id;\n"
@@ -67,31 +52,31 @@ def test_csv_and_a_pipe(run: Run) -> None:
         "\\copy t from stdin with (format csv, header)\n",
     )
     for copy in copies:
-        status, out, err = run(f"{made}{copy}{rows}\\.\n{shown}")
+        status, out, err = run_script(f"{made}{copy}{rows}\\.\n{shown}")
         assert (status, out) == (0, expected), err
-    status, out, err = run(rows, "-c", f"{made}{copies[0]}", "-c", shown)
+    status, out, err = run_script(rows, "-c", f"{made}{copies[0]}", "-c", shown)
     assert (status, out) == (0, expected), err
 
 
-def test_to_stdout_and_back(run: Run) -> None:
+def test_to_stdout_and_back(run_script: RunScript) -> None:
     made = "CREATE TABLE t (a INT, b VARCHAR);\n"
     rows = "INSERT INTO t VALUES (1, 'x' || chr(9)), (2, NULL);\n"
     copies = "COPY t TO STDOUT;\nCOPY (SELECT b, a FROM t) TO STDOUT CSV HEADER;\n"
-    status, out, err = run(made + rows + copies)
+    status, out, err = run_script(made + rows + copies)
     assert (status, out) == (0, "1\tx\\t\n2\t\\N\nb,a\nx\t,1\n,2\n"), err
     text = out.partition("b,a")[0]
-    status, again, err = run(f"{made}COPY t FROM STDIN;\n{text}\\.\nCOPY t TO STDOUT;\n")
+    status, again, err = run_script(f"{made}COPY t FROM STDIN;\n{text}\\.\nCOPY t TO STDOUT;\n")
     assert (status, again) == (0, text), err
 
 
-def test_binary_values(run: Run) -> None:
+def test_binary_values(run_script: RunScript) -> None:
     made = "CREATE TABLE t (x BYTEA, y INT);\nCOPY t FROM stdin;\n"
     rows = "\\\\x0aff\t1\n\\N\t2\n\\\\x\t3\n"
-    status, out, err = run(
+    status, out, err = run_script(
         f"{made}{rows}\\.\nSELECT length(x) FROM t WHERE y <> 2 ORDER BY y;\nCOPY t TO STDOUT;\n"
     )
     assert (status, out) == (0, f"2\n0\n{rows}"), err
-    status, out, err = run(f"{made}\\\\xzz\t1\n\\.\n")
+    status, out, err = run_script(f"{made}\\\\xzz\t1\n\\.\n")
     assert (status, "is no binary value" in err) == (1, True), err
 
 
@@ -111,16 +96,16 @@ def test_binary_values(run: Run) -> None:
         ("COPY (SELECT 1) TO STDIN", "", "STDIN"),
     ],
 )
-def test_wrong_rows(run: Run, copy: str, rows: str, message: str) -> None:
+def test_wrong_rows(run_script: RunScript, copy: str, rows: str, message: str) -> None:
     script = f".bail off\nCREATE TABLE t (a INT, b VARCHAR);\n{copy};\n{rows}"
     script += "\\.\nSELECT count(*) FROM t;\n" if rows else "SELECT count(*) FROM t;\n"
-    status, out, err = run(script)
+    status, out, err = run_script(script)
     assert out.endswith("0\n"), (out, err)
     assert re.search(message, err), err
     assert status != 0
 
 
-def test_rows_of_a_skipped_block(run: Run) -> None:
+def test_rows_of_a_skipped_block(run_script: RunScript) -> None:
     skipped = "\\if false\nCOPY t FROM STDIN;\n1\n\\.\n\\endif\n"
-    status, out, err = run(f"CREATE TABLE t (a INT);\n{skipped}SELECT count(*) FROM t;\n")
+    status, out, err = run_script(f"CREATE TABLE t (a INT);\n{skipped}SELECT count(*) FROM t;\n")
     assert (status, out) == (0, "0\n"), err

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from runnel.shell.command import main
 from runnel.shell.commands.absent import ABSENT
 from runnel.shell.commands.table import ALIASES, COMMANDS
 from runnel.shell.conditions import truth
 from runnel.shell.variables import interpolated
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    monkeypatch.chdir(tmp_path)
-
-    def called(script: str, *arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.stdin", io.StringIO(script))
-        return (main(("-At", *arguments)), *capsys.readouterr())
-
-    return called
+from tests.shell.conftest import RunScript
 
 
 @pytest.mark.parametrize(
@@ -77,19 +60,19 @@ def test_interpolation(text: str, expected: str | None) -> None:
         ("\\getenv home NO_SUCH_VARIABLE\n\\echo :home\n\\cd /\n\\! pwd >&2\n", ":home\n"),
     ],
 )  # fmt: skip
-def test_a_script(run: Run, script: str, out: str | None) -> None:
-    status, shown, err = run(script)
+def test_a_script(run_script: RunScript, script: str, out: str | None) -> None:
+    status, shown, err = run_script(script)
     assert status == 0, err
     assert out is None or shown == out
 
 
-def test_help_is_a_statement(run: Run) -> None:
-    assert "\\gset [PREFIX]" in run("HELP;\n")[1]
+def test_help_is_a_statement(run_script: RunScript) -> None:
+    assert "\\gset [PREFIX]" in run_script("HELP;\n")[1]
 
 
-def test_variables_of_the_command(run: Run) -> None:
-    assert run("SELECT :'a', :b;\n", "-v", "a=x y", "-vb=2")[1] == "x y|2\n"
-    status, out, _ = run("SELECT x;\nSELECT 2;\n", "-v", "ON_ERROR_STOP=0")
+def test_variables_of_the_command(run_script: RunScript) -> None:
+    assert run_script("SELECT :'a', :b;\n", "-v", "a=x y", "-vb=2")[1] == "x y|2\n"
+    status, out, _ = run_script("SELECT x;\nSELECT 2;\n", "-v", "ON_ERROR_STOP=0")
     assert (status, out) == (1, "2\n")
 
 
@@ -115,8 +98,8 @@ def test_variables_of_the_command(run: Run) -> None:
         ("\\cd no/folder\n", '"no/folder" is not opened'),
     ],
 )
-def test_an_error(run: Run, script: str, error: str) -> None:
-    status, _, err = run(script)
+def test_an_error(run_script: RunScript, script: str, error: str) -> None:
+    status, _, err = run_script(script)
     assert status == 1 and error in err
 
 
