@@ -186,6 +186,14 @@ SETTINGS = (
         at_start=True,
     ),
     Setting(
+        "dml_sync",
+        SettingScope.SESSION,
+        False,
+        _switch,
+        "on or off",
+        "whether an INSERT of Flink over a stream waits for the end of the job that it starts",
+    ),
+    Setting(
         "fragment_rows",
         SettingScope.SESSION,
         300_000,
@@ -223,6 +231,14 @@ SETTINGS = (
         "0: no limit",
     ),
     Setting(
+        "pipeline_name",
+        SettingScope.SESSION,
+        "",
+        str,
+        "a text",
+        "name of the jobs that an INSERT of Flink starts; empty: insert_into_ and the table",
+    ),
+    Setting(
         "plan_cache_size",
         SettingScope.DATABASE,
         1000,
@@ -256,6 +272,14 @@ SETTINGS = (
         f"a whole number from 0 to {MOST_PROCESSORS}",
         "number of processors for each step of a statement (above 8: at most one for each 1,000 "
         "rows); 0: by the size of its tables",
+    ),
+    Setting(
+        "savepoint_path",
+        SettingScope.SESSION,
+        "",
+        str,
+        "the name of a snapshot",
+        "snapshot with which the jobs begin that an INSERT of Flink starts; empty: without state",
     ),
     Setting(
         "spark_job_rows",
@@ -292,6 +316,10 @@ _OTHER_NAMES = {
     "max_memory": "memory_limit",
     "work_mem": "memory_limit",
     "parallelism.default": "query_parallelism",
+    "pipeline.name": "pipeline_name",
+    "table.dml-sync": "dml_sync",
+    "execution.savepoint.path": "savepoint_path",
+    "execution.state-recovery.path": "savepoint_path",
     "table.exec.resource.default-parallelism": "query_parallelism",
 }
 """The names that DuckDB, PostgreSQL and Flink have for settings."""
@@ -306,7 +334,6 @@ _WITHOUT_EFFECT = frozenset(
         "default_tablespace",
         "row_security",
         "standard_conforming_strings",
-        "table.dml-sync",
         "xmloption",
     }
 )
@@ -317,8 +344,6 @@ _FAMILIES_WITHOUT_EFFECT = (
     *("taskmanager.", "jobmanager.", "parallelism.", "pipeline.", "rest.", "sql-client."),
 )
 """The beginnings of the names of Flink's settings that SET accepts without effect."""
-_WITH_STATE = ("execution.savepoint.path", "execution.state-recovery.path")
-"""Settings of Flink with which the next job starts from a savepoint."""
 _LISTS = (
     *("TABLES", "MAPPINGS", "VIEWS", "JOBS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS"),
     *("FUNCTIONS", "DATABASES", "SCHEMAS", "COLUMNS", "RESOURCES"),
@@ -344,11 +369,6 @@ _ELSEWHERE = {
     "('snapshotIntervalMillis' = '10000') AS INSERT INTO …",
     "execution.checkpointing.mode": "it is an option of a job: CREATE JOB j OPTIONS "
     "('processingGuarantee' = 'exactlyOnce') AS INSERT INTO …",
-    **dict.fromkeys(
-        _WITH_STATE,
-        "name the snapshot in the statement: CREATE JOB j OPTIONS ('initialSnapshotName' = 's') "
-        "AS INSERT INTO …",
-    ),
     "table.exec.source.idle-timeout": "write it in the mapping: CREATE MAPPING … OPTIONS "
     "('idleTimeoutMillis' = '1000')",
     "table.exec.state.ttl": "the state of a stream is bounded by its watermark: EXPLAIN (STATE) "
@@ -501,11 +521,7 @@ def has_no_effect(name: str) -> bool:
     lower = name.lower()
     if lower in _WITHOUT_EFFECT:
         return True
-    return (
-        lower.startswith(_FAMILIES_WITHOUT_EFFECT)
-        and lower not in _WITH_STATE
-        and lower not in _OTHER_NAMES
-    )
+    return lower.startswith(_FAMILIES_WITHOUT_EFFECT) and lower not in _OTHER_NAMES
 
 
 def hint_without_effect(name: str) -> str:

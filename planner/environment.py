@@ -118,6 +118,11 @@ class ValuesNeeded(NotSupportedError):
         self.key = key
 
 
+class JobNeeded(NotSupportedError):
+    """An INSERT from a stream that starts a job, as in Flink: a table that it names is one of
+    CREATE TABLE … WITH ('connector' = …)."""
+
+
 class SeveralTypes(Exception):
     """A parameter occurs in contexts that require several types.
 
@@ -184,10 +189,11 @@ def replanned(
             fixed = environment.fixed_parameters | {conflict.index}
             environment = replace(environment, fixed_parameters=fixed)
         except NotSupportedError:
-            if environment.is_at_rest or not _has_stream_with_end(snapshot):
+            if environment.is_at_rest or not has_stream_with_end(snapshot):
                 raise
             environment = replace(environment, is_at_rest=True)
 
 
-def _has_stream_with_end(snapshot: Snapshot) -> bool:
+def has_stream_with_end(snapshot: Snapshot) -> bool:
+    """Whether a table of the catalog is a stream with an end."""
     return any(not isinstance(item, View) and item.table.as_stream is not None for item in snapshot)

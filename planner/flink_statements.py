@@ -14,7 +14,8 @@ from runnel.connector import ReadableTable
 from runnel.errors import Error, ErrorCode, NotSupportedError, ProgrammingError
 from runnel.planner.bind.tables.alterations import AlteredTable, not_alterable
 from runnel.planner.bind.tables.information_schema import view_fields
-from runnel.planner.bind.write import bind_insert
+from runnel.planner.bind.write import BoundWrite, bind_insert
+from runnel.planner.environment import JobNeeded
 from runnel.planner.explain.ddl import table_items, type_text
 from runnel.planner.parse.flink.alterations import AlterOptions
 from runnel.planner.parse.flink.altered_items import AlterItems, changed
@@ -36,6 +37,7 @@ from runnel.planner.parse.syntax import CreateMapping, Insert, Name, Query, Stat
 from runnel.planner.parse.tables import CreateTable
 from runnel.planner.plans import (
     AlterTablePlan,
+    CreateJobPlan,
     CreateMappingPlan,
     CreateTablePlan,
     FilledMappingPlan,
@@ -272,13 +274,6 @@ def _filled(binder: Binder, statement: ComposedTable, query: Query, planning: Pl
     """CREATE TABLE … WITH (…) AS query."""
     source = binder.statement_query(query)
     own = statement.clauses
-    if source.is_unbounded:
-        raise NotSupportedError(
-            "CREATE TABLE AS from a source without an end is not supported",
-            hint="create the table with its columns, and fill it by a job: "
-            "CREATE JOB j AS INSERT INTO t SELECT …",
-            position=statement.position,
-        )
     declared = [item for item in own.items if item.feature == COLUMN]
     if declared:
         raise NotSupportedError(
@@ -319,7 +314,7 @@ def _overwrite(binder: Binder, statement: Insert, planning: Planning) -> Plan:
             "INSERT INTO t …; COMMIT",
             position=statement.position,
         )
-    bound = bind_insert(binder, replace(statement, overwrites=False))
+    bound = _bound_rows(binder, statement)
     assert isinstance(found.table, ReadableTable)
     copied = AlteredTable(binder, found).bound()
     parameters = () if bound.relation is None else planning.parameters(bound.relation)
@@ -345,6 +340,18 @@ def _overwrite(binder: Binder, statement: Insert, planning: Planning) -> Plan:
     )
 
 
+def _bound_rows(binder: Binder, statement: Insert) -> BoundWrite:
+    """The rows of INSERT OVERWRITE, which must have an end."""
+    try:
+        return bind_insert(binder, replace(statement, overwrites=False))
+    except JobNeeded:
+        raise NotSupportedError(
+            "INSERT OVERWRITE from a source without an end is not supported",
+            hint="write INSERT INTO, which starts a job",
+            position=statement.position,
+        ) from None
+
+
 def _replaced_files(
     binder: Binder, found: CatalogObject, statement: Insert, planning: Planning
 ) -> Plan:
@@ -365,31 +372,40 @@ def _replaced_files(
             "other data write to a new table, and use INSERT INTO",
             position=statement.position,
         )
-    bound = bind_insert(binder, replace(statement, overwrites=False))
+    bound = _bound_rows(binder, statement)
     return planning.write(replace(bound, table=target))
 
 
 def _statement_set(statement: StatementSet, planning: Planning) -> Plan:
     """The plans of the INSERTs. None of them reads what another one writes, so that their order
-    makes no difference."""
-    writes = []
-    for text in statement.inserts:
-        made = planning.plan(parse(text))
-        if not isinstance(made, WritePlan):
-            raise NotSupportedError(
-                "a statement set has plain INSERTs alone",
-                detail=text.strip(),
-                hint="execute this statement alone",
-                position=statement.position,
-            )
-        writes.append(made)
-    for number, write in enumerate(writes):
-        for other, text in zip(writes, statement.inserts, strict=True):
-            if write is not other and write.table.name in {item.name for item in other.tables}:
+    makes no difference; jobs run side by side, and may follow what other jobs write."""
+    made = [_set_insert(statement, text, planning) for text in statement.inserts]
+    plans = [item.write if isinstance(item, CreateJobPlan) else item for item in made]
+    for number, write in enumerate(plans):
+        for other, item, text in zip(plans, made, statement.inserts, strict=True):
+            is_read = write is not other and write.table.name in {t.name for t in other.tables}
+            if is_read and (made[number] is write or other is item):
                 raise NotSupportedError(
                     f'the statement set writes "{write.table.name}" and reads it',
                     detail=f"{statement.inserts[number].strip()}; {text.strip()}",
                     hint="execute the statements one by one",
                     position=statement.position,
                 )
-    return StatementSetPlan(writes=tuple(writes))
+    return StatementSetPlan(
+        writes=tuple(item for item in made if isinstance(item, WritePlan)),
+        jobs=tuple(item for item in made if isinstance(item, CreateJobPlan)),
+    )
+
+
+def _set_insert(
+    statement: StatementSet, text: str, planning: Planning
+) -> WritePlan | CreateJobPlan:
+    made = planning.plan(parse(text))
+    if isinstance(made, WritePlan | CreateJobPlan):
+        return made
+    raise NotSupportedError(
+        "a statement set has plain INSERTs alone",
+        detail=text.strip(),
+        hint="execute this statement alone",
+        position=statement.position,
+    )

@@ -27,7 +27,14 @@ from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions.nodes import Expression, Parameter, distinct_names
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner.bind.query import Binder
-from runnel.planner.environment import Environment, SeveralTypes, ValuesNeeded, replanned
+from runnel.planner.environment import (
+    Environment,
+    JobNeeded,
+    SeveralTypes,
+    ValuesNeeded,
+    has_stream_with_end,
+    replanned,
+)
 from runnel.planner.lower.dag_builder import lower
 from runnel.planner.optimize import (
     bounded,
@@ -47,12 +54,10 @@ from runnel.planner.physical.choose import choose, choose_write
 from runnel.planner.physical.key_lookup import key_lookup
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import (
-    AlterJobPlan,
     ChangePlan,
     ClearPlan,
     CommandPlan,
     CopyToPlan,
-    CreateJobPlan,
     CreateMappingPlan,
     CreateViewPlan,
     ExplainPlan,
@@ -133,16 +138,15 @@ def _plan(
     if isinstance(statement, syntax.Command):
         return CommandPlan(statement=statement, parameters=types)
     if isinstance(statement, syntax.CreateJob | syntax.AlterJob):
-        return _job(statement, _job_write(statement, snapshot, types, environment))
+        from runnel.planner.job_plans import written_job
+
+        return written_job(statement, _job_write(statement, snapshot, types, environment))
     binder = Binder(statement.sql, snapshot, types, environment)
     match statement:
         case syntax.Query():
             return _query(binder, statement)
         case syntax.Insert() | syntax.Update() | syntax.Delete() if not statement.needs_rows:
-            unbounded_state = (
-                isinstance(statement, syntax.Insert) and statement.query.unbounded_state
-            )
-            return _write(binder, _bound_write(binder, statement), unbounded_state)
+            return _row_write(binder, statement)
         case syntax.CreateView():
             return _create_view(binder, statement)
         case syntax.Describe() | syntax.Summarize() | syntax.Show(what="all tables"):
@@ -218,31 +222,6 @@ def _job_write(
         name, syntax.option_values(statement.options), environment.is_confined
     )
     return plan_job(statement.body, snapshot.with_functions(functions), types, environment)
-
-
-def _job(statement: syntax.CreateJob | syntax.AlterJob, write: WritePlan | None) -> Plan:
-    options = syntax.option_values(statement.options)
-    parameters = () if write is None else write.parameters
-    if isinstance(statement, syntax.AlterJob):
-        return AlterJobPlan(
-            name=statement.name.text,
-            position=statement.name.position,
-            action=statement.action,
-            options=options,
-            write=write,
-            text=statement.text,
-            parameters=parameters,
-        )
-    assert write is not None
-    return CreateJobPlan(
-        name=statement.name.text,
-        position=statement.name.position,
-        options=options,
-        write=write,
-        text=statement.text,
-        if_not_exists=statement.if_not_exists,
-        parameters=parameters,
-    )
 
 
 def _query(binder: Binder, statement: syntax.Query) -> Plan:
@@ -342,6 +321,28 @@ def _bound_write(
             return bind_update(binder, statement)
         case syntax.Delete():
             return bind_delete(binder, statement)
+
+
+def _row_write(binder: Binder, statement: syntax.Insert | syntax.Update | syntax.Delete) -> Plan:
+    is_insert = isinstance(statement, syntax.Insert)
+    unbounded_state = is_insert and statement.query.unbounded_state
+    try:
+        return _write(binder, _bound_write(binder, statement), unbounded_state)
+    except JobNeeded as needed:
+        return _submitted(needed, binder, statement)
+
+
+def _submitted(needed: JobNeeded, binder: Binder, statement: syntax.Statement) -> Plan:
+    """The plan of an INSERT that starts a job, as in Flink; raises `needed` if it does not."""
+    environment, snapshot = binder.environment, binder.snapshot
+    may_end = not environment.is_at_rest and has_stream_with_end(snapshot)
+    if may_end or not isinstance(statement, syntax.Insert):
+        raise needed
+    from runnel.planner.job_plans import submitted_job
+
+    environment = replace(environment, is_at_rest=False)
+    write = plan_job(statement, snapshot, binder.parameter_types, environment)
+    return submitted_job(statement, write)
 
 
 def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> Plan:

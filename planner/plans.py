@@ -272,10 +272,12 @@ class FilledMappingPlan(Plan):
 class StatementSetPlan(Plan):
     """EXECUTE STATEMENT SET.
 
-    writes: the INSERTs, in order.
+    writes: the INSERTs from inputs that end, in order.
+    jobs: the INSERTs over streams, each of which starts a job.
     """
 
     writes: tuple[WritePlan, ...]
+    jobs: tuple[CreateJobPlan, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -376,6 +378,8 @@ class CreateJobPlan(Plan):
     write: the plan of the job's query, bound as the job will run it.
     text: the text of the job's query.
     if_not_exists: as in `syntax.CreateJob`.
+    is_submitted: it is an INSERT of Flink: the job gets the name with a number, and the result is a
+        row with its id and name.
     """
 
     name: str
@@ -384,6 +388,7 @@ class CreateJobPlan(Plan):
     write: WritePlan
     text: str
     if_not_exists: bool
+    is_submitted: bool = False
 
 
 @frozen(kw_only=True)

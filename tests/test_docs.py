@@ -192,7 +192,7 @@ def test_the_settings_are_those_of_the_code() -> None:
         )
         assert meaning.endswith("; only at the start") is setting.at_start
         if setting.name not in ("cooperative_threads", "memory_limit"):
-            assert default == {"": "empty", "True": "on"}.get(
+            assert default == {"": "empty", "True": "on", "False": "off"}.get(
                 str(setting.default), str(setting.default)
             )
 

@@ -203,9 +203,20 @@ class Shell:
             self.out = earlier
 
     def close(self) -> None:
-        """Closes the connection, and the file of results."""
+        """Closes the connection, and the file of results. A note names the named jobs that run."""
+        with suppress(Error):  # of a server, whose jobs continue
+            running = [job.name for job in self.connection.jobs() if job.kind == "job"]
+            if running and not self.display.is_quiet:
+                self._note_jobs(running)
         self.connection.close()
         self.write_to(None)
+
+    def _note_jobs(self, names: list[str]) -> None:
+        subject = f"job {names[0]} stops" if len(names) == 1 else f"jobs {', '.join(names)} stop"
+        self.err.line(
+            f"{subject} with this session. Jobs of a directory continue when it is opened: "
+            "runnel serve DIR. SET 'table.dml-sync' = 'true' has an INSERT wait for its job"
+        )
 
     def replace_connection(self, connection: Connection) -> None:
         """Closes the connection and continues with another one."""

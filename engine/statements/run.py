@@ -187,6 +187,13 @@ def _run_set(session: Session, plan: plans.StatementSetPlan, call: StatementCall
     return run_statement_set(session, plan, call, run)
 
 
+def _run_create_job(session: Session, plan: plans.CreateJobPlan, call: StatementCall) -> Outcome:
+    # Loaded on first use: most connections have no named jobs.
+    from runnel.statements.jobs import jobs, submitted
+
+    return (submitted.submit_job if plan.is_submitted else jobs.create_job)(session, plan, call)
+
+
 def _run_execute(session: Session, statement: Execute, call: StatementCall) -> Outcome:
     # Loaded on first use: few sessions prepare statements.
     from runnel.statements.parameters.prepared import execute
@@ -279,10 +286,11 @@ def _load_handlers() -> None:
             plans.ShowPlan: show.run_show,
             syntax.SetOption: show.run_set,
             SetVariable: _run_set_variable,
-            plans.CreateJobPlan: _lazily(jobs, "create_job"),
+            plans.CreateJobPlan: _run_create_job,
             plans.AlterJobPlan: _lazily(jobs, "alter_job"),
             job_syntax.DropJob: _lazily(jobs, "drop_job"),
             job_syntax.CancelJob: _lazily(jobs, "cancel_job"),
+            job_syntax.StopJob: _lazily("runnel.statements.jobs.submitted", "stop_job"),
             job_syntax.VerifyJob: _lazily(verify, "verify_job"),
             job_syntax.CreateSnapshot: _lazily(jobs, "create_snapshot"),
             job_syntax.DropSnapshot: _lazily(jobs, "drop_snapshot"),
@@ -314,9 +322,16 @@ def run_many(
     has_rows = (isinstance(plan, plans.CommandPlan) and plan.statement.has_rows) or (
         isinstance(plan, plans.ChangePlan) and plan.returning is not None
     )
-    if has_rows or isinstance(
-        plan,
-        plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan,
+    starts_jobs = isinstance(plan, plans.StatementSetPlan) and plan.jobs
+    if isinstance(plan, plans.CreateJobPlan) and plan.is_submitted:
+        starts_jobs = (plan,)
+    if (
+        has_rows
+        or starts_jobs
+        or isinstance(
+            plan,
+            plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan,
+        )
     ):
         raise _returns_rows()
     from runnel.statements.batches import run_batch, templates

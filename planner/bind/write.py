@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.base.frozen import frozen
-from runnel.catalog import Table, TableColumn, View
+from runnel.catalog import Mapping, Table, TableColumn, View
 from runnel.connector import KeyedTable, ReadableTable, RowAddressedTable, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError, as_written, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal, conjuncts, walk
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
+from runnel.planner.environment import JobNeeded
 from runnel.planner.parse.dml import is_default
 from runnel.planner.parse.syntax import Delete, Insert, Name, Update
 from runnel.planner.physical.key_lookup import equated_key
@@ -87,7 +88,7 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
             binder, BoundWrite(table, mode, columns, Values(rows=rows, columns=fields), rows)
         )
     if source.is_unbounded and not binder.environment.in_job:
-        raise _must_be_job(statement)
+        raise _must_be_job(binder, statement)
     if len(source.fields) != len(columns):
         raise ProgrammingError(
             f"{statement.mode.name} has {len(columns)} target columns, but the query returns "
@@ -129,14 +130,18 @@ def _as_wide(
     return visible if width == len(visible) else columns
 
 
-def _must_be_job(statement: Insert) -> NotSupportedError:
-    """The error for a write of a stream, with the statement to execute."""
-    # Loaded on first use: it is an error.
+def _must_be_job(binder: StatementBinder, statement: Insert) -> NotSupportedError:
+    """The error for a write of a stream, with the statement to execute; JobNeeded if the statement
+    starts the job."""
+    # Loaded on first use: it is an error in most cases.
     from runnel.planner.parse.flink.statement_set import job_statement
 
     start = 0 if statement.position is None else statement.position.offset
     written = job_statement(statement.sql[start:], statement.table.text)
-    return NotSupportedError(
+    named = [binder.snapshot.find(name) for kind, name in binder.dependencies if kind == "object"]
+    is_of_flink = any(isinstance(item, Mapping) and item.flink_text is not None for item in named)
+    kind = JobNeeded if is_of_flink and statement.mode is WriteMode.INSERT else NotSupportedError
+    return kind(
         f"{statement.mode.name} from a source without an end must run as a job",
         hint=f"write {written}",
         position=statement.position,

@@ -45,6 +45,21 @@ class CancelJob(Command):
 
 
 @frozen(kw_only=True)
+class StopJob(Command):
+    """STOP JOB of Flink.
+
+    name: the name of a job, or its id.
+    is_id: it may be an id.
+    has_savepoint: WITH SAVEPOINT is written.
+    """
+
+    has_rows = True
+    name: Name
+    is_id: bool
+    has_savepoint: bool
+
+
+@frozen(kw_only=True)
 class VerifyJob(Command):
     """VERIFY JOB.
 
@@ -176,6 +191,30 @@ def parse_cancel(reader: StatementReader) -> CancelJob:
     return CancelJob(sql=reader.sql, position=position, id=int(text))
 
 
+def parse_stop(reader: StatementReader) -> StopJob:
+    """STOP JOB {'id' | 'name' | id | name} [WITH SAVEPOINT [WITH DRAIN]]"""
+    position = reader.position
+    reader.expect("STOP", "JOB")
+    if reader.at_end:
+        raise reader.error("the id or the name of a job")
+    where, text = reader.position, reader.next().text
+    has_savepoint = reader.accept("WITH", "SAVEPOINT")
+    if reader.peek() == "WITH" and reader.peek(1) == "DRAIN":
+        raise NotSupportedError(
+            "STOP JOB … WITH DRAIN is not supported",
+            hint="leave it out: windows that are open stay in the snapshot",
+            position=reader.position,
+        )
+    is_id = text.isascii() and text.isdecimal() and len(text) <= ID_DIGITS
+    return StopJob(
+        sql=reader.sql,
+        position=position,
+        name=Name(text, where),
+        is_id=is_id,
+        has_savepoint=has_savepoint,
+    )
+
+
 def parse_verify(reader: StatementReader) -> VerifyJob:
     """VERIFY JOB name [OPTIONS (…)]"""
     position = reader.position
@@ -183,6 +222,10 @@ def parse_verify(reader: StatementReader) -> VerifyJob:
     name = reader.name("the job")
     options = read_options(reader) if reader.accept("OPTIONS") else ()
     return VerifyJob(sql=reader.sql, position=position, name=name, options=options)
+
+
+READERS = {"CANCEL": parse_cancel, "STOP": parse_stop, "VERIFY": parse_verify}
+"""The readers of the statements that begin with these words."""
 
 
 def _parse_create_snapshot(

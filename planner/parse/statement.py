@@ -173,10 +173,10 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
             }[word]
         case "COPY":
             return _parse_copy
-        case "CANCEL" | "VERIFY":
+        case "CANCEL" | "VERIFY" | "STOP" if word != "STOP" or second == "JOB":
             from runnel.planner.parse import jobs
 
-            return jobs.parse_verify if word == "VERIFY" else jobs.parse_cancel
+            return jobs.READERS[word]
         case "INSERT" | "SINK" | "UPDATE" | "DELETE":
             from runnel.planner.parse import dml as changes
 

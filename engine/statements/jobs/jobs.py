@@ -178,11 +178,11 @@ def job_of(session: Session, name: str, position: Position | None) -> NamedJob:
     """The job that a statement names, if its caller may change it or look into it."""
     with blamed(position):
         job = session.named_jobs.get(name)
-        _check_owned(session, job)
+        check_owned(session, job)
         return job
 
 
-def _check_owned(session: Session, item: NamedJob | NamedSnapshot) -> None:
+def check_owned(session: Session, item: NamedJob | NamedSnapshot) -> None:
     """ProgrammingError if the caller may neither change nor read it."""
     if isinstance(item, NamedJob):
         session.caller.require_own(f'job "{item.name}"', is_confined=item.record.is_confined)
@@ -190,10 +190,11 @@ def _check_owned(session: Session, item: NamedJob | NamedSnapshot) -> None:
         session.caller.require_own(f'snapshot "{item.name}"', is_confined=item.is_confined)
 
 
-def _check_replaced(session: Session, snapshot: str) -> None:
+def check_replaced(session: Session, snapshot: str) -> None:
+    """ProgrammingError if the caller may not replace the snapshot of that name."""
     found = session.named_jobs.snapshots.find(snapshot)
     if found is not None:
-        _check_owned(session, found)
+        check_owned(session, found)
 
 
 def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> int:
@@ -206,18 +207,25 @@ def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> in
     with blamed(plan.position):
         ended = jobs.check_free(plan.name)
         if ended is not None:
-            _check_owned(session, ended)
+            check_owned(session, ended)
+    jobs.create(job_record(session, plan, call, options))
+    return NO_COUNT
+
+
+def job_record(
+    session: Session, plan: CreateJobPlan, call: StatementCall, options: NamedJobOptions
+) -> JobRecord:
+    """The record of a new job; an error if it can't begin with the snapshot that it names."""
     if options.initial_snapshot is not None:
-        with blamed(
-            next(place for name, _, place in plan.options if name.lower() == "initialsnapshotname")
-        ):
-            snapshot = jobs.snapshots.get(options.initial_snapshot)
-            _check_owned(session, snapshot)
+        places = (place for name, _, place in plan.options if name.lower() == "initialsnapshotname")
+        with blamed(next(places, None)):
+            snapshot = session.named_jobs.snapshots.get(options.initial_snapshot)
+            check_owned(session, snapshot)
             _check_is_of_query(snapshot)
     modules = {}
     if options.modules:
         modules = read_sources(options.modules, session.caller.access)
-    record = JobRecord(
+    return JobRecord(
         modules=modules,
         is_confined=session.caller.is_confined,
         runtime=_runtime(session, options, plan.write),
@@ -231,8 +239,6 @@ def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> in
         arguments=_storable_arguments(call),
         is_unbounded=plan.write.is_unbounded,
     )
-    jobs.create(record)
-    return NO_COUNT
 
 
 def _check_is_of_query(snapshot: NamedSnapshot) -> None:
@@ -274,7 +280,7 @@ def alter_job(session: Session, plan: AlterJobPlan, call: StatementCall) -> int:
     """Suspends, resumes or restarts a job, or changes its options or query; waits until the change
     is complete."""
     job = job_of(session, plan.name, plan.position)
-    timeout = _left(call)
+    timeout = remaining(call)
     match plan.action:
         case "suspend":
             job.suspend(timeout)
@@ -308,7 +314,7 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: StatementCall) -> Non
         "arguments": arguments,
         "options": options,
     }
-    replace_work(job, changes, _left(call))
+    replace_work(job, changes, remaining(call))
 
 
 def _check_own(job: NamedJob) -> None:
@@ -330,12 +336,12 @@ def drop_job(session: Session, statement: DropJob, call: StatementCall) -> int:
             jobs.records.check_readable(name.text)
             return NO_COUNT
         job = job_of(session, name.text, name.position)
-    _check_owned(session, job)
+    check_owned(session, job)
     if snapshot is not None:
-        _check_replaced(session, snapshot.text)
-        job.cancel_and_export_snapshot(snapshot.text, _left(call))
+        check_replaced(session, snapshot.text)
+        job.cancel_and_export_snapshot(snapshot.text, remaining(call))
     elif not job.is_done:
-        job.cancel(_left(call))
+        job.cancel(remaining(call))
     jobs.remove(job)
     return NO_COUNT
 
@@ -355,7 +361,7 @@ def cancel_job(session: Session, statement: CancelJob, call: StatementCall) -> i
             raise session.light_jobs.unknown(statement.id)
         session.caller.require_own(f"job {job.id}", is_confined=job.options.is_confined)
     job.cancel()
-    if not job.wait(_left(call)):
+    if not job.wait(remaining(call)):
         raise OperationalError(
             f"job {job.id} has not ended yet",
             code=ErrorCode.TIMEOUT,
@@ -368,18 +374,18 @@ def create_snapshot(session: Session, statement: CreateSnapshot, call: Statement
     """Takes a snapshot of a job and stores it under a name."""
     name = statement.name
     job = job_of(session, statement.job.text, statement.job.position)
-    _check_replaced(session, name.text)
+    check_replaced(session, name.text)
     if not statement.or_replace:
         with blamed(name.position):
             session.named_jobs.snapshots.check_free(name.text)
-    job.export_snapshot(name.text, _left(call))
+    job.export_snapshot(name.text, remaining(call))
     return NO_COUNT
 
 
 def drop_snapshot(session: Session, statement: DropSnapshot, call: StatementCall) -> int:
     """Deletes a named snapshot."""
     name = statement.name
-    _check_replaced(session, name.text)
+    check_replaced(session, name.text)
     with blamed(name.position):
         session.named_jobs.snapshots.drop(name.text, statement.if_exists)
     return NO_COUNT
@@ -470,6 +476,6 @@ def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[st
     return lines
 
 
-def _left(call: StatementCall) -> float | None:
+def remaining(call: StatementCall) -> float | None:
     """Seconds that the statement has left."""
     return None if call.deadline is None else max(0.0, (call.deadline - monotonic_ns()) / 1e9)

@@ -52,12 +52,18 @@ def _undo(session: Session, created: object, replaced: object) -> None:
 
 def run_statement_set(
     session: Session, plan: StatementSetPlan, call: StatementCall, run: Run
-) -> int:
-    """Runs the INSERTs one after another; returns the total number of rows. After an error the
-    later ones do not run, and what the earlier ones have written remains."""
+) -> Outcome:
+    """Runs the INSERTs one after another, and then starts the jobs of INSERTs over streams; returns
+    the jobs, or the total number of rows. After an error the later ones do not run, and what the
+    earlier ones have written remains."""
     total = 0
     for write in plan.writes:
         count = run(session, write, call)
         assert isinstance(count, int)
         total += max(count, 0)
+    if plan.jobs:
+        # Loaded on first use: most connections have no named jobs.
+        from runnel.statements.jobs.submitted import submit_jobs
+
+        return submit_jobs(session, plan.jobs, call)
     return total

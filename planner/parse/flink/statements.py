@@ -1,4 +1,4 @@
-"""Statements of Flink that have another form here: STOP JOB, ADD JAR and so on. Loaded
+"""Statements of Flink that have another form here: PAUSE JOB, ADD JAR and so on. Loaded
 when no statement begins with the word."""
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from runnel.errors import NotSupportedError, as_written
 from runnel.planner.parse.reader import StatementReader
 
 _JOBS = {
-    "STOP": "use ALTER JOB {0} SUSPEND, which takes a snapshot, or DROP JOB {0}",
     "PAUSE": "use ALTER JOB {0} SUSPEND",
     "SUSPEND": "use ALTER JOB {0} SUSPEND",
     "RESUME": "use ALTER JOB {0} RESUME",
