@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
 from time import monotonic
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -40,6 +40,7 @@ from runnel.connector import (
     SourceTraits,
 )
 from runnel.connectors.pushed.event_time import event_time_of
+from runnel.connectors.pushed.plain_rows import PlainRows, RowForm
 from runnel.connectors.pushed.rows import StreamData, batches_of, stream_columns
 from runnel.deadline import end_of_wait
 from runnel.errors import ErrorCode, InterfaceError, OperationalError
@@ -57,20 +58,29 @@ UNREAD_SECONDS = 3.0
 
 logger = logging.getLogger("runnel.connectors.pushed.table")
 
+StreamRows: TypeAlias = "pa.RecordBatch | PlainRows"
+
 
 class ReaderQueue:
     """The buffer of one reader, which reads some of the columns. Guarded by the channel's
-    condition."""
+    condition, except `joined`."""
 
     def __init__(self, columns: Sequence[int]) -> None:
         self.columns = list(columns)
-        self.items: deque[pa.RecordBatch | EventTimeMark] = deque()
+        self.items: deque[StreamRows | EventTimeMark] = deque()
         self.rows = 0
         self.wake: Callable[[], None] | None = None
 
-    def put(self, batch: pa.RecordBatch) -> None:
-        self.items.append(batch)
-        self.rows += batch.num_rows
+    def put(self, rows: StreamRows) -> None:
+        """Adds rows; plain rows to the plain rows before them."""
+        self.rows += rows.num_rows
+        if isinstance(rows, PlainRows):
+            last = self.items[-1] if self.items else None
+            if isinstance(last, PlainRows) and last.num_rows + rows.num_rows <= BATCH_ROWS:
+                last.rows.extend(rows.rows)
+                return
+            rows = PlainRows(rows.form, list(rows.rows))
+        self.items.append(rows)
 
     def mark(self, mark: EventTimeMark) -> None:
         """Adds a watermark, which needs no room: of watermarks without rows in between only the
@@ -80,9 +90,8 @@ class ReaderQueue:
         else:
             self.items.append(mark)
 
-    def take(self) -> pa.RecordBatch | EventTimeMark | None:
-        """A watermark, or the rows before the next watermark, up to a full batch; small batches
-        are concatenated."""
+    def take(self) -> EventTimeMark | list[StreamRows] | None:
+        """A watermark, or the rows before the next watermark, up to a full batch."""
         if not self.items:
             return None
         first = self.items.popleft()
@@ -97,9 +106,18 @@ class ReaderQueue:
             taken.append(following)
             rows += following.num_rows
         self.rows -= rows
+        return taken
+
+    def joined(self, taken: Sequence[StreamRows]) -> pa.RecordBatch:
+        """The columns of the reader, of rows that it took."""
         if not self.columns:
-            return empty_columns(rows)
-        chosen = [batch.select(self.columns) for batch in taken]
+            return empty_columns(sum(rows.num_rows for rows in taken))
+        chosen = [
+            rows.form.batch(rows.rows, self.columns)
+            if isinstance(rows, PlainRows)
+            else rows.select(self.columns)
+            for rows in taken
+        ]
         return chosen[0] if len(chosen) == 1 else pa.concat_batches(chosen)
 
 
@@ -182,8 +200,8 @@ class StreamChannel:
                 self._readers.pop(reader, None)
             self._condition.notify_all()
 
-    def put(self, batch: pa.RecordBatch, until: float | None) -> None:
-        """Adds a batch to the buffers of all readers, as soon as there is one and all have room.
+    def put(self, rows: StreamRows, until: float | None) -> None:
+        """Adds rows to the buffers of all readers, as soon as there is one and all have room.
 
         OperationalError at the time `until` (of `time.monotonic`).
         """
@@ -201,7 +219,7 @@ class StreamChannel:
             self.check_open()
             queues = tuple(self._readers.values())
             for queue in queues:
-                queue.put(batch)
+                queue.put(rows)
         _wake(queues)
 
     def mark(self, time: int) -> bool:
@@ -229,7 +247,7 @@ class StreamChannel:
                 return END if self._closed else Pause()
             if was_full:
                 self._condition.notify_all()
-            return item
+        return queue.joined(item) if isinstance(item, list) else item
 
     def withdraw(self) -> None:
         """Refuses new readers. Writers get an InterfaceError once the last reader has left."""
@@ -374,6 +392,7 @@ class StreamWriter:
         self._columns = table.columns
         self._channel = table.channel
         self._event_time = table.event_time
+        self._form = RowForm.of(table.columns)
 
     @property
     def name(self) -> str:
@@ -403,6 +422,10 @@ class StreamWriter:
         """
         self._channel.check_open()
         until = end_of_wait(timeout)
+        few = None if self._form is None else self._form.few(data)
+        if few is not None:
+            self._channel.put(few, until)
+            return few.num_rows
         written = 0
         for batch in batches_of(data, self._columns, self.name):
             for start in range(0, batch.num_rows, BATCH_ROWS):
