@@ -11,9 +11,9 @@ from runnel.connector import WritableTable, WriteMode
 from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import array_of
-from runnel.expressions.nodes import Cast, Column, Expression, Parameter, transform
+from runnel.expressions.nodes import Cast, Column, Expression, Parameter, transform, walk
 from runnel.planner.plans import KeyPutPlan, Plan, WritePlan
-from runnel.relation.nodes import Values
+from runnel.relation.nodes import Project, Relation, Values
 from runnel.sqltypes import SqlType
 from runnel.statements.arguments import Rows
 from runnel.statements.writes import write_batch
@@ -29,9 +29,19 @@ def templates(plan: Plan) -> tuple[Template, ...]:
     """The rows of an INSERT or SINK of VALUES; () for any other plan."""
     if isinstance(plan, KeyPutPlan) and plan.mode in (WriteMode.INSERT, WriteMode.SINK):
         return plan.rows
-    if isinstance(plan, WritePlan) and isinstance(plan.logical, Values):
-        return plan.logical.rows
+    if isinstance(plan, WritePlan):
+        values = _below_computed(plan.logical)
+        return values.rows if isinstance(values, Values) else ()
     return ()
+
+
+def _below_computed(relation: Relation) -> Relation:
+    """The rows that the computed columns of a table are computed from, if it has some."""
+    if not isinstance(relation, Project) or any(
+        isinstance(node, Parameter) for item in relation.expressions for node in walk(item)
+    ):
+        return relation
+    return relation.input
 
 
 def run_batch(
@@ -56,8 +66,15 @@ def run_batch(
         ]
         for template in templates(plan)
     ]
+    if isinstance(plan, WritePlan) and isinstance(plan.logical, Project):
+        parts = [_projected(plan.logical, part, frame) for part in parts]
     names = [table.columns[i].name for i in plan.columns]
     return write_batch(table, plan.mode, plan.columns, _interleaved(parts, names, len(rows)))
+
+
+def _projected(project: Project, columns: list[Any], values: EvaluationInput) -> list[Any]:
+    frame = EvaluationInput(columns, values.num_rows, values.context)
+    return [evaluate(compile_expression(item), frame) for item in project.expressions]
 
 
 def _over_columns(expression: Expression, types: tuple[SqlType, ...]) -> Expression:

@@ -56,6 +56,23 @@ def test_many_parameters(connection: runnel.Connection) -> None:
     assert connection.execute(sql).fetchone() == (1000, 5, 999_000)
 
 
+def test_many_parameters_of_which_one_does_not_fit(connection: runnel.Connection) -> None:
+    """All rows are written, or none: also where another column is computed from the value."""
+    connection.execute("CREATE TABLE t (x INT, y AS (x * 2), z AS (10 / x), w INT DEFAULT 4)")
+    for value in (2**40, 0):
+        with pytest.raises(runnel.DataError):
+            connection.executemany("INSERT INTO t (x) VALUES (?)", [(1,), (value,)])
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    connection.executemany("INSERT INTO t (x, w) VALUES (?, ?), (5, ?)", [(1, 2, 3), (2, 3, 4)])
+    sql = "SELECT x, y, z, w FROM t"
+    assert connection.execute(sql).fetchall() == [
+        (1, 2, 10, 2),
+        (5, 10, 2, 3),
+        (2, 4, 5, 3),
+        (5, 10, 2, 4),
+    ]
+
+
 def test_in_a_transaction(connection: runnel.Connection) -> None:
     connection.execute(TABLE)
     connection.execute("BEGIN")
