@@ -19,6 +19,7 @@ import pytest
 import runnel
 from runnel.connectors.files.connector import _FORMATS
 from runnel.expressions.lazy_families import LAZY_FAMILIES
+from tests.syntax_trees import lasting_tree
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runnel.connectors"}
@@ -102,7 +103,7 @@ def part_of(module: str) -> str:
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+    return lasting_tree(path.read_text("utf-8"))
 
 
 def place(path: Path, line: int = 1) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Relation
 from tests.planner.node_classes import PACKAGES, subclasses
 from tests.product_modules import modules
+from tests.syntax_trees import nodes_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +43,7 @@ def names_in_files() -> dict[Path, frozenset[str]]:
     return {
         path: frozenset(
             getattr(node, field)
-            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            for node in nodes_of(path.read_text("utf-8"))
             for field in ("id", "attr", "name")
             if isinstance(getattr(node, field, None), str)
         )

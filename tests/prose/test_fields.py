@@ -24,6 +24,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.prose.texts import ROOT
+from tests.syntax_trees import nodes_of
 
 FOLDERS = ("engine", "planner", "connectors")
 EXCLUDED = (
@@ -97,7 +98,7 @@ def value_classes() -> dict[str, list[ValueClass]]:
     found: dict[str, list[ValueClass]] = {}
     for path in sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in nodes_of(path.read_text("utf-8")):
             if isinstance(node, ast.ClassDef) and is_value_class(node):
                 found.setdefault(node.name, []).append(described(name, node))
     return found

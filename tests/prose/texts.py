@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.syntax_trees import nodes_of
+
 ROOT = Path(__file__).parent.parent.parent
 CODE = ("engine", "planner", "connectors", "benchmarks")
 PAGES = ("*.md", "docs/**/*.md", "benchmarks/**/*.md")
@@ -57,7 +59,7 @@ def texts_of(path: Path) -> Iterator[Text]:
     if path.suffix == ".md":
         yield Text("page", 1, without_code(content))
         return
-    nodes = list(ast.walk(ast.parse(content)))
+    nodes = nodes_of(content)
     docstrings = [node.value for node in nodes if isinstance(node, ast.Expr)]
     yield from _comments(content)
     yield from _docstrings(docstrings)
