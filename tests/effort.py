@@ -7,6 +7,7 @@ that the suite stays short; with `RUNNEL_TESTS=all` in the environment, with all
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import TypeVar
@@ -28,6 +29,12 @@ try."""
 def some(cases: Iterable[A], every: int) -> Sequence[A]:
     """Each so-manieth of the cases, the first among them."""
     return list(cases)[:: 1 if ALL else every]
+
+
+def drawn(cases: Iterable[A], every: int) -> Sequence[A]:
+    """Each so-manieth of the cases, beginning with another one in each run: for use within a test,
+    where `random` is seeded by `--randomly-seed`, which pytest prints."""
+    return list(cases)[slice(None) if ALL else slice(random.randrange(every), None, every)]
 
 
 def examples(count: int) -> int:

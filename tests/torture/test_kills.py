@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks import run
+from tests.effort import ALL
 from tests.torture import cases, growing_files
 from tests.torture.kill_loop import (
     AT_OPERATION,
@@ -36,18 +38,21 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> KillLoop:
     return KillLoop(tmp_path_factory.mktemp("kills"), cases.named(SHORT), most_kills=2)
 
 
-@pytest.mark.parametrize(
-    ("names", "seed", "disturbs"),
-    [
-        ("window_parquet,join_duckdb", 20241378, False),
-        ("copy_parquet_again,window_duckdb_again", 20241017, False),
-        ("poison_map,disorder_json", 20240302, True),
-        ("dag_parquet,dag_map", 20240421, True),
-        ("files_parquet,panes_duckdb,ordered_map", 20240503, True),
-    ],
+ROUNDS = (
+    ("window_parquet,join_duckdb", 20241378, False),
+    ("copy_parquet_again,window_duckdb_again", 20241017, False),
+    ("poison_map,disorder_json", 20240302, True),
+    ("dag_parquet,dag_map", 20240421, True),
+    ("files_parquet,panes_duckdb,ordered_map", 20240503, True),
 )
-def test_killed_jobs_hold_each_row(loop: KillLoop, names: str, seed: int, disturbs: bool) -> None:
+"""The cases of each round, its seed, and whether other processes disturb the jobs."""
+TURNS = len(ROUNDS) if ALL else 2
+
+
+@pytest.mark.parametrize("turn", range(TURNS))
+def test_killed_jobs_hold_each_row(loop: KillLoop, turn: int) -> None:
     """Once where they promise it, else at least once; rows that were too late included."""
+    names, seed, disturbs = random.choice(ROUNDS[turn::TURNS])
     loop.tally = Tally()
     loop.round(seed, disturbs=disturbs, chosen=cases.named(names))
     assert loop.tally.kills.total() > 0

@@ -439,14 +439,14 @@ def test_memory_is_given_back() -> None:
     before = allocated()
 
     def fill() -> None:
-        write(table, INSERT, [(i, i) for i in range(50_000)])
-        assert allocated() - before >= 700_000
+        write(table, INSERT, [(i, i) for i in range(20_000)])
+        assert allocated() - before >= 280_000
 
     fill()
     table.clear()
     assert allocated() - before < 50_000
     fill()
-    write(table, DELETE, [(i,) for i in range(50_000)], (0,))
+    write(table, DELETE, [(i,) for i in range(20_000)], (0,))
     assert allocated() - before < 50_000
     fill()
     connector.close()

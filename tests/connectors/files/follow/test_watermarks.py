@@ -25,10 +25,9 @@ from tests.connectors.files.follow.simulated import (
     by_ways,
     directly,
 )
-from tests.effort import ALL
+from tests.effort import ALL, drawn
 
 SEEDS = range(100) if ALL else range(6)
-MORE_SEEDS = range(200) if ALL else range(26)
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
@@ -36,7 +35,7 @@ MORE_SEEDS = range(200) if ALL else range(26)
 def test_no_row_of_a_rotated_series_is_late(
     tmp_path: Path, connect: Connect, parallelism: int
 ) -> None:
-    for seed in SEEDS:
+    for seed in drawn(range(100), 50):
         job = Run(tmp_path, Setup(seed, connect, parallelism))
         job.run(40)
         job.stop()
@@ -49,7 +48,7 @@ def test_no_row_of_a_new_series_is_late(
 ) -> None:
     """A program begins between two checks of the folder, and its first row is earlier than rows
     that another program appends before the second check."""
-    for seed in MORE_SEEDS if connect is directly else SEEDS:
+    for seed in drawn(range(200), 20 if connect is directly else 60):
         job = Ordered(tmp_path, Setup(seed, connect))
         run(job, monkeypatch)
         assert job.late == [], (seed, job.late[:5])

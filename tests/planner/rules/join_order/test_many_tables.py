@@ -101,8 +101,9 @@ def test_inner_and_outer_joins_in_turn(own: runnel.Connection, number: int, seed
     assert _rows(own, made) == _on_sqlite(made)
 
 
-@pytest.mark.parametrize("number", [8, 64])
-@pytest.mark.parametrize("shape", ["chain", "star", "tree", "disconnected"])
+@pytest.mark.parametrize(
+    ("shape", "number"), crossed(["chain", "star", "tree", "disconnected"], [64, 8])
+)
 def test_joins_of_tables_of_duckdb(shape: str, number: int) -> None:
     made = case(shape, number, 1)
     with runnel.connect() as connection:
