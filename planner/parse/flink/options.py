@@ -32,6 +32,8 @@ _INSTEAD = {
     "'value.fields-include' = 'EXCEPT_KEY': each result is a message with its key, and the last "
     "message of a key is valid; deletions are not written. To read, write the topic to a mapping "
     "of TYPE IMap by a job with SINK INTO, which stores the latest row of each key",
+    "faker": "use 'connector' = 'datagen' with 'fields.x.min', 'fields.x.max' and "
+    "'fields.x.length'; a text of a list is ELT(n, 'a', 'b') of such a number",
     "jdbc": "use CREATE MAPPING … TYPE DuckDB, or TYPE Spark OPTIONS ('format' = 'jdbc', …)",
     "iceberg": "use CREATE MAPPING … TYPE Iceberg",
     "delta": "use CREATE MAPPING … TYPE Delta",
@@ -181,6 +183,19 @@ def _known_options(names: Sequence[str]) -> str:
     if not names:
         return "leave it out"
     return "leave it out; the options are " + ", ".join(f"'{name}'" for name in names)
+
+
+_CHANGES = (
+    "a table has no changes of rows: declare the columns of a message, of Debezium `before "
+    "ROW<…>, after ROW<…>, op STRING`, with 'format' = 'json', and write after.… to a mapping of "
+    "TYPE IMap by a job with SINK INTO, which stores the latest row of each key"
+)
+_FORMATS_INSTEAD = {
+    **dict.fromkeys(("debezium-json", "canal-json", "maxwell-json", "ogg-json"), _CHANGES),
+    "avro-confluent": "a schema registry is not supported: use 'format' = 'avro' for messages "
+    "without the header of a registry",
+}
+"""The remedy for formats of Flink without counterpart."""
 
 
 def translated(table: FlinkTable, options: FlinkOptions) -> Translation:
@@ -452,7 +467,8 @@ def _topic_format(
             )
         return found
     if kind not in _TOPIC_FORMATS:
-        raise options.refused(chosen, "formats are " + ", ".join([*_TOPIC_FORMATS, "raw"]))
+        listed = "formats are " + ", ".join([*_TOPIC_FORMATS, "raw"])
+        raise options.refused(chosen, _FORMATS_INSTEAD.get(kind, listed))
     return _TOPIC_FORMATS[kind]
 
 
