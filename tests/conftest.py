@@ -30,6 +30,20 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """What is there between two files mostly stays: modules, tables of functions, syntax trees. By
+    the end of the suite, each run of the garbage collector over all of it would take seconds, and
+    tests that count memory ask for many."""
+    done = yield
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+    return done
+
+
 @pytest.fixture
 def connection() -> Iterator[runnel.Connection]:
     """A connection in memory, closed afterwards."""
