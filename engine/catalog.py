@@ -1,10 +1,9 @@
 """The catalog: mappings, views and registrations in one namespace; indexes, data connections,
-functions and definitions (macros) in others.
+functions and definitions (macros, sequences, schemas) in others.
 
 The content is an immutable snapshot that each change replaces, so readers need no lock. Every
 object has its own version: a plan stores the versions of the objects it used, and is valid while
-they are current.
-Names match case-insensitively and keep their spelling.
+they are current. Names match case-insensitively and keep their spelling.
 """
 
 from __future__ import annotations
@@ -19,40 +18,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
+from runnel.base.schemas import (
+    CATALOG_KIND,
+    DATABASE_KIND,
+    MAIN,
+    SCHEMA_KIND,
+    candidates,
+    new_key,
+    remedy,
+    schema_key,
+)
 from runnel.errors import ErrorCode, Position, ProgrammingError, as_written, suggest
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
     from runnel.columns.table_definition import TableDefinition
     from runnel.expressions.python.function import PythonFunction
-
-
-CATALOG = "runnel"
-PUBLIC = "public"
-INFORMATION_SCHEMA = "information_schema"
-ONLY_SCHEMAS = (PUBLIC, "main", "default_database")
-"""The names of the only schema: here, in DuckDB and in Flink."""
-_SCHEMAS = (INFORMATION_SCHEMA, *ONLY_SCHEMAS)
-
-_FLINK_CATALOG = "default_catalog"
-"""The name of the only catalog in Flink's documentation; its schema is "default_database"."""
-
-
-def check_schema(catalog: str, schema: str, position: Position | None) -> None:
-    """Raises ProgrammingError if the catalog or the schema that qualifies a name does not exist; ""
-    means that none is written."""
-    if catalog and catalog.lower() not in (CATALOG, _FLINK_CATALOG):
-        raise ProgrammingError(
-            f'catalog "{catalog}" does not exist',
-            hint=f'the only catalog is "{CATALOG}"',
-            position=position,
-        )
-    if schema and schema.lower() not in _SCHEMAS:
-        raise ProgrammingError(
-            f'schema "{schema}" does not exist',
-            hint='the schemas are "public" and "information_schema"',
-            position=position,
-        )
 
 
 @frozen
@@ -163,14 +144,13 @@ class Table(ABC):
 
     @property
     def can_end(self) -> bool:
-        """Whether a scan can end; an unbounded one, if its writer can close it (a pushed
-        stream)."""
+        """Whether a scan can end; of a stream, if its writer can close it (a pushed stream)."""
         return not self.is_unbounded
 
     @property
     def as_stream(self) -> Table | None:
-        """The table as a stream that ends, if its rows come at a rate and have a watermark: the
-        table that queries read that can read a stream. None: all queries read this table."""
+        """The table as a stream that ends, if its rows come at a rate and have a watermark, which
+        queries read that can read a stream. None: all queries read this table."""
         return None
 
     @property
@@ -185,9 +165,8 @@ class Table(ABC):
 
     @abstractmethod
     def row_count(self) -> int | None:
-        """Approximate current number of rows, which may be too high or too low; None if it cannot
-        be found cheaply. Operators, engines and parallelism are chosen by it; no result depends on
-        it."""
+        """Approximate current number of rows; None if it cannot be found cheaply. Operators,
+        engines and parallelism are chosen by it; no result depends on it."""
 
     def withdraw(self) -> None:
         """Called when a registration of this table is removed or replaced: running scans continue,
@@ -237,6 +216,7 @@ class Mapping:
     flink_text: the CREATE TABLE … WITH ('connector' = …) that made the mapping, so that DROP TABLE
         removes it and LIKE repeats it; None: another statement made it.
     is_temporary: it is not stored with the connection.
+    schema: the key of its schema (`schemas`), which its name begins with; "": public.
     """
 
     name: str
@@ -252,6 +232,7 @@ class Mapping:
     definition: TableDefinition | None = None
     flink_text: str | None = None
     is_temporary: bool = False
+    schema: str = ""
 
 
 @frozen
@@ -268,6 +249,8 @@ class View:
     has_numbered_columns: columns without a name are called EXPR$0, EXPR$1, …, as when it was
         created; otherwise by the texts of their expressions.
     comments: the texts of COMMENT ON by column, in lower case; "": the one of the view.
+    schema: the key of its schema, which its name begins with; "": public.
+    path: the search path of its creator, by which the names in its query are looked up.
     """
 
     name: str
@@ -278,6 +261,8 @@ class View:
     is_confined: bool = False
     has_numbered_columns: bool = False
     comments: MappingType[str, str] = field(default_factory=dict)
+    schema: str = ""
+    path: tuple[str, ...] = ()
 
 
 @frozen
@@ -294,6 +279,11 @@ class Registration:
     table: Table
     version: int = field(default_factory=lambda: next(_versions))
     is_confined: bool = False
+
+    @property
+    def schema(self) -> str:
+        """The key of the schema public, which has all registrations."""
+        return ""
 
 
 @frozen
@@ -335,10 +325,11 @@ class DataConnection:
 class NamedText:
     """An object that has a name and a text in SQL, and no rows of its own.
 
-    kind: "macro" (a scalar expression), "table macro" (a query) or "sequence".
+    kind: "macro" (a scalar expression), "table macro" (a query), "sequence", or a kind of
+        `schemas`: a schema, whose name is its key, or a database of ATTACH.
     name: name in SQL. Each kind is a namespace.
     text: the section of the statement after the name: of a macro the parameters, AS and the body,
-        of a sequence START and INCREMENT.
+        of a sequence START and INCREMENT, of a database its file.
     version: changes when the object is replaced.
     is_temporary: it is not stored with the connection.
     is_confined: it was created by a caller with bounds.
@@ -370,6 +361,7 @@ class Snapshot:
     connections: data connections.
     functions: user functions.
     definitions: macros, by kind and lower-case name.
+    path: the keys of the schemas in which a session looks up unqualified names; (): public.
     """
 
     objects: MappingType[str, CatalogObject]
@@ -378,9 +370,63 @@ class Snapshot:
     connections: MappingType[str, DataConnection] = field(default_factory=dict)
     functions: MappingType[str, PythonFunction] = field(default_factory=dict)
     definitions: MappingType[tuple[str, str], NamedText] = field(default_factory=dict)
+    path: tuple[str, ...] = ()
 
     def find(self, name: str) -> CatalogObject | None:
-        return self.objects.get(name.lower())
+        """The object of a name, which may be qualified, as the session looks names up."""
+        lower = name.lower()
+        found = None if self.path else self.objects.get(lower)
+        if found is not None or not (self.path or "." in lower):
+            return found
+        return self._qualified(lower)
+
+    def _qualified(self, lower: str) -> CatalogObject | None:
+        found = self.objects.get(lower)
+        if found is not None and hides_tables(found):
+            return found
+        for key in candidates(self.schemas, self.path, lower):
+            found = self.objects.get(key)
+            if found is not None and (found.schema or "." in lower or "" in self.path):
+                return found
+        return None
+
+    @property
+    def schemas(self) -> dict[str, str]:
+        """The keys of all schemas besides public by the names that they have, in lower case."""
+        keys = [name for kind, name in self.definitions if kind == SCHEMA_KIND]
+        found = {key: key for key in keys}
+        for kind, name in self.definitions:
+            if kind == CATALOG_KIND:
+                found[f"{name}.{MAIN}"] = ""
+                found |= {f"{name}.{key}": key for key in keys if "." not in key}
+        return found
+
+    def names_own(self, catalog: str) -> bool:
+        """Whether a name is the one of the DuckDB file to which the connection is opened."""
+        return (CATALOG_KIND, catalog.lower()) in self.definitions
+
+    @property
+    def databases(self) -> tuple[NamedText, ...]:
+        """The databases of ATTACH."""
+        return tuple(item for item in self.definitions.values() if item.kind == DATABASE_KIND)
+
+    def schema_key(self, catalog: str, schema: str, position: Position | None) -> str:
+        """The key of the schema that a catalog, or "", and a schema name; ProgrammingError if it
+        does not exist."""
+        return schema_key(self.schemas, self.path, (catalog, schema), position)
+
+    def new_name(
+        self,
+        qualifiers: tuple[str, ...],
+        local: str,
+        position: Position | None,
+        *,
+        is_temporary: bool = False,
+    ) -> tuple[str, str]:
+        """The key of the schema of a new object, and its name in the catalog; ProgrammingError if
+        the schema does not exist."""
+        key = new_key(self.schemas, self.path, qualifiers, position, is_temporary=is_temporary)
+        return key, f"{key}.{local}" if key else local
 
     def with_functions(self, functions: MappingType[str, PythonFunction]) -> Snapshot:
         """The snapshot with more functions, which hide its own of the same names.
@@ -390,26 +436,21 @@ class Snapshot:
         return replace(self, functions={**self.functions, **functions}) if functions else self
 
     def get(self, name: str, position: Position | None = None) -> CatalogObject:
-        """The object of that name; ProgrammingError with the nearest known name if there is
-        none."""
-        found = self.objects.get(name.lower())
+        """The object of that name, or ProgrammingError with the nearest known name."""
+        found = self.find(name)
         if found is None:
             raise ProgrammingError(
                 f'object "{name}" not found',
                 code=ErrorCode.OBJECT_NOT_FOUND,
                 hint=suggest(
-                    name,
-                    [item.name for item in self.objects.values()],
-                    "create it with CREATE TABLE, CREATE VIEW or CREATE MAPPING, "
-                    "or register it on the connection",
+                    name, [item.name for item in self.objects.values()], remedy(self.schemas, name)
                 ),
                 position=position,
             )
         return found
 
     def get_connection(self, name: str) -> DataConnection:
-        """The data connection of that name; ProgrammingError with the nearest known name if there
-        is none."""
+        """The data connection of that name, or ProgrammingError with the nearest known name."""
         found = self.connections.get(name.lower())
         if found is None:
             raise ProgrammingError(
@@ -532,6 +573,16 @@ class Catalog:
     def _replace(self, **changed: Any) -> None:
         """Replaces fields of the snapshot, whose number increases by one."""
         self._snapshot = replace(self._snapshot, version=self._snapshot.version + 1, **changed)
+
+
+def hides_tables(item: CatalogObject) -> bool:
+    """Whether an object is neither stored nor in a schema: it hides the tables of its name."""
+    if item.schema:
+        return False
+    if isinstance(item, Mapping):
+        is_own = item.definition is not None and item.definition.is_temporary
+        return is_own or item.is_temporary
+    return isinstance(item, Registration) or item.temporary
 
 
 def dependency_version(snapshot: Snapshot, kind: str, name: str) -> int:

@@ -62,6 +62,7 @@ class MappingDefinition:
     table: the constraints of a table of CREATE TABLE; None: CREATE MAPPING.
     is_stored: it was saved by an earlier statement: options left out are not looked for in data.
     computed: the columns that the binder computes; the connector ignores them.
+    schema: the key of its schema, if it is a table of CREATE TABLE; "": public.
     """
 
     name: str
@@ -75,6 +76,7 @@ class MappingDefinition:
     table: TableDefinition | None = None
     is_stored: bool = False
     computed: tuple[ComputedColumn, ...] = ()
+    schema: str = ""
 
     def is_granted(self, option: str) -> bool:
         """Whether the value of an option was set by the owner, so that no bounds apply to it."""
@@ -87,22 +89,20 @@ class Connector(ABC):
     name: str
 
     keeps_bounds = False
-    """Whether everything it opens is always checked against `definition.access`. If not, a mapping
-    with bounds is refused."""
+    """Whether all that it opens is checked against `definition.access`; else bounds are refused."""
 
     @abstractmethod
     def open(self, definition: MappingDefinition) -> Table:
-        """Returns the table that a CREATE MAPPING defines. Validates options and declared columns,
-        resolves columns that are not declared (this may read data), and fails with an error that
-        names the option or the file. Creates no data."""
+        """Returns the table of a CREATE MAPPING. Validates options and declared columns, resolves
+        the others (this may read data); an error names the option or file. Creates no data."""
 
     def close(self) -> None:
         """Releases all resources of the connector; its tables are not used afterwards."""
 
 
 class DataConnector(Connector):
-    """A connector for a system that needs a connection of its own, such as a database. CREATE DATA
-    CONNECTION stores the connection's options under a name that mappings refer to."""
+    """A connector for a system that needs a connection of its own, such as a database, whose
+    options CREATE DATA CONNECTION stores under a name that mappings refer to."""
 
     connection_options: tuple[str, ...] = ()
     """The options that belong to a data connection; () for any that `check_connection` accepts."""

@@ -313,6 +313,11 @@ class Database:
         """The DuckDB tables of CREATE TABLE."""
         return self.connectors.get("DuckDB").own_tables  # type: ignore[attr-defined,no-any-return]
 
+    def tables_of(self, key: str, *, is_temporary: bool = False) -> OwnTables:
+        """The DuckDB tables of CREATE TABLE in the schema of that key."""
+        connector = self.connectors.get("DuckDB")
+        return connector.tables_of(key, is_temporary=is_temporary)  # type: ignore[attr-defined,no-any-return]
+
     def table_locations(self) -> list[str]:
         """The external names of the tables of CREATE TABLE in the catalog."""
         return [
@@ -497,23 +502,13 @@ class Database:
     def _open_file(self, file: Path) -> None:
         """Names the tables and views of the DuckDB file. One that cannot be opened keeps its name,
         and raises the reason when it is used."""
-        from runnel.connectors.duckdb.file_tables import definitions_in_file, sequences_in_file
-        from runnel.session.table_options import open_definition
+        from runnel.session.file_objects import open_objects
 
-        connector = self.connectors.get("DuckDB")
         try:
-            for definition in definitions_in_file(connector, file):  # type: ignore[arg-type]
-                self.catalog.put(
-                    TableMapping(
-                        definition.name,
-                        connector.name,
-                        open_definition(connector, definition),
-                        {},
-                        definition.external_name,
-                        definition=definition.table,
-                    )
-                )
-            self.catalog.put_definitions(sequences_in_file(connector))  # type: ignore[arg-type]
+            objects, texts = open_objects(self.connectors, file)
+            for item in objects:
+                self.catalog.put(item)
+            self.catalog.put_definitions(texts)
         except BaseException:
             self.close()
             raise
@@ -544,6 +539,7 @@ class Database:
                         is_confined=item.is_confined,
                         definition=definition.table,
                         flink_text=item.flink_text,
+                        schema=definition.schema,
                     )
                 )
             for view in saved.views:

@@ -361,7 +361,7 @@ WITHOUT_LIMIT = frozenset(
 _ELSEWHERE = {
     "statement_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
     "lock_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
-    "search_path": 'there is one schema, "public"',
+    "search_path": "write SET search_path = s",
     **dict.fromkeys(
         ("threads", "worker_threads"), "pass it at the start: runnel.connect(cooperative_threads=…)"
     ),

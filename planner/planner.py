@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from runnel.catalog import ComputedColumn, Snapshot, View, WatermarkClause, readable_columns
+from runnel.base.schemas import CATALOG, PUBLIC, database_of
+from runnel.catalog import Snapshot, View, readable_columns
 from runnel.connector import (
-    ColumnDefinition,
     KeyedTable,
     RowAddressedTable,
     SinkRequest,
@@ -23,7 +23,7 @@ from runnel.connector import (
 )
 from runnel.dag import DAG
 from runnel.deadline import within_time
-from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.errors import NotSupportedError, ProgrammingError, as_written
 from runnel.expressions.nodes import Expression, Parameter, distinct_names
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner.bind.query import Binder
@@ -58,7 +58,6 @@ from runnel.planner.plans import (
     ClearPlan,
     CommandPlan,
     CopyToPlan,
-    CreateMappingPlan,
     CreateViewPlan,
     ExplainPlan,
     KeyGetPlan,
@@ -89,7 +88,12 @@ def plan(
     with within_time(environment.check):
         try:
             return replanned(
-                lambda environment: _plan(parse(sql), snapshot, parameter_types, environment),
+                lambda environment: _plan(
+                    parse(sql, keeps_public=bool(snapshot.path)),
+                    snapshot,
+                    parameter_types,
+                    environment,
+                ),
                 snapshot,
                 environment,
             )
@@ -138,6 +142,7 @@ def _plan(
     if isinstance(statement, syntax.Command):
         return CommandPlan(statement=statement, parameters=types)
     if isinstance(statement, syntax.CreateJob | syntax.AlterJob):
+        _check_path(statement, snapshot)
         from runnel.planner.job_plans import written_job
 
         return written_job(statement, _job_write(statement, snapshot, types, environment))
@@ -161,8 +166,6 @@ def _plan(
                 )
                 return _described(binder, described)
             return ShowPlan(what=statement.what, name=name, like=statement.like)
-        case syntax.CreateMapping():
-            return _create_mapping(binder, statement)
     query = getattr(statement, "query", None)
     if query is not None and getattr(statement, "target", None) is not None:
         # Loaded on first use: few statements write files.
@@ -170,6 +173,17 @@ def _plan(
 
         return plan_copy(statement, _plan(query, snapshot, types, environment))
     return _table_plan(binder, statement)
+
+
+def _check_path(statement: syntax.Statement, snapshot: Snapshot) -> None:
+    """NotSupportedError for a job, which outlives its session, in a session with a search path."""
+    if snapshot.path:
+        raise NotSupportedError(
+            "a job is not supported after USE or SET search_path",
+            detail="it looks names up in the schema public when it is started again",
+            hint=f"write USE {CATALOG}.{PUBLIC}, and schema.table in the job's query",
+            position=statement.position,
+        )
 
 
 def plan_job(
@@ -338,6 +352,7 @@ def _submitted(needed: JobNeeded, binder: Binder, statement: syntax.Statement) -
     may_end = not environment.is_at_rest and has_stream_with_end(snapshot)
     if may_end or not isinstance(statement, syntax.Insert):
         raise needed
+    _check_path(statement, snapshot)
     from runnel.planner.job_plans import submitted_job
 
     environment = replace(environment, is_at_rest=False)
@@ -418,17 +433,36 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
             hint="write them at the end of the query that reads the view's stream",
             position=statement.query.emission.position,
         )
-    inner = replace(binder, views=(statement.name.text.lower(),))
+    schema, name = _new_view(binder, statement)
+    inner = replace(binder, views=(name.lower(),))
     relation = inner.query(statement.query.expression, None)
     check_streaming(apply(bounded(inner, relation)), statement.query.unbounded_state)
     return CreateViewPlan(
-        name=statement.name.text,
+        name=name,
+        schema=schema,
+        path=binder.snapshot.path,
         sql=statement.query.text,
         columns=_view_columns(statement, relation),
         or_replace=statement.or_replace,
         if_not_exists=statement.if_not_exists,
         temporary=statement.temporary,
     )
+
+
+def _new_view(binder: Binder, statement: syntax.CreateView) -> tuple[str, str]:
+    """The schema of a new view, and its name in the catalog."""
+    name = statement.name
+    schema, full = binder.snapshot.new_name(
+        name.qualifiers, name.local, name.position, is_temporary=statement.temporary
+    )
+    if database_of(schema):
+        raise NotSupportedError(
+            "CREATE VIEW in an attached database is not supported",
+            detail="other programs would have to evaluate its query",
+            hint=f"create it here: CREATE VIEW {CATALOG}.{PUBLIC}.{as_written(name.local)} AS …",
+            position=name.position,
+        )
+    return schema, full
 
 
 def _described(binder: Binder, statement: syntax.Describe | syntax.Summarize | syntax.Show) -> Plan:
@@ -521,49 +555,6 @@ def _table_plan(binder: Binder, statement: syntax.Statement) -> Plan:
             lambda other: _plan(other, binder.snapshot, (), binder.environment),
         ),
     )
-
-
-def _create_mapping(binder: Binder, statement: syntax.CreateMapping) -> CreateMappingPlan:
-    return CreateMappingPlan(
-        name=statement.name.text,
-        connector=None if statement.connector is None else statement.connector.text,
-        data_connection=None
-        if statement.data_connection is None
-        else statement.data_connection.text,
-        columns=tuple(
-            ColumnDefinition(
-                c.name.text, c.type, None if c.external_name is None else c.external_name.text
-            )
-            for c in statement.columns
-        ),
-        options={option.name.text: option.value for option in statement.options},
-        external_name=None if statement.external_name is None else statement.external_name.text,
-        object_type=None if statement.object_type is None else statement.object_type.text,
-        or_replace=statement.or_replace,
-        if_not_exists=statement.if_not_exists,
-        watermark=_watermark(statement),
-        computed=_computed(binder, statement),
-        flink_text=statement.flink_text,
-        is_temporary=statement.is_temporary,
-    )
-
-
-def _computed(binder: Binder, statement: syntax.CreateMapping) -> tuple[ComputedColumn, ...]:
-    if not statement.computed:
-        return ()
-    # Loaded on first use: few mappings have one.
-    from runnel.planner.bind.tables.computed import computed_columns
-
-    return computed_columns(binder, statement)
-
-
-def _watermark(statement: syntax.CreateMapping) -> WatermarkClause | None:
-    if statement.watermark is None:
-        return None
-    # Loaded on first use: few mappings have one.
-    from runnel.planner.bind.streams.watermark import watermark_clause
-
-    return watermark_clause(statement.watermark, statement.sql)
 
 
 def _lowering(chosen: Callable[[], Physical]) -> Callable[[int], DAG]:

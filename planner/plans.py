@@ -304,6 +304,7 @@ class CreateTablePlan(Plan):
     checks: the conditions of CHECK, over the columns.
     or_replace, if_not_exists: as in `CreateTable` of the parser.
     write: plans the write of the query's rows to the new table; None: it remains empty.
+    schema: the key of its schema; "": public.
     """
 
     name: str
@@ -313,6 +314,7 @@ class CreateTablePlan(Plan):
     or_replace: bool
     if_not_exists: bool
     write: Callable[[WritableTable], WritePlan] | None = None
+    schema: str = ""
 
 
 @frozen(kw_only=True)
@@ -348,6 +350,8 @@ class CreateViewPlan(Plan):
     sql: the text of the query. It was bound once, so it is valid against the current catalog.
     columns: new names for the first columns of the query.
     or_replace, if_not_exists, temporary: as in `syntax.CreateView`.
+    schema: the key of its schema; "": public.
+    path: the search path by which the query's names are looked up.
     """
 
     name: str
@@ -356,6 +360,8 @@ class CreateViewPlan(Plan):
     or_replace: bool
     if_not_exists: bool
     temporary: bool
+    schema: str = ""
+    path: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.catalog import Mapping, TableColumn
-from runnel.connector import WritableTable, WriteMode
-from runnel.errors import NotSupportedError, internal
+from runnel.base.schemas import PUBLIC
+from runnel.catalog import ComputedColumn, Mapping, TableColumn, WatermarkClause
+from runnel.connector import ColumnDefinition, WritableTable, WriteMode
+from runnel.errors import NotSupportedError, as_written, internal
 from runnel.expressions import build
 from runnel.planner.bind.changes import bind_change
 from runnel.planner.bind.returned_rows import ReturnedRows, bind_returning
@@ -23,13 +24,14 @@ from runnel.planner.parse.alter_table import AlterTable
 from runnel.planner.parse.macros import CreateMacro
 from runnel.planner.parse.merge import MergeInto
 from runnel.planner.parse.query.copies import CopyFrom
-from runnel.planner.parse.syntax import Delete, Insert, Statement, Update
+from runnel.planner.parse.syntax import CreateMapping, Delete, Insert, Statement, Update
 from runnel.planner.parse.tables import CreateTable
 from runnel.planner.planning import Planning
 from runnel.planner.plans import (
     AlterTablePlan,
     ChangePlan,
     CreateMacroPlan,
+    CreateMappingPlan,
     CreateTablePlan,
     NothingPlan,
     Plan,
@@ -49,6 +51,8 @@ def plan_table_statement(binder: Binder, statement: Statement, planning: Plannin
         return plan_flink_statement(binder, statement, planning)
     if isinstance(statement, CreateTable):
         return _create_table(binder, statement, planning)
+    if isinstance(statement, CreateMapping):
+        return _create_mapping(binder, statement)
     if isinstance(statement, Insert | Update | Delete | MergeInto):
         return _change(binder, statement, planning)
     if isinstance(statement, AlterTable):
@@ -128,6 +132,7 @@ def _alter_table(binder: Binder, statement: AlterTable, planning: Planning) -> P
         rows = altered.rows()
         created = CreateTablePlan(
             name=altered.name,
+            schema=found.schema,
             columns=bound.columns,
             definition=bound.definition,
             checks=bound.checks,
@@ -170,8 +175,13 @@ def _create_table(binder: Binder, statement: CreateTable, planning: Planning) ->
         relation = Project(input=source, expressions=expressions, names=names)
         return planning.write(BoundWrite(table, WriteMode.INSERT, tuple(range(count)), relation))
 
+    name = statement.name
+    schema, full = binder.snapshot.new_name(
+        name.qualifiers, name.local, name.position, is_temporary=statement.is_temporary
+    )
     return CreateTablePlan(
-        name=statement.name.text,
+        name=full,
+        schema=schema,
         columns=bound.columns,
         definition=bound.definition,
         checks=bound.checks,
@@ -180,3 +190,56 @@ def _create_table(binder: Binder, statement: CreateTable, planning: Planning) ->
         write=write if source is not None and statement.has_data else None,
         parameters=types,
     )
+
+
+def _create_mapping(binder: Binder, statement: CreateMapping) -> CreateMappingPlan:
+    name = statement.name
+    schema, full = binder.snapshot.new_name(
+        name.qualifiers, name.local, name.position, is_temporary=statement.is_temporary
+    )
+    if schema:
+        raise NotSupportedError(
+            f'a mapping can\'t be in schema "{schema}"',
+            hint=f"mappings are in the schema public: write {PUBLIC}.{as_written(name.local)}",
+            position=name.position,
+        )
+    return CreateMappingPlan(
+        name=full,
+        connector=None if statement.connector is None else statement.connector.text,
+        data_connection=None
+        if statement.data_connection is None
+        else statement.data_connection.text,
+        columns=tuple(
+            ColumnDefinition(
+                c.name.text, c.type, None if c.external_name is None else c.external_name.text
+            )
+            for c in statement.columns
+        ),
+        options={option.name.text: option.value for option in statement.options},
+        external_name=None if statement.external_name is None else statement.external_name.text,
+        object_type=None if statement.object_type is None else statement.object_type.text,
+        or_replace=statement.or_replace,
+        if_not_exists=statement.if_not_exists,
+        watermark=_watermark(statement),
+        computed=_computed(binder, statement),
+        flink_text=statement.flink_text,
+        is_temporary=statement.is_temporary,
+    )
+
+
+def _computed(binder: Binder, statement: CreateMapping) -> tuple[ComputedColumn, ...]:
+    if not statement.computed:
+        return ()
+    # Loaded on first use: few mappings have one.
+    from runnel.planner.bind.tables.computed import computed_columns
+
+    return computed_columns(binder, statement)
+
+
+def _watermark(statement: CreateMapping) -> WatermarkClause | None:
+    if statement.watermark is None:
+        return None
+    # Loaded on first use: few mappings have one.
+    from runnel.planner.bind.streams.watermark import watermark_clause
+
+    return watermark_clause(statement.watermark, statement.sql)

@@ -45,7 +45,12 @@ OPTIONS = OptionSet("DuckDB", PATH, TABLE, READ_ONLY, CREATE)
 
 
 class DuckDBConnector(DataConnector):
-    """Tables of DuckDB databases that the connection's kernel has attached."""
+    """Tables of DuckDB databases that the connection's kernel has attached.
+
+    own_tables: the tables of CREATE TABLE.
+    schemas: the tables of the schemas that are schemas in DuckDB, by key in lower case: the ones of
+        attached databases, and in the DuckDB file of the connection all besides main.
+    """
 
     name = "DuckDB"
     keeps_bounds = True
@@ -55,6 +60,7 @@ class DuckDBConnector(DataConnector):
     def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
         self._kernel = kernel
         self.own_tables = OwnTables(kernel)
+        self.schemas: dict[str, OwnTables] = {}
         self._locks: dict[str, DeadlineLock] = {}
         self._lock = Lock()
         self._read_only: dict[str, bool] = {}
@@ -65,7 +71,7 @@ class DuckDBConnector(DataConnector):
                 f'connector DuckDB has no object type "{definition.object_type}"'
             )
         if definition.table is not None:
-            return self.own_tables.open(definition)
+            return self.tables_of(definition.schema).open(definition)
         options = OPTIONS.read(definition.options)
         location = self._location(definition, options)
         kind = _kind(location)
@@ -88,6 +94,22 @@ class DuckDBConnector(DataConnector):
             has_key=has_key,
             is_read_only=self._is_read_only(options),
         )
+
+    def tables_of(self, key: str, *, is_temporary: bool = False) -> OwnTables:
+        """The tables of CREATE TABLE in the schema of that key."""
+        return self.own_tables if is_temporary else self.schemas.get(key.lower(), self.own_tables)
+
+    def attach_file(self, path: str, *, is_read_only: bool) -> str:
+        """Attaches a file, which is created if it does not exist; returns its name in DuckDB."""
+        flags = {READ_ONLY.name: str(is_read_only).lower(), CREATE.name: "true"}
+        return self._attach(OPTIONS.read({PATH.name: path, **flags}), None)
+
+    def detach_file(self, path: str) -> None:
+        """Closes a file; nothing may read it."""
+        file = Path(path).expanduser()
+        self._kernel().detach(file)
+        with self._lock:
+            self._read_only.pop(str(file.resolve()), None)
 
     def check_connection(self, options: Mapping[str, str]) -> None:
         self._attach(OPTIONS.read(options), None)

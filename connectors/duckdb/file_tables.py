@@ -1,26 +1,27 @@
-"""The tables and views of the DuckDB file that a connection is opened to.
+"""The schemas, tables and views of a DuckDB file, to which a connection is opened or that it has
+attached.
 
-The file is the connection's own database: CREATE TABLE makes a table of that name in its schema
-main, and the connection has all tables of the file, with their constraints. Its views can be
-read. The rest of the catalog (views, mappings, jobs) is in memory.
+A file that a connection is opened to is its own database: CREATE TABLE makes a table of that name
+in its schema main, and the connection has all tables of the file, with their constraints. Its views
+can be read. The rest of the catalog (views, mappings, jobs) is in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from runnel.base.schemas import MAIN
 from runnel.catalog import NamedText
 from runnel.columns.table_definition import TableDefinition, TableKey
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb.connector import DuckDBConnector, cannot_open
-from runnel.connectors.duckdb.types import sql_type_of
+from runnel.connectors.duckdb.own_tables import OwnTables
+from runnel.connectors.duckdb.types import quoted, sql_type_of
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError
 from runnel.sqltypes import VARCHAR
-
-MAIN = "main"
-"""The schema whose tables and views a connection has."""
 
 _MAGIC = b"DUCK"
 _MAGIC_AT = 8
@@ -51,48 +52,62 @@ def is_database_file(path: str | Path) -> bool:
     return True
 
 
-def definitions_in_file(
-    connector: DuckDBConnector, path: str | Path
-) -> Iterator[MappingDefinition]:
-    """The tables and views of the connection's own database, which is that file. OperationalError
-    if it can't be opened."""
-    connector.own_tables.use_file()
-    kernel = connector.own_tables.kernel
+def schemas_in(connector: DuckDBConnector, alias: str) -> list[str]:
+    """The schemas of a database whose name in DuckDB is `alias`, in quotes; `main` first."""
+    with connector.own_tables.kernel.cursor() as cursor:
+        rows = cursor.execute(_SCHEMAS, [_unquoted(alias)]).fetchall()
+    return [MAIN, *(name for (name,) in rows if name != MAIN)]
+
+
+def open_file(connector: DuckDBConnector, path: str | Path) -> list[str]:
+    """The connection's own database is that file; returns the keys of its schemas, "" first.
+    OperationalError if it can't be opened."""
+    own = connector.own_tables
+    own.use_file()
     try:
-        database = kernel.attach(None)[1:-1].replace('""', '"')
-        with kernel.cursor() as cursor:
-            tables = cursor.execute(_TABLES, [database]).fetchall()
-            columns = cursor.execute(_COLUMNS, [database]).fetchall()
-            constraints = cursor.execute(_CONSTRAINTS, [database]).fetchall()
-            comments = cursor.execute(_COMMENTS, [database, database]).fetchall()
-            types = {
-                name: _types(cursor, database, name) for name, kind in tables if kind != "VIEW"
-            }
+        names = schemas_in(connector, own.alias)[1:]
     except Exception as error:
         raise cannot_open(str(path), error) from error
+    for name in names:
+        connector.schemas[name.lower()] = OwnTables(lambda: own.kernel, key=name, alias=own.alias)
+    return ["", *names]
+
+
+def definitions_in_schema(
+    own: OwnTables, options: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[MappingDefinition]:
+    """The tables and views of a schema of a DuckDB file. `options`: by which a view is opened."""
+    schema, where = own.schema, [_unquoted(own.alias), own.schema]
+    before = f"{own.key}." if own.key else ""
+    with own.kernel.cursor() as cursor:
+        tables = cursor.execute(_TABLES, where).fetchall()
+        columns = cursor.execute(_COLUMNS, where).fetchall()
+        constraints = cursor.execute(_CONSTRAINTS, where).fetchall()
+        comments = cursor.execute(_COMMENTS, where * 2).fetchall()
+        types = {name: _types(cursor, own, name) for name, kind in tables if kind != "VIEW"}
     for name, kind in tables:
         if kind == "VIEW":
-            yield MappingDefinition(name, (), {}, f"{MAIN}.{name}")
+            yield MappingDefinition(before + name, (), options, f"{schema}.{name}", schema=own.key)
             continue
         yield MappingDefinition(
-            name,
+            before + name,
             tuple(ColumnDefinition(column, _type(duck)) for column, duck in types[name]),
             {},
-            f"{MAIN}.{name}",
+            f"{schema}.{name}",
             table=_definition(
                 [item[1:] for item in columns if item[0] == name],
                 [item[1:] for item in constraints if item[0] == name],
                 {column.lower(): text for table, column, text in comments if table == name},
             ),
+            schema=own.key,
         )
 
 
 def sequences_in_file(connector: DuckDBConnector) -> dict[tuple[str, str], NamedText]:
     """The sequences of the file, as definitions of the catalog."""
     kernel = connector.own_tables.kernel
-    database = kernel.attach(None)[1:-1].replace('""', '"')
     with kernel.cursor() as cursor:
-        rows = cursor.execute(_SEQUENCES, [database]).fetchall()
+        rows = cursor.execute(_SEQUENCES, [_unquoted(kernel.attach(None))]).fetchall()
     items = (
         NamedText("sequence", name, f"START {start} INCREMENT {increment}")
         for name, start, increment in rows
@@ -100,8 +115,12 @@ def sequences_in_file(connector: DuckDBConnector) -> dict[tuple[str, str], Named
     return {item.key: item for item in items}
 
 
-def _types(cursor: Any, database: str, name: str) -> list[tuple[str, Any]]:
-    table = ".".join('"' + item.replace('"', '""') + '"' for item in (database, MAIN, name))
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"')
+
+
+def _types(cursor: Any, own: OwnTables, name: str) -> list[tuple[str, Any]]:
+    table = f"{own.alias}.{quoted(own.schema)}.{quoted(name)}"
     relation = cursor.sql(f"SELECT * FROM {table} LIMIT 0")
     return list(zip(relation.columns, relation.types, strict=True))
 
@@ -138,19 +157,23 @@ def _definition(
     )
 
 
+_SCHEMAS = (
+    "SELECT schema_name FROM duckdb_schemas() WHERE database_name = ? "
+    "AND schema_name NOT IN ('information_schema', 'pg_catalog') ORDER BY schema_name"
+)
 _TABLES = (
     "SELECT table_name, table_type FROM information_schema.tables "
-    "WHERE table_catalog = ? AND table_schema = 'main' ORDER BY table_name"
+    "WHERE table_catalog = ? AND table_schema = ? ORDER BY table_name"
 )
 _COLUMNS = (
     "SELECT table_name, column_name, column_default, is_nullable FROM duckdb_columns() "
-    "WHERE database_name = ? AND schema_name = 'main' ORDER BY table_name, column_index"
+    "WHERE database_name = ? AND schema_name = ? ORDER BY table_name, column_index"
 )
 _COMMENTS = (
     "SELECT table_name, '', comment FROM duckdb_tables() WHERE comment IS NOT NULL "
-    "AND database_name = ? AND schema_name = 'main' "
+    "AND database_name = ? AND schema_name = ? "
     "UNION ALL SELECT table_name, column_name, comment FROM duckdb_columns() "
-    "WHERE comment IS NOT NULL AND database_name = ? AND schema_name = 'main'"
+    "WHERE comment IS NOT NULL AND database_name = ? AND schema_name = ?"
 )
 _SEQUENCES = (
     "SELECT sequence_name, start_value, increment_by FROM duckdb_sequences() "
@@ -158,6 +181,6 @@ _SEQUENCES = (
 )
 _CONSTRAINTS = (
     "SELECT table_name, constraint_type, expression, constraint_column_names "
-    "FROM duckdb_constraints() WHERE database_name = ? AND schema_name = 'main' "
+    "FROM duckdb_constraints() WHERE database_name = ? AND schema_name = ? "
     "ORDER BY table_name, constraint_index"
 )

@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
+from runnel.base.schemas import local_name
 from runnel.catalog import TableColumn
 from runnel.columns.table_definition import TableDefinition
 from runnel.connector import ColumnDefinition, MappingDefinition
@@ -74,12 +75,25 @@ class OwnTables:
     caller serialises changes of the catalog.
 
     sequences: the sequences of the connection.
+    is_read_only: whether the tables may not be changed.
     """
 
-    def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
+    def __init__(
+        self,
+        kernel: Callable[[], DuckDBKernel],
+        *,
+        key: str = "",
+        alias: str = "",
+        is_read_only: bool = False,
+    ) -> None:
+        """`key`, `alias`: of a schema that is one in DuckDB the key, and the name of its database
+        in DuckDB in quotes; ("", ""): of the connection's own database."""
         self._kernel = kernel
         self._is_clean = False
-        self._schema = SCHEMA
+        self._schema = key.rpartition(".")[2] if alias else SCHEMA
+        self._key = key
+        self._alias = alias
+        self.is_read_only = is_read_only
         self.sequences = DuckDBSequences(kernel)
 
     @property
@@ -99,6 +113,21 @@ class OwnTables:
         self._schema = "main"
         self.sequences.use_file()
 
+    @property
+    def alias(self) -> str:
+        """The name of the database in DuckDB, in quotes."""
+        return self._alias or self._kernel().attach(None)
+
+    @property
+    def key(self) -> str:
+        """The key of the schema; "": public, and the schemas that are none in DuckDB."""
+        return self._key
+
+    @property
+    def schema(self) -> str:
+        """The schema in DuckDB."""
+        return self._schema
+
     def create(
         self,
         name: str,
@@ -111,14 +140,20 @@ class OwnTables:
             _check_column(column)
         _check_keys(columns, definition)
         if self.is_file and not definition.is_temporary:
-            _check_storable(definition)
+            _check_storable(definition, self._key)
         kernel = self._kernel()
         database = self._database(definition.is_temporary)
+        if self.is_read_only:
+            raise NotSupportedError(
+                f'table "{name}" can\'t be created: the database is attached READ_ONLY',
+                hint="DETACH it, and ATTACH it without READ_ONLY",
+            )
+        local = local_name(name, self._key)
         with kernel.cursor() as cursor:
-            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{self._schema}")
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{quoted(self._schema)}")
             used = _names(cursor, database, self._schema)
-            is_own_name = self._schema != SCHEMA and name.lower() not in used
-            physical = name if is_own_name else _free_name(name, used)
+            is_own_name = self._schema != SCHEMA and local.lower() not in used
+            physical = local if is_own_name else _free_name(local, used)
             location = self._location(name, physical, definition)
             items = [*self._columns(columns, definition), *_keys(definition)]
             items += [f"CHECK ({_check(check, columns)})" for check in checks]
@@ -127,7 +162,9 @@ class OwnTables:
             except Exception as error:
                 raise location.failure(error) from error
         external_name = f"{self._schema}.{physical}"
-        return MappingDefinition(name, tuple(columns), {}, external_name, table=definition)
+        return MappingDefinition(
+            name, tuple(columns), {}, external_name, table=definition, schema=self._key
+        )
 
     def check_copyable(self, table: DuckDBTable) -> None:
         """NotSupportedError for a table of a file that a copy, which ALTER TABLE makes, would
@@ -175,8 +212,9 @@ class OwnTables:
             )
         for commented, text in constraints.comments.items():
             steps.append(_comment(location.qualified, commented, text))
-        if physical != definition.name:
-            steps.append(f"ALTER TABLE {location.qualified} RENAME TO {quoted(definition.name)}")
+        local = local_name(definition.name, self._key)
+        if physical != local:
+            steps.append(f"ALTER TABLE {location.qualified} RENAME TO {quoted(local)}")
         with location.cursor() as cursor:
             try:
                 cursor.execute("BEGIN TRANSACTION")
@@ -186,7 +224,7 @@ class OwnTables:
             except Exception as error:
                 cursor.execute("ROLLBACK")
                 raise location.failure(error) from error
-        return replace(definition, external_name=f"{self._schema}.{definition.name}")
+        return replace(definition, external_name=f"{self._schema}.{local}")
 
     def open(self, definition: MappingDefinition) -> DuckDBTable:
         """The table; OperationalError if its DuckDB table does not exist."""
@@ -212,7 +250,11 @@ class OwnTables:
             for c in definition.columns
         ]
         table = DuckDBTable(
-            definition.name, location, columns, has_key=bool(constraints.keys), is_read_only=False
+            definition.name,
+            location,
+            columns,
+            has_key=bool(constraints.keys),
+            is_read_only=self.is_read_only,
         )
         table.definition = constraints
         return table
@@ -250,7 +292,7 @@ class OwnTables:
 
     def _database(self, is_temporary: bool) -> str:
         kernel = self._kernel()
-        return kernel.attach_temporary() if is_temporary else kernel.attach(None)
+        return kernel.attach_temporary() if is_temporary else self.alias
 
     def _location(self, name: str, physical: str, definition: TableDefinition) -> TableLocation:
         title = f'table "{name}"'
@@ -301,8 +343,14 @@ def _comment(table: str, column: str, text: str | None) -> str:
     return f"COMMENT ON {subject} IS {literal}"
 
 
-def _check_storable(definition: TableDefinition) -> None:
-    """NotSupportedError for columns whose rules a DuckDB file can't have."""
+def _check_storable(definition: TableDefinition, key: str) -> None:
+    """NotSupportedError for columns whose rules a DuckDB file can't have, or a schema in it."""
+    for name in definition.identities if key else ():
+        raise NotSupportedError(
+            f'the numbers of column "{name}" are not supported in schema "{key}"',
+            detail="sequences are in the schema public",
+            hint="write DEFAULT without SERIAL and IDENTITY, or create the table in public",
+        )
     always = [name for name, item in definition.identities.items() if item.is_always]
     for name in definition.computed:
         raise NotSupportedError(

@@ -119,7 +119,8 @@ class DuckDBTransaction:
                 raise NotSupportedError(
                     f"{table.location.title} can't be written in the transaction that has written "
                     f"{other.location.title}",
-                    detail="a transaction writes either temporary tables or others",
+                    detail="a transaction writes tables of one database: the connection's own, an "
+                    "attached one, or the temporary tables",
                     hint="COMMIT first",
                 )
 

@@ -34,6 +34,7 @@ name of a table is never resolved to a Python variable."""
 
 
 _TEMPORARY = "temporary"
+_MEMORY = ":memory:"
 """The key of the database of temporary tables; the keys of files are absolute paths."""
 
 
@@ -114,10 +115,10 @@ class DuckDBKernel:
     def attach(self, path: str | Path | None, *, read_only: bool = False) -> str:
         """Attaches a database file unless it is attached, and returns its name in SQL, quoted.
 
-        path: the file; None: the database of the connection's own tables.
+        path: the file, or :memory: with a name; None: the database of the connection's own tables.
         OperationalError if another process has the file open.
         """
-        key = "" if path is None else str(Path(path).resolve())
+        key = "" if path is None else _key(path)
         if self._tables is not None and key == str(Path(self._tables).resolve()):
             key, path = "", None
         with self._lock:
@@ -127,8 +128,8 @@ class DuckDBKernel:
             alias = f'"runnel_{next(self._aliases)}"'
             file = self._tables if path is None else key
             options = " (TYPE duckdb, READ_ONLY)" if read_only else " (TYPE duckdb)"
-            if file is None:
-                file, options = ":memory:", ""
+            if file is None or key.startswith(_MEMORY):
+                file, options = _MEMORY, ""
             try:
                 self._opened().connection.execute(f"ATTACH {quoted(str(file))} AS {alias}{options}")
             except Exception as error:
@@ -142,13 +143,13 @@ class DuckDBKernel:
             known = self._attached.get(_TEMPORARY)
             if known is None:
                 known = f'"runnel_{next(self._aliases)}"'
-                self._opened().connection.execute(f"ATTACH ':memory:' AS {known}")
+                self._opened().connection.execute(f"ATTACH '{_MEMORY}' AS {known}")
                 self._attached[_TEMPORARY] = known
             return known
 
     def detach(self, path: str | Path) -> None:
-        """Detaches a database file; no query may be reading it."""
-        key = str(Path(path).resolve())
+        """Detaches a database; no query may be reading it."""
+        key = _key(path)
         with self._lock:
             alias = self._attached.pop(key, None)
             if alias is not None and self._open is not None:
@@ -185,6 +186,12 @@ class DuckDBKernel:
         connection = duckdb.connect(":memory:", config=options)
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
         return connection
+
+
+def _key(path: str | Path) -> str:
+    """The key of a database among the attached ones."""
+    text = str(path)
+    return text if text.startswith(_MEMORY) else str(Path(path).resolve())
 
 
 class _Open:

@@ -160,17 +160,7 @@ class Directory:
                     )
                     for item in content["mappings"]
                 ),
-                tuple(
-                    View(
-                        item["name"],
-                        item["sql"],
-                        tuple(item["columns"]),
-                        is_confined=_is_confined(item),
-                        has_numbered_columns=item.get("unnamed") != _BY_TEXT,
-                        comments=dict(item.get("comments", {})),
-                    )
-                    for item in content["views"]
-                ),
+                tuple(_view(item) for item in content["views"]),
                 tuple(
                     Index(item["name"], item["table"], tuple(item["columns"]), item["kind"])
                     for item in content["indexes"]
@@ -224,6 +214,8 @@ class Directory:
                     "confined": item.is_confined,
                     "comments": dict(item.comments),
                     "unnamed": _BY_NUMBER if item.has_numbered_columns else _BY_TEXT,
+                    **({"schema": item.schema} if item.schema else {}),
+                    **({"path": list(item.path)} if item.path else {}),
                 }
                 for item in items
                 if isinstance(item, View) and not item.temporary
@@ -281,6 +273,19 @@ def is_open(path: Path) -> bool:
     return False
 
 
+def _view(item: dict[str, Any]) -> View:
+    return View(
+        item["name"],
+        item["sql"],
+        tuple(item["columns"]),
+        is_confined=_is_confined(item),
+        has_numbered_columns=item.get("unnamed") != _BY_TEXT,
+        comments=dict(item.get("comments", {})),
+        schema=item.get("schema", ""),
+        path=tuple(item.get("path", ())),
+    )
+
+
 def _unusable(path: Path, error: OSError) -> OperationalError:
     return OperationalError(
         f'directory "{path}" can\'t be used', detail=error.strerror or str(error)
@@ -332,6 +337,7 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
         "data_connection": mapping.data_connection,
         "confined": mapping.is_confined,
         "flink": mapping.flink_text,
+        **({"schema": mapping.schema} if mapping.schema else {}),
         "watermark": None
         if watermark is None
         else [watermark.column, watermark.lag, watermark.is_interval],
@@ -400,4 +406,5 @@ def _definition(record: dict[str, Any]) -> MappingDefinition:
             ComputedColumn(name, type_of(kind), text, index)
             for name, kind, text, index in record.get("computed", ())
         ),
+        schema=record.get("schema", ""),
     )

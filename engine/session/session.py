@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from runnel.settings import SessionSettings, Value
     from runnel.sqltypes import SqlType
 
-SEARCH_PATH = ("public",)
-
 
 @frozen
 class Caller:
@@ -154,6 +152,7 @@ class Session:
     prepared: the statements of PREPARE by their names in lower case; None: the session ends with
         its statement.
     values: the values of SET VARIABLE by names in lower case.
+    search_path: the keys of the schemas in which unqualified names are looked up; (): public.
     transaction: the session of the statements between BEGIN and COMMIT; None: each statement is a
         transaction by itself.
     connectors: the connectors by the name of their type.
@@ -169,6 +168,7 @@ class Session:
     """
 
     __slots__ = (
+        "_seen",
         "caller",
         "change_catalog",
         "check_directory",
@@ -181,6 +181,7 @@ class Session:
         "origin",
         "plans",
         "prepared",
+        "search_path",
         "settings",
         "statements",
         "transaction",
@@ -194,6 +195,8 @@ class Session:
         self.has_variables = False
         self.prepared: dict[str, PreparedStatement] | None = None
         self.values: dict[str, Literal] = {}
+        self.search_path: tuple[str, ...] = ()
+        self._seen: tuple[Snapshot, tuple[str, ...], Snapshot] | None = None
         self.transaction: TransactionSession | None = None
         self.connectors = database.connectors
         self.definitions = database.definitions
@@ -218,8 +221,14 @@ class Session:
 
     @property
     def catalog(self) -> Snapshot:
-        """The catalog as it is now."""
-        return self.database.catalog.snapshot
+        """The catalog as it is now, with the search path of the session."""
+        snapshot = self.database.catalog.snapshot
+        return self._with_path(snapshot) if self.search_path else snapshot
+
+    def _with_path(self, snapshot: Snapshot) -> Snapshot:
+        if self._seen is None or self._seen[0] is not snapshot or self._seen[1] != self.search_path:
+            self._seen = snapshot, self.search_path, replace(snapshot, path=self.search_path)
+        return self._seen[2]
 
     @property
     def bounds(self) -> Access:
@@ -247,6 +256,10 @@ class Session:
     def own_tables(self) -> OwnTables:
         """The DuckDB tables of CREATE TABLE."""
         return self.database.own_tables
+
+    def tables_of(self, key: str, *, is_temporary: bool = False) -> OwnTables:
+        """The DuckDB tables of CREATE TABLE in the schema of that key."""
+        return self.database.tables_of(key, is_temporary=is_temporary)
 
     def table_locations(self) -> list[str]:
         """The external names of the tables of CREATE TABLE."""
@@ -292,7 +305,7 @@ class Session:
     def plan_key(self, sql: str, types: tuple[SqlType, ...]) -> PlanKey:
         """The key of a statement's plan for arguments of these types."""
         is_confined = self.caller.access is not None
-        return PlanKey(sql, SEARCH_PATH, types, is_confined, self.settings.of_plans)
+        return PlanKey(sql, self.search_path, types, is_confined, self.settings.of_plans)
 
     def prepare(
         self, sql: str, types: tuple[SqlType, ...], check: Callable[[], None] | None = None
@@ -341,7 +354,8 @@ class Session:
         environment = replace(
             self.planning_environment(zone), check=statement_check(), is_confined=is_confined
         )
-        return plan_job(query, self.catalog.with_functions(functions or {}), types, environment)
+        snapshot = self.database.catalog.snapshot  # a job is in no session, and has no search path
+        return plan_job(query, snapshot.with_functions(functions or {}), types, environment)
 
     def back_up(self, target: str) -> BackupSize:
         """Makes a backup of the directory in the folder `target`; NotSupportedError if the
@@ -377,6 +391,7 @@ class TransactionSession(Session):
         self.has_variables = outer.has_variables
         self.prepared = outer.prepared
         self.values = outer.values
+        self.search_path = outer.search_path
         self.plans = PlanCache(0)
         self.duckdb = duckdb
         self._checked = checked
@@ -385,7 +400,8 @@ class TransactionSession(Session):
 
     @property
     def catalog(self) -> Snapshot:
-        return self.duckdb.catalog(self.database.catalog.snapshot)
+        snapshot = self.duckdb.catalog(self.database.catalog.snapshot)
+        return self._with_path(snapshot) if self.search_path else snapshot
 
     def new_plan(
         self,
@@ -410,6 +426,7 @@ class TransactionSession(Session):
         """Ends the transaction, also if this raises."""
         self.enter()
         self._outer.transaction = None
+        self._outer.search_path = self.search_path
         if is_commit:
             self.duckdb.commit()
         else:

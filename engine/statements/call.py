@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from runnel.catalog import INFORMATION_SCHEMA
+from runnel.base.schemas import INFORMATION_SCHEMA
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.planner.plans import QueryPlan

@@ -61,7 +61,7 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             flink_text=plan.flink_text,
             is_temporary=plan.is_temporary,
         )
-        replaced = session.catalog.find(plan.name)
+        replaced = session.catalog.objects.get(plan.name.lower())
         if isinstance(replaced, Mapping) and not _is_same(replaced, mapping):
             _check_unused(session, replaced, is_dropped=False)
         renamed = None if plan.renamed is None else session.catalog.get(plan.renamed)
@@ -125,6 +125,8 @@ def create_view(session: Session, plan: CreateViewPlan, call: StatementCall) -> 
             plan.columns,
             plan.temporary,
             is_confined=session.caller.is_confined,
+            schema=plan.schema,
+            path=plan.path,
         )
         session.change_catalog(put=view)
     if not view.temporary:
@@ -167,7 +169,9 @@ def drop(session: Session, statement: DropObject, call: StatementCall) -> int:
     """Removes a mapping, with its indexes, or a view from the catalog."""
     is_cascading = isinstance(statement, DropMapping) and statement.is_cascading
     if is_cascading:
-        _job_users().suspend_users(session, statement.name.text)
+        target = session.catalog.find(statement.name.text)
+        name = statement.name.text if target is None else target.name
+        _job_users().suspend_users(session, name)
     with session.definitions:
         found = session.catalog.find(statement.name.text)
         if found is None:
@@ -213,7 +217,7 @@ def is_free(
 ) -> bool:
     """Whether the statement should continue. ProgrammingError if the name is used by an object that
     it doesn't replace."""
-    found = session.catalog.find(plan.name)
+    found = session.catalog.objects.get(plan.name.lower())
     if found is None or (plan.or_replace and kind_of(found) == kind):
         check_own(session, found)
         return True

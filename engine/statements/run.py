@@ -246,6 +246,20 @@ def _text_handlers() -> dict[type[plans.Plan | Command], Handler]:
     }
 
 
+def _schema_handlers() -> dict[type[plans.Plan | Command], Handler]:
+    """The handlers of statements about schemas and attached databases."""
+    from runnel.planner.parse.session import schemas as syntax
+
+    module = "runnel.statements.tables.schemas"
+    return {
+        syntax.UseSchemas: _lazily(module, "use_schemas"),
+        syntax.CreateSchema: _lazily(module, "create_schema"),
+        syntax.DropSchema: _lazily(module, "drop_schema"),
+        syntax.Attach: _lazily(module, "attach"),
+        syntax.Detach: _lazily(module, "detach"),
+    }
+
+
 def _load_handlers() -> None:
     from runnel.planner.parse import jobs as job_syntax
     from runnel.planner.parse import syntax
@@ -271,6 +285,7 @@ def _load_handlers() -> None:
             plans.StatementSetPlan: _run_set,
             plans.CreateViewPlan: definitions.create_view,
             **_text_handlers(),
+            **_schema_handlers(),
             plans.CreateTablePlan: _lazily(tables, "create_table"),
             DropTable: _lazily(tables, "drop_table"),
             plans.AlterTablePlan: _lazily(tables, "alter_table"),

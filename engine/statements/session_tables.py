@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from runnel.catalog import CATALOG, PUBLIC
+from runnel.base.schemas import CATALOG, PUBLIC
 from runnel.settings import SETTINGS
 from runnel.statements.functions import function_rows
 
@@ -57,7 +57,9 @@ def _routine_rows(session: Session) -> list[Row]:
 
 def _database_rows(session: Session) -> list[Row]:
     """The name of the catalog, with the file or the directory that the owner has opened."""
-    return [(CATALOG, session.path if session.caller.is_owner else None)]
+    is_owner = session.caller.is_owner
+    attached = [(item.name, item.text if is_owner else None) for item in session.catalog.databases]
+    return [(CATALOG, session.path if is_owner else None), *attached]
 
 
 def _job_rows(session: Session) -> list[Row]:

@@ -72,8 +72,8 @@ class StatementBinder(QueryBinder, Protocol):
     def limited(self, relation: Relation, tree: Any) -> Relation:
         """The relation with LIMIT, FETCH and OFFSET of a query on top."""
 
-    def unqualified(self, tree: Any) -> str:
-        """The name of a table without its schema and catalog."""
+    def table_name(self, tree: Any) -> str:
+        """The name of a table for `lookup`: with its schema, unless that is public."""
 
     def lookup(self, name: str, position: Position | None) -> CatalogObject:
         """The catalog object of that name, recorded as a dependency."""

@@ -112,7 +112,7 @@ class _Change:
             )
         self.columns = tuple(i for i, c in enumerate(self.table.columns) if not c.hidden)
         self.written = tuple(i for i in self.columns if not is_computed(self.table, i))
-        self.qualifier = (alias or name).text
+        self.qualifier = (alias or name).local
 
     def scan(self) -> BoundRelation:
         """All rows of the target, with all columns."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.catalog import CatalogObject, Dependency, NamedText, Snapshot, View, check_schema
+from runnel.base.schemas import PUBLIC
+from runnel.catalog import CatalogObject, Dependency, NamedText, Snapshot, View
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, UnnamedColumn, distinct_names, stored_name
@@ -166,11 +167,16 @@ class Binder:
         """The relation of a subquery in an expression, whose columns may refer to `outer`."""
         return self.query(tree, outer)
 
-    def unqualified(self, tree: Any) -> str:
-        """The name of a table without its qualifiers, which can only be the schema "public" and the
-        catalog."""
-        check_schema(tree.text("catalog"), tree.text("db"), position_of(tree, self.sql))
-        return str(tree.name)
+    def table_name(self, tree: Any) -> str:
+        """The name of a table for `lookup`: with its schema, unless that is public."""
+        name, schema = str(tree.name), tree.text("db")
+        if not schema:
+            return name
+        position = position_of(tree, self.sql)
+        key = self.snapshot.schema_key(tree.text("catalog"), schema, position)
+        if not key:
+            return f"{PUBLIC}.{name}" if self.snapshot.path else name
+        return f"{key}.{name}"
 
     def lookup(self, name: str, position: Position | None) -> CatalogObject:
         """The catalog object of that name, recorded as a dependency."""
@@ -267,9 +273,12 @@ class Binder:
         if view.is_confined != environment.is_confined:
             # The view's files are restricted as they were for its creator.
             environment = replace(environment, is_confined=view.is_confined)
+        snapshot = self.snapshot
+        if snapshot.path != view.path:
+            snapshot = replace(snapshot, path=view.path)
         binder = Binder(
             view.sql,
-            self.snapshot,
+            snapshot,
             (),
             environment,
             self.dependencies,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sqlglot import exp
 
 from runnel.base.frozen import frozen
-from runnel.catalog import ONLY_SCHEMAS, PUBLIC
+from runnel.base.schemas import INFORMATION_SCHEMA, ONLY_SCHEMAS, OWN_CATALOGS, is_within
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import STORED, Column, Expression, LambdaVariable, stored_name
 from runnel.relation.nodes import Field, Relation
@@ -59,7 +59,7 @@ class ScopeColumn:
     hidden: whether `*` omits the column.
     qualified_only: whether a reference needs the qualifier, because USING merged the column with
         another column.
-    schema: the schema of the table, which may precede the qualifier in a reference.
+    schema: the key of the schema of the table, which may precede the qualifier in a reference.
     """
 
     name: str
@@ -68,7 +68,7 @@ class ScopeColumn:
     qualifier: str | None = None
     hidden: bool = False
     qualified_only: bool = False
-    schema: str = PUBLIC
+    schema: str = ""
 
     def expression(self, position: Position | None = None) -> Column:
         return Column(index=self.index, name=self.name, type=self.type, position=position)
@@ -94,14 +94,28 @@ class Scope:
     aliases: Aliases | None = field(default=None, compare=False, repr=False)
     variables: tuple[LambdaVariable, ...] = ()
 
-    def within(self, schema: str) -> Scope:
-        """The scope for references that are qualified by `schema`: it has only the columns of the
-        schema's tables."""
-        lower = PUBLIC if schema.lower() in ONLY_SCHEMAS else schema.lower()
-        columns = tuple(column for column in self.columns if column.schema == lower)
-        return replace(
-            self, columns=columns, outer=None if self.outer is None else self.outer.within(schema)
-        )
+    def of_schema(self, catalog: str, schema: str, position: Position | None) -> Scope:
+        """The scope for references that are qualified by a schema, and a catalog or "": it has only
+        the columns of the schema's tables. ProgrammingError if no table is in another schema than
+        public."""
+        found = self._within(catalog, schema)
+        is_known = schema.lower() in (INFORMATION_SCHEMA, *ONLY_SCHEMAS)
+        is_known = is_known and catalog.lower() in ("", *OWN_CATALOGS)
+        scope: Scope | None = found
+        while scope is not None and not is_known:
+            is_known, scope = bool(scope.columns), scope.outer
+        if not is_known:
+            raise ProgrammingError(
+                f'no table in FROM is in a schema "{f"{catalog}." if catalog else ""}{schema}"',
+                hint="a column is named as column, table.column or schema.table.column",
+                position=position,
+            )
+        return found
+
+    def _within(self, catalog: str, schema: str) -> Scope:
+        columns = tuple(c for c in self.columns if is_within(c.schema, catalog, schema))
+        outer = None if self.outer is None else self.outer._within(catalog, schema)
+        return replace(self, columns=columns, outer=outer)
 
     @cached_property
     def _by_name(self) -> dict[str, list[ScopeColumn]]:

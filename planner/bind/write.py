@@ -443,9 +443,12 @@ def writable(binder: StatementBinder, name: Name, mode: WriteMode) -> WritableTa
     table = _table(binder, name)
     if not isinstance(table, WritableTable) or mode not in table.write_modes:
         can_insert = isinstance(table, WritableTable) and WriteMode.INSERT in table.write_modes
+        hint = "use INSERT INTO" if can_insert else None
+        if isinstance(table, WritableTable) and not table.write_modes:
+            hint = "it is read only: ATTACH or map its database without READ_ONLY"
         raise NotSupportedError(
             f'{mode.name} is not supported by table "{name.text}" of connector {table.connector}',
-            hint="use INSERT INTO" if can_insert else None,
+            hint=hint,
             position=name.position,
         )
     return table
@@ -455,7 +458,7 @@ def _keyed(
     binder: StatementBinder, name: Name, alias: Name | None, mode: WriteMode
 ) -> tuple[KeyedTable | RowAddressedTable, Scope]:
     table = changed_table(binder, name, mode)
-    qualifier = alias.text if alias is not None else name.text
+    qualifier = (alias or name).local
     columns = tuple(
         ScopeColumn(c.name, c.type, i, qualifier, c.hidden) for i, c in enumerate(table.columns)
     )

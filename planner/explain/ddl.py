@@ -6,14 +6,15 @@ from collections.abc import Mapping as MappingType
 from dataclasses import replace
 from typing import TypeVar
 
+from runnel.base.schemas import local_name, schema_key
 from runnel.catalog import (
+    CatalogObject,
     DataConnection,
     Mapping,
     Snapshot,
     Table,
     View,
     WatermarkClause,
-    check_schema,
     readable_columns,
 )
 from runnel.columns.table_definition import IdentityColumn, TableDefinition
@@ -32,7 +33,7 @@ def mapping_ddl(mapping: Mapping) -> str:
     """CREATE MAPPING with the columns that the mapping has now; CREATE TABLE for a table."""
     if mapping.definition is not None:
         return _table_ddl(mapping, mapping.definition)
-    lines = [f"CREATE OR REPLACE MAPPING {quoted(mapping.name)}"]
+    lines = [f"CREATE OR REPLACE MAPPING {qualified(mapping)}"]
     if mapping.external_name is not None:
         parts = mapping.external_name.split(".")
         lines.append("EXTERNAL NAME " + ".".join(map(quoted, parts)))
@@ -64,7 +65,7 @@ def mapping_ddl(mapping: Mapping) -> str:
 def _table_ddl(mapping: Mapping, definition: TableDefinition) -> str:
     temporary = "TEMP " if definition.is_temporary else ""
     body = ",\n".join(f"  {text}" for text in table_items(mapping, definition))
-    return f"CREATE {temporary}TABLE {quoted(mapping.name)} (\n{body}\n)"
+    return f"CREATE {temporary}TABLE {qualified(mapping)} (\n{body}\n)"
 
 
 def table_items(mapping: Mapping, definition: TableDefinition) -> list[str]:
@@ -130,7 +131,7 @@ def view_ddl(view: View) -> str:
     """CREATE VIEW with the query as it was written."""
     columns = f" ({', '.join(map(quoted, view.columns))})" if view.columns else ""
     temporary = "TEMPORARY " if view.temporary else ""
-    return f"CREATE OR REPLACE {temporary}VIEW {quoted(view.name)}{columns} AS\n{view.sql}"
+    return f"CREATE OR REPLACE {temporary}VIEW {qualified(view)}{columns} AS\n{view.sql}"
 
 
 def connection_ddl(connection: DataConnection) -> str:
@@ -222,7 +223,7 @@ def _one(texts: dict[str, str], kind: str, name: str, position: Position | None)
             return _text(found[name.lower()[len(before) :]])
     *qualifiers, last = name.split(".")
     if kind == "relation" and len(qualifiers) in (1, 2):
-        check_schema("".join(qualifiers[:-1]), qualifiers[-1], position)
+        schema_key((), (), ("".join(qualifiers[:-1]), qualifiers[-1]), position)
         name = last
     what = "data connection" if kind == "dataconnection" else "mapping or view"
     raise ProgrammingError(
@@ -235,6 +236,12 @@ def _one(texts: dict[str, str], kind: str, name: str, position: Position | None)
 
 def _text(value: str) -> Literal:
     return Literal(value=value, type=VARCHAR)
+
+
+def qualified(item: CatalogObject) -> str:
+    """The name of an object as DDL has it, with its schema unless that is public."""
+    before = "".join(f"{quoted(part)}." for part in item.schema.split(".") if part)
+    return before + quoted(local_name(item.name, item.schema))
 
 
 def quoted(name: str) -> str:

@@ -79,7 +79,7 @@ def parse_create(reader: StatementReader) -> Statement:
     if not (external or temporary or or_replace) and reader.accept("SEQUENCE"):
         return parse_create_sequence(reader, position)
     if reader.peek() in ("DATABASE", "SCHEMA"):
-        # Loaded on first use: there is one schema.
+        # Loaded on first use: few databases have further schemas.
         from runnel.planner.parse.session.schemas import parse_create_schema
 
         return parse_create_schema(reader, position)
@@ -128,7 +128,7 @@ def parse_drop(reader: StatementReader) -> Statement:
         return DropDataConnection(sql=reader.sql, position=position, name=name, if_exists=if_exists)
     if not external and reader.accept("INDEX"):
         if_exists = reader.accept("IF", "EXISTS")
-        name = reader.object_name("the index")
+        name = reader.public_name("the index")
         table = reader.object_name("the mapping") if reader.accept("ON") else None
         return DropIndex(
             sql=reader.sql, position=position, name=name, table=table, if_exists=if_exists
@@ -358,7 +358,7 @@ def _create_index(reader: StatementReader, position: Position) -> CreateIndex:
             hint="write CREATE INDEX name ON mapping (column)",
             position=reader.position,
         )
-    name = reader.object_name("the index")
+    name = reader.public_name("the index")
     reader.expect("ON")
     table = reader.object_name("the mapping")
     kind = "sorted"

@@ -66,6 +66,6 @@ def _is_call(reader: StatementReader) -> bool:
 def _rows_of(reader: StatementReader) -> Query:
     """The next tokens, an item of FROM, as the query `FROM item`."""
     word = like(reader.tokens[reader.index], TokenType.FROM, "FROM")
-    inner = StatementReader([word, *reader.tokens[reader.index :]], reader.sql, reader.parameters)
+    inner = reader.of([word, *reader.tokens[reader.index :]])
     reader.index = len(reader.tokens)
     return inner.query()

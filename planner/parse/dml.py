@@ -178,7 +178,7 @@ def _assign_several(reader: StatementReader, assignments: list[ColumnAssignment]
 
 def returning(reader: StatementReader, table: Name) -> Any | None:
     """The query of RETURNING over the changed rows; None without RETURNING."""
-    return reader.select_items(table.text) if reader.accept("RETURNING") else None
+    return reader.select_items(table.local) if reader.accept("RETURNING") else None
 
 
 def parse_update(reader: StatementReader) -> Update:

@@ -89,7 +89,7 @@ def parse_create_macro(
 ) -> CreateMacro:
     """[IF NOT EXISTS] name (a, b := 5) AS {expression | TABLE query}, after MACRO"""
     if_not_exists = reader.accept_if_not_exists(or_replace)
-    name = reader.object_name("the macro")
+    name = reader.public_name("the macro")
     start = reader.position.offset
     kind, forms = _read_forms(reader)
     if reader.parameters:
@@ -117,7 +117,7 @@ def parse_drop_macro(reader: StatementReader, position: Position, word: str) -> 
     if word == "MACRO" and reader.accept("TABLE"):
         kind = TABLE
     if_exists = reader.accept("IF", "EXISTS")
-    name = reader.object_name("the macro")
+    name = reader.public_name("the macro")
     if not reader.accept("CASCADE"):
         reader.accept("RESTRICT")
     return DropMacro(sql=reader.sql, position=position, name=name, kind=kind, if_exists=if_exists)

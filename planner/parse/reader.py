@@ -8,8 +8,8 @@ from typing import Any
 from sqlglot import TokenType, exp
 from sqlglot.tokenizer_core import Token
 
-from runnel.catalog import ONLY_SCHEMAS, check_schema
-from runnel.errors import ProgrammingError, as_written
+from runnel.base.schemas import INFORMATION_SCHEMA, ONLY_SCHEMAS, OWN_CATALOGS
+from runnel.errors import NotSupportedError, ProgrammingError, as_written
 from runnel.planner.parse.query.query import parse_expression, parse_query
 from runnel.planner.parse.syntax import ComputedClause, Name, Query
 from runnel.planner.parse.tokens import TokenReader, like
@@ -43,11 +43,21 @@ class StatementReader(TokenReader):
     """Reads one statement.
 
     parameters: the index of each parameter of the text, by the offset of each occurrence.
+    keeps_public: whether names of objects keep the schema public, because the session looks names
+        up in other schemas first.
     """
+
+    keeps_public = False
 
     def __init__(self, tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> None:
         super().__init__(tokens, sql)
         self.parameters = parameters
+
+    def of(self, tokens: Sequence[Token]) -> StatementReader:
+        """A reader of other tokens of the statement."""
+        reader = StatementReader(tokens, self.sql, self.parameters)
+        reader.keeps_public = self.keeps_public
+        return reader
 
     @property
     def parameter_count(self) -> int:
@@ -189,26 +199,37 @@ class StatementReader(TokenReader):
         return True
 
     def object_name(self, what: str) -> Name:
-        """Reads the name of a catalog object. The name may be qualified by the schema "public", and
-        that by the catalog; there is only one of each."""
-        name = self.name(what)
-        if not self.accept("."):
-            return name
-        if self.peek(1) == ".":
-            check_schema(name.text, "", name.position)
-            name = self.name("the schema")
-            self.expect(".")
-        if name.text.lower() == "information_schema":
+        """Reads the name of a catalog object, which a schema and a catalog may qualify. Its text
+        is the name for `Snapshot.find`: without the schema public, unless `keeps_public`."""
+        names = [self.name(what)]
+        while len(names) < 3 and self.accept("."):
+            names.append(self.name("the schema" if self.peek(1) == "." else what))
+        *qualifiers, last = names
+        if not qualifiers:
+            return last
+        if qualifiers[-1].text.lower() == INFORMATION_SCHEMA:
             raise ProgrammingError(
-                f'schema "{name}" can only be queried',
+                f'schema "{qualifiers[-1]}" can only be queried',
                 hint="its tables show the catalog, which CREATE and DROP change",
-                position=name.position,
+                position=qualifiers[-1].position,
             )
-        if name.text.lower() not in ONLY_SCHEMAS:
-            joined = as_written(f"{name.text}_{self.name(what).text}")
-            raise ProgrammingError(
-                f'schema "{name}" does not exist',
-                hint=f'there is one schema, "public": write {joined}',
-                position=name.position,
+        texts = [name.text for name in qualifiers]
+        if len(texts) == 2 and texts[0].lower() in OWN_CATALOGS:
+            texts = texts[1:]
+        shown = texts
+        if len(texts) == 1 and texts[0].lower() in ONLY_SCHEMAS and not self.keeps_public:
+            shown = []
+        return Name(".".join([*shown, last.text]), last.position, tuple(texts))
+
+    def public_name(self, what: str) -> Name:
+        """Reads the name of an object that is in no schema: a macro, a sequence, an index. The
+        schema public may qualify it."""
+        found = self.object_name(what)
+        if found.qualifiers and found.qualifiers[-1].lower() not in ONLY_SCHEMAS:
+            local = as_written(found.text.rpartition(".")[2])
+            raise NotSupportedError(
+                f'{what} can\'t be in schema "{found.qualifiers[-1]}"',
+                hint=f"only tables and views are in schemas: write {local}",
+                position=found.position,
             )
-        return self.name(what)
+        return Name(found.text.rpartition(".")[2], found.position) if found.qualifiers else found

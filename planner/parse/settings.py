@@ -6,8 +6,7 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.base.frozen import frozen
-from runnel.catalog import CATALOG, check_schema
-from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written
 from runnel.planner.parse.query.query import parse_query
 from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
 from runnel.planner.parse.syntax import (
@@ -27,18 +26,15 @@ _LISTS = ("MAPPINGS", "VIEWS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS", "FUN
 _NAMED = ("MAPPINGS", "VIEWS", "SNAPSHOTS", "INDEXES", "FUNCTIONS")
 """The lists whose names LIKE compares."""
 _QUERIES = {
-    "TABLES": ("name", "SELECT table_name AS name FROM information_schema.tables"),
-    "DATABASES": ("database_name", f"SELECT '{CATALOG}' AS database_name"),
-    "CATALOGS": ("catalog_name", f"SELECT '{CATALOG}' AS catalog_name"),
+    "TABLES": ("name", 'SELECT name FROM "show tables"'),
+    "DATABASES": ("database_name", 'SELECT name AS database_name FROM "show databases"'),
+    "CATALOGS": ("catalog_name", 'SELECT name AS catalog_name FROM "show databases"'),
     "MODULES": ("module_name", "SELECT 'core' AS module_name"),
     "JARS": ("jar", "SELECT '' AS jar WHERE FALSE"),
-    "SCHEMAS": (
-        "schema_name",
-        f"VALUES ('{CATALOG}', 'information_schema', FALSE), ('{CATALOG}', 'public', TRUE)",
-    ),
+    "SEARCH_PATH": ("search_path", 'SELECT * FROM "show search_path"'),
+    "SCHEMAS": ("schema_name", 'SELECT * FROM "show schemas"'),
 }
 """The lists that are queries, with the column that LIKE compares."""
-_NAMES = {"SCHEMAS": '(database_name, schema_name, "current")'}
 _CONDITIONS = ("LIKE", "ILIKE", "NOT", "WHERE", "ORDER BY", "LIMIT")
 _REMEDIES = {
     "TYPES": INSTEAD_OF_TYPES,
@@ -131,14 +127,13 @@ def _parse_show_query(reader: StatementReader, position: Position, word: str) ->
     """{TABLES [{FROM | IN} schema] | CATALOGS | DATABASES | SCHEMAS} with the conditions of
     a query."""
     token = reader.next()
-    if word == "TABLES" and (reader.accept("FROM") or reader.accept("IN")):
-        first = reader.name("a schema").text
-        if reader.accept("."):
-            check_schema(first, reader.name("a schema").text, position)
-        else:
-            check_schema("", first, position)
     name, query = _QUERIES[word]
-    head = f"SELECT * FROM ({query}) AS t{_NAMES.get(word, '')}"
+    if word == "TABLES" and (reader.accept("FROM") or reader.accept("IN")):
+        schema = as_written(reader.name("a schema").text)
+        if reader.accept("."):
+            schema += "." + as_written(reader.name("a schema").text)
+        query = f'SELECT name FROM {schema}."show tables"'
+    head = f"SELECT * FROM ({query}) AS t"
     if reader.peek() in ("LIKE", "ILIKE", "NOT"):
         head += f" WHERE {name}"
     elif reader.at_end:
@@ -240,7 +235,7 @@ def parse_set(reader: StatementReader) -> SetOption | SetVariable | Show | NoEff
         return _variable(reader, position)
     at = 1 if reader.peek() in ("SESSION", "LOCAL") else 0
     if reader.peek(at) in ("SEARCH_PATH", "SCHEMA") and reader.peek(at + 1) in ("=", "TO"):
-        # Loaded on first use: there is one schema.
+        # Loaded on first use: few sessions have a search path.
         from runnel.planner.parse.session.schemas import parse_search_path
 
         reader.index += at
@@ -276,7 +271,8 @@ def _variable(reader: StatementReader, position: Position) -> SetVariable:
 
 def parse_set_config(reader: StatementReader) -> Query:
     """SELECT [pg_catalog.]set_config('search_path', 'value', is_local), as a dump of PostgreSQL has
-    it: a query that returns the value. There is one schema, so the path changes nothing."""
+    it: a query that returns the value. A dump writes each name with its schema, so the path
+    changes nothing."""
     position = reader.position
     select = reader.next()
     if reader.accept("PG_CATALOG"):
@@ -330,6 +326,11 @@ def parse_reset(reader: StatementReader) -> SetOption | SetVariable:
         reader.next()
         name = reader.name("a variable")
         return SetVariable(sql=reader.sql, position=position, name=name, query="")
+    if reader.peek() in ("SEARCH_PATH", "SCHEMA"):
+        from runnel.planner.parse.session.schemas import UseSchemas
+
+        words = f"RESET {reader.next().text}"
+        return UseSchemas(sql=reader.sql, position=position, names=(), words=words)
     if reader.at_end:
         return SetOption(sql=reader.sql, position=position, name=Name("ALL", position), value=None)
     if reader.peek() == "ALL":

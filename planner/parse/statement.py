@@ -27,7 +27,6 @@ _MAY_BE_FLINK = ("EXECUTE", "BEGIN", "START")
 """The words that begin statements of Flink as well as ones of Runnel."""
 _EXTRAS = "connectors and formats are extras of the package: pip install 'runnel[all]'"
 _FOREIGN = {
-    "DETACH": "use DROP DATA CONNECTION",
     "ALTER": "ALTER supports TABLE and JOB; a view is replaced by CREATE OR REPLACE VIEW",
     "ANALYZE": "leave it out: statistics are read when a query is planned. EXPLAIN ANALYZE runs a "
     "query and shows its rows and times",
@@ -48,7 +47,6 @@ _FOREIGN = {
     "REPLACE": "use INSERT OR REPLACE INTO",
     "REVOKE": None,
     "UPSERT": "use INSERT OR REPLACE INTO",
-    "USE": "all names are in one namespace: leave USE out",
     "VACUUM": "the space of deleted rows is reclaimed without a statement",
 }
 
@@ -62,7 +60,7 @@ _PARAMETER_SIGNS = frozenset(
 """The tokens with which a parameter may begin."""
 
 
-def parse(sql: str) -> Statement:
+def parse(sql: str, *, keeps_public: bool = False) -> Statement:
     """Parses the single statement in `sql`; a semicolon at its end is allowed.
 
     Raises ProgrammingError for wrong syntax, for no statement and for more than one, and
@@ -78,7 +76,9 @@ def parse(sql: str) -> Statement:
 
             tokens, parameters = number_parameters(tokens, sql)
             numbers = parameters.numbers
-        return _parse_statement(StatementReader(tokens, sql, numbers))
+        reader = StatementReader(tokens, sql, numbers)
+        reader.keeps_public = keeps_public
+        return _parse_statement(reader)
     except RecursionError:
         raise ProgrammingError("the statement is nested too deep") from None
 
@@ -122,7 +122,7 @@ def _parse_statement(reader: StatementReader) -> Statement:
 
         at = reader.index
         tokens = insert_first(reader.tokens[at:], reader.words[at:], reader.sql)
-        reader = StatementReader(tokens, reader.sql, reader.parameters)
+        reader = reader.of(tokens)
         word = reader.peek()
     if word == "SELECT" and "SET_CONFIG" in (reader.peek(1), reader.peek(3)):
         # Loaded on first use: only dumps of PostgreSQL have it.
@@ -132,8 +132,7 @@ def _parse_statement(reader: StatementReader) -> Statement:
     if word == "SELECT" and (reader.peek(1), reader.peek(4)) == ("PG_CATALOG", "("):
         # A function of PostgreSQL's schema, as its dumps call them: SELECT pg_catalog.setval(…)
         at = reader.index
-        tokens = [*reader.tokens[: at + 1], *reader.tokens[at + 3 :]]
-        reader = StatementReader(tokens, reader.sql, reader.parameters)
+        reader = reader.of([*reader.tokens[: at + 1], *reader.tokens[at + 3 :]])
         reader.index = at
     if word in QUERY_WORDS:
         return reader.query()
@@ -227,6 +226,10 @@ def _session_reader(word: str) -> Callable[[StatementReader], Statement] | None:
             from runnel.planner.parse.session.comments import parse_comment
 
             return parse_comment
+        case "ATTACH" | "DETACH":
+            from runnel.planner.parse.session import schemas
+
+            return schemas.parse_attach if word == "ATTACH" else schemas.parse_detach
         case "BACKUP":
             from runnel.planner.parse.session.backup import parse_backup
 
@@ -269,11 +272,6 @@ def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSuppor
             "which undoes the whole transaction; INSERT … ON CONFLICT DO NOTHING does not fail",
             position=position,
         )
-    if word == "ATTACH":
-        # Loaded on first use, as the statement has failed.
-        from runnel.planner.parse.session.schemas import refused_attach
-
-        return refused_attach(reader)
     if word in _FOREIGN:
         return NotSupportedError(
             f"{word} is not supported", hint=_FOREIGN[word] or _KNOWN, position=position

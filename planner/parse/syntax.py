@@ -21,12 +21,20 @@ from runnel.sqltypes import SqlType
 class Name:
     """An identifier.
 
-    text: as written, without quotes.
+    text: as written, without quotes; of the name of an object with its qualifiers.
     position: of the identifier in the statement.
+    qualifiers: the schema, or the catalog and the schema, that qualify the name of an object.
     """
 
     text: str
     position: Position
+    qualifiers: tuple[str, ...] = ()
+
+    @property
+    def local(self) -> str:
+        """The name without qualifiers."""
+        before = ".".join((*self.qualifiers, ""))
+        return self.text.removeprefix(before)
 
     def __str__(self) -> str:
         return self.text

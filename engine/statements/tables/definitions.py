@@ -7,17 +7,18 @@ changes nothing that a user sees (`connectors/duckdb/own_tables.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from runnel.base.schemas import database_of
 from runnel.catalog import CatalogObject, NamedText, next_version
 from runnel.catalog import Mapping as TableMapping
 from runnel.columns.table_definition import TableDefinition
 from runnel.connector import ColumnDefinition, MappingDefinition
-from runnel.connectors.duckdb.own_tables import TableCheck
+from runnel.connectors.duckdb.own_tables import OwnTables, TableCheck
 from runnel.connectors.duckdb.table import DuckDBTable
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.planner.parse.tables import DropTable
@@ -66,7 +67,7 @@ def _create_table(
     call: StatementCall,
     sequences: Mapping[tuple[str, str], NamedText] = MappingProxyType({}),
 ) -> int:
-    own = session.own_tables
+    own = session.tables_of(plan.schema, is_temporary=plan.definition.is_temporary)
     with session.definitions:
         if not is_free(session, plan, "table"):
             return NO_COUNT
@@ -80,7 +81,7 @@ def _create_table(
             if not is_free(session, plan, "table"):
                 own.drop(table)
                 return NO_COUNT
-            replaced = session.catalog.find(plan.name)
+            replaced = session.catalog.objects.get(plan.name.lower())
             created = TableMapping(
                 plan.name,
                 table.connector,
@@ -89,6 +90,8 @@ def _create_table(
                 definition.external_name,
                 is_confined=session.caller.is_confined,
                 definition=plan.definition,
+                is_temporary=bool(database_of(plan.schema)),
+                schema=plan.schema,
             )
             gone = replaced.definition if isinstance(replaced, TableMapping) else None
             _change(session, created, None, gone, sequences)
@@ -140,13 +143,14 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
         added = {}
     with found.table.exclusive():  # type: ignore[attr-defined]
         _check_alterable(session, plan, found)
-        own, table = session.own_tables, None
+        own, table = _tables_of(session, found), None
         definition = MappingDefinition(
             plan.new_name,
             tuple(ColumnDefinition(c.name, c.type) for c in found.table.columns if not c.hidden),
             {},
             found.external_name,
             table=plan.definition,
+            schema=found.schema,
         )
         if plan.created is not None:
             created = plan.created
@@ -176,7 +180,7 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
         except BaseException:
             for item in added.values():
                 with suppress(Error):
-                    own.sequences.drop(item.name)
+                    session.own_tables.sequences.drop(item.name)
             if table is not None:
                 with suppress(Error):
                     own.drop(table)
@@ -209,7 +213,7 @@ def _lost_identities(old: TableDefinition | None, new: TableDefinition) -> Table
 
 def _unchanged(session: Session, plan: AlterTablePlan) -> TableMapping:
     """The table; OperationalError if it was replaced since the statement was planned."""
-    found = session.catalog.find(plan.name)
+    found = session.catalog.objects.get(plan.name.lower())
     versions = {item.version for item in plan.dependencies if item.kind == "object"}
     if not isinstance(found, TableMapping) or found.version not in versions:
         raise OperationalError(
@@ -226,7 +230,7 @@ def _check_alterable(session: Session, plan: AlterTablePlan, found: TableMapping
         is_dropped = is_renamed and not plan.is_cascading
         check_unused(session, found.name, "table", is_dropped=is_dropped)
         if plan.new_name.lower() != plan.name.lower():
-            other = session.catalog.find(plan.new_name)
+            other = session.catalog.objects.get(plan.new_name.lower())
             if other is not None:
                 raise ProgrammingError(
                     f'{kind_of(other)} "{other.name}" exists already',
@@ -237,6 +241,12 @@ def _check_alterable(session: Session, plan: AlterTablePlan, found: TableMapping
 def do_nothing(session: Session, plan: NothingPlan, call: StatementCall) -> int:
     """Carries out a statement without an effect."""
     return NO_COUNT
+
+
+def _tables_of(session: Session, item: TableMapping) -> OwnTables:
+    definition = item.definition
+    is_temporary = definition is not None and definition.is_temporary
+    return session.tables_of(item.schema, is_temporary=is_temporary)
 
 
 def _checks(plan: CreateTablePlan) -> list[TableCheck]:
@@ -255,24 +265,31 @@ def _fill(session: Session, plan: CreateTablePlan, table: DuckDBTable, call: Sta
 def drop_table(session: Session, statement: DropTable, call: StatementCall) -> int:
     """Removes tables with their rows: all of them or, after an error, none. The data of a table of
     Flink, which is a mapping, stays as it is."""
-    dropped = []
     if statement.is_cascading:
         for name in statement.names:
-            suspend_users(session, name.text)
+            target = session.catalog.find(name.text)
+            suspend_users(session, name.text if target is None else target.name)
     with session.definitions:
         found = [_table(session, name, statement.if_exists) for name in statement.names]
-        for item in found:
-            if item is not None and not statement.is_cascading:
+        tables = [item for item in found if item is not None]
+        for item in tables:
+            if not statement.is_cascading:
                 check_unused(session, item.name, kind_of(item), is_dropped=True)
-        for item in found:
-            if item is not None:
-                _change(session, (), item, item.definition)
-                dropped.append(item)
-    for item in dropped:
-        if item.definition is not None:
+        drop_objects(session, tables)
+    return NO_COUNT
+
+
+def drop_objects(session: Session, items: Sequence[CatalogObject]) -> None:
+    """Removes tables with their rows, and views. Called under the lock of the catalog."""
+    for item in items:
+        if isinstance(item, TableMapping):
+            _change(session, (), item, item.definition)
+        else:
+            session.change_catalog(drop=item)
+    for item in items:
+        if isinstance(item, TableMapping) and item.definition is not None:
             _drop_rows(session, item)
             _drop_sequences(session, item.definition)
-    return NO_COUNT
 
 
 def _table(session: Session, name: Name, if_exists: bool) -> TableMapping | None:
@@ -307,7 +324,7 @@ def _settle(
 ) -> None:
     """Drops the rows of a table that another one has replaced, which in a DuckDB file then gets its
     own name."""
-    own = session.own_tables
+    own = _tables_of(session, item)
     rows = replaced.table if isinstance(replaced, TableMapping) else None
     old = rows if isinstance(rows, DuckDBTable) else None
     if not own.is_file:
@@ -330,4 +347,4 @@ def _drop_rows(session: Session, item: CatalogObject | None) -> None:
     """Drops the rows of a table that the catalog no longer names."""
     if isinstance(item, TableMapping) and isinstance(item.table, DuckDBTable):
         with suppress(Error):  # the next opening of the directory drops them
-            session.own_tables.drop(item.table)
+            _tables_of(session, item).drop(item.table)

@@ -14,6 +14,7 @@ from runnel.connectors.duckdb.transactions import (
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner import plans
 from runnel.planner.parse.session.prepared import Deallocate, Execute, Prepare
+from runnel.planner.parse.session.schemas import UseSchemas
 from runnel.planner.parse.session.transactions import BeginTransaction, EndTransaction
 from runnel.planner.parse.settings import SetVariable
 from runnel.planner.parse.syntax import SetOption
@@ -24,7 +25,16 @@ if TYPE_CHECKING:
     from runnel.statements.call import StatementCall
 
 _READS = (plans.KeyGetPlan, plans.ShowPlan, plans.NothingPlan)
-_COMMANDS = (SetOption, SetVariable, Prepare, Execute, Deallocate, BeginTransaction, EndTransaction)
+_COMMANDS = (
+    UseSchemas,
+    SetOption,
+    SetVariable,
+    Prepare,
+    Execute,
+    Deallocate,
+    BeginTransaction,
+    EndTransaction,
+)
 _OUTSIDE = "do it before BEGIN or after COMMIT; the transaction is open as before"
 _BEFORE = (
     "write it before BEGIN, where it takes effect as a whole by itself, and its rows between BEGIN "

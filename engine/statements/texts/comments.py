@@ -37,7 +37,7 @@ def comment_on(session: Session, statement: CommentOn, call: StatementCall) -> i
             )
         key = "" if statement.column is None else _column(found, statement)
         commented = _commented(found, key, statement)
-        own, table = session.own_tables, getattr(found, "table", None)
+        own, table = session.tables_of(found.schema), getattr(found, "table", None)
         if own.is_file and isinstance(table, DuckDBTable):
             own.comment(table, key, statement.text)
         session.change_catalog(put=commented)

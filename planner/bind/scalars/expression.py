@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.catalog import check_schema
+from runnel.base.schemas import CATALOG, PUBLIC
 from runnel.deadline import check_time
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
@@ -213,8 +213,7 @@ class ExpressionBinder(AggregateBinder):
         if inside is not None:  # in the body of a macro
             scope = scope.below(inside)
         if tree.args.get("db"):
-            self._check_schema(tree)
-            scope = scope.within(tree.text("db"))
+            scope = self._of_schema(scope, tree)
         if self._query.emits and self._is_window_final(tree):
             assert self._aggregates is not None
             return self._aggregates.add(
@@ -232,14 +231,15 @@ class ExpressionBinder(AggregateBinder):
 
     def _bound(self, tree: Any) -> Expression:
         """A column that COLUMNS stands for."""
-        found: Expression = tree.this
-        return found
+        return tree.this  # type: ignore[no-any-return]
 
-    def _check_schema(self, tree: Any) -> None:
-        """Raises ProgrammingError for a name such as a.b.c if `a` is not a schema. The hint
-        mentions fields, because the user may mean a field of a column."""
+    def _of_schema(self, scope: Scope, tree: Any) -> Scope:
+        """The scope of a.b.c, if `a` is a schema; it may be a field of a column, too."""
+        catalog, schema = tree.text("catalog"), tree.text("db")
+        if self._query.snapshot.names_own(catalog or schema):
+            catalog, schema = CATALOG, schema if catalog else PUBLIC
         try:
-            check_schema(tree.text("catalog"), tree.text("db"), self._at(tree))
+            return scope.of_schema(catalog, schema, self._at(tree))
         except ProgrammingError as error:
             error.hint = f"{error.hint}; for a field of a column write (t.column).field"
             raise
@@ -521,7 +521,7 @@ class ExpressionBinder(AggregateBinder):
         # Loaded on first use: few statements call such a function.
         from runnel.planner.bind.scalars.macros import expanded
 
-        found = expanded(tree, self._at(call))
+        found = expanded(tree, self._at(call), self._query.snapshot.path)
         return None if found is None else self.bind(found)
 
     def _filter(self, tree: Any) -> Expression:

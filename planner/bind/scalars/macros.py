@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.catalog import CATALOG, NamedText
+from runnel.base.schemas import place_of
+from runnel.catalog import NamedText
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from runnel.planner.bind.scope import Scope
 
 _AROUND = (exp.Filter, exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
-_SCHEMA = "public"
 
 
 def is_macro(name: str) -> bool:
@@ -44,9 +44,9 @@ def macro_names() -> list[str]:
     return [name for name in macros() if name not in OVERLOADED]
 
 
-def expanded(tree: Any, position: Position | None) -> Any | None:
+def expanded(tree: Any, position: Position | None, path: tuple[str, ...]) -> Any | None:
     """The tree that a call, with FILTER, OVER or WITHIN GROUP around it, stands for; None if the
-    function is no macro."""
+    function is no macro. `path`: the search path of the session."""
     around = []
     call = tree
     while isinstance(call, _AROUND):
@@ -59,7 +59,7 @@ def expanded(tree: Any, position: Position | None) -> Any | None:
     body = (
         _renamed(call, arguments, found[0].body, position)
         if found[0].parameters is None
-        else _substituted(name, found, arguments, position)
+        else _substituted(name, found, arguments, position, path)
     )
     return _around(name, call, around, body, position)
 
@@ -132,7 +132,11 @@ def _chosen(arguments: list[Any], position: Position | None) -> Any:
 
 
 def _substituted(
-    name: str, found: tuple[Macro, ...], arguments: list[Any], position: Position | None
+    name: str,
+    found: tuple[Macro, ...],
+    arguments: list[Any],
+    position: Position | None,
+    path: tuple[str, ...],
 ) -> Any:
     """The body of a macro with the arguments in the place of the parameters."""
     counts = [len(macro.parameters or ()) for macro in found]
@@ -159,7 +163,7 @@ def _substituted(
         if what is not None:
             raise NotSupportedError(f"{what} is not supported in {name}", position=position)
     if macro.body.startswith("$"):
-        return _value(macro.body)
+        return _value(macro.body, path)
     given = dict(zip(macro.parameters or (), arguments, strict=True))
     if "AGGREGATE(u" in macro.body:
         macro = macro._replace(body=_with_aggregate(name, macro.body, given["name"], position))
@@ -223,13 +227,14 @@ def _parsed(text: str) -> Any:
     return without_positions(parse_expression(tokenize(text), text, {}, Position.at(text, 0)))
 
 
-def _value(word: str) -> Any:
+def _value(word: str, path: tuple[str, ...]) -> Any:
     """The results of the functions about the session."""
     if word == "$VERSION":
         from importlib.metadata import version
 
         return exp.Literal.string(f"Runnel {version('runnel')}")
-    return exp.Literal.string(_SCHEMA if word == "$SCHEMA" else CATALOG)
+    catalog, schema = place_of(path[0] if path else "")
+    return exp.Literal.string(schema if word == "$SCHEMA" else catalog)
 
 
 def _spread(name: str, body: Any, node: Any, position: Position | None) -> Any:

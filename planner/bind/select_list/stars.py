@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.catalog import check_schema
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.evaluate import evaluate_constant, is_constant
@@ -53,8 +52,7 @@ class StarColumns:
         if isinstance(tree, exp.Column):
             table = tree.table or None
             if schema := tree.text("db"):
-                check_schema(tree.text("catalog"), schema, self._at(tree))
-                scope = scope.within(schema)
+                scope = scope.of_schema(tree.text("catalog"), schema, self._at(tree))
             elif table is not None and (fields := self._fields(tree, table)):
                 return self._chosen(tree.find(exp.Star), fields, [None] * len(fields))
         shown = scope.star(table, self._at(tree))

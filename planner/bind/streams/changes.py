@@ -27,7 +27,7 @@ def changes_of(binder: StatementBinder, arguments: list[Any], position: Position
             hint="write TABLE(CHANGES(TABLE m))",
             position=position,
         )
-    found = binder.lookup(binder.unqualified(table), position)
+    found = binder.lookup(binder.table_name(table), position)
     stream = (
         found.table.changes()
         if not isinstance(found, View) and isinstance(found.table, KeyedTable)

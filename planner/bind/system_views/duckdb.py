@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runnel.catalog import CATALOG, PUBLIC, CatalogObject, Index, Mapping, View
+from runnel.base.schemas import CATALOG, PUBLIC, local_name, place_of
+from runnel.catalog import CatalogObject, Index, Mapping, View
 from runnel.planner.bind.system_views.constraints import constraints_of, keys_of
 from runnel.planner.bind.tables.described import is_temporary
 from runnel.planner.bind.tables.information_schema import (
@@ -16,6 +17,7 @@ from runnel.planner.bind.tables.information_schema import (
     default_of,
     nullable,
     position_of,
+    schema_keys,
 )
 from runnel.planner.explain.ddl import mapping_ddl, public, quoted, view_ddl
 from runnel.planner.parse.types import simple_types
@@ -155,7 +157,7 @@ def _indexes(binder: StatementBinder) -> list[Row]:
 
 
 def _schemas(binder: StatementBinder) -> list[Row]:
-    return [(CATALOG, name, name != PUBLIC) for name in (PUBLIC, "information_schema")]
+    return [(*place_of(key), key == "information_schema") for key in schema_keys(binder)]
 
 
 def _sequences(binder: StatementBinder) -> list[Row]:
@@ -218,10 +220,12 @@ def _master(binder: StatementBinder) -> list[Row]:
 
 def _master_rows(binder: StatementBinder) -> Iterator[Row]:
     for item in tables(binder):
-        yield "table", item.name, item.name, 0, text_of(item)
+        name = local_name(item.name, item.schema)
+        yield "table", name, name, 0, text_of(item)
     for item in in_order(binder):
         if isinstance(item, View):
-            yield "view", item.name, item.name, 0, text_of(item)
+            name = local_name(item.name, item.schema)
+            yield "view", name, name, 0, text_of(item)
     for index in indexes(binder):
         yield "index", index.name, index.table_name, 0, index_text(index)
 

@@ -6,19 +6,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runnel.catalog import CATALOG, INFORMATION_SCHEMA, PUBLIC, View
+from runnel.base.schemas import CATALOG, INFORMATION_SCHEMA, PUBLIC, local_name, place_of
+from runnel.catalog import CatalogObject, View
 from runnel.planner.bind.system_views.constraints import keys_of
 from runnel.planner.bind.system_views.duckdb import in_order, index_text, indexes, tables
 from runnel.planner.bind.tables.described import is_temporary
-from runnel.planner.bind.tables.information_schema import Row, SchemaDefinition, columns_of
-from runnel.planner.explain.ddl import quoted
+from runnel.planner.bind.tables.information_schema import (
+    Row,
+    SchemaDefinition,
+    columns_of,
+    schema_keys,
+)
+from runnel.planner.explain.ddl import qualified, quoted
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, REAL
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
 
-_NAMESPACES = {PUBLIC: 2200, INFORMATION_SCHEMA: 13000}
-"""The schemas with their numbers in PostgreSQL."""
+_NAMESPACES = {"": 2200, INFORMATION_SCHEMA: 13000}
+"""The keys of schemas with their numbers in PostgreSQL."""
 _OWNER = CATALOG
 
 
@@ -26,8 +32,7 @@ def _tables(binder: StatementBinder) -> list[Row]:
     indexed = {index.table_name.lower() for index in indexes(binder)}
     return [
         (
-            PUBLIC,
-            item.name,
+            *_place(item),
             _OWNER,
             None,
             bool(keys_of(item)) or item.name.lower() in indexed,
@@ -40,7 +45,7 @@ def _tables(binder: StatementBinder) -> list[Row]:
 
 def _views(binder: StatementBinder) -> list[Row]:
     return [
-        (PUBLIC, item.name, _OWNER, item.sql) for item in in_order(binder) if isinstance(item, View)
+        (*_place(item), _OWNER, item.sql) for item in in_order(binder) if isinstance(item, View)
     ]
 
 
@@ -52,10 +57,11 @@ def _indexes(binder: StatementBinder) -> list[Row]:
     for item in tables(binder):
         for key in keys_of(item):
             columns = "" if key.is_primary else "".join(f"{name}_" for name in key.columns)
-            name = f"{item.name}_{columns}{'pkey' if key.is_primary else 'key'}"
+            local = local_name(item.name, item.schema)
+            name = f"{local}_{columns}{'pkey' if key.is_primary else 'key'}"
             listed = ", ".join(map(quoted, key.columns))
-            text = f"CREATE UNIQUE INDEX {quoted(name)} ON {quoted(item.name)} ({listed})"
-            found.append((PUBLIC, item.name, name, None, text))
+            text = f"CREATE UNIQUE INDEX {quoted(name)} ON {qualified(item)} ({listed})"
+            found.append((*_place(item), name, None, text))
     return sorted(found, key=lambda row: (row[1].lower(), row[2].lower()))
 
 
@@ -64,8 +70,8 @@ def _classes(binder: StatementBinder) -> list[Row]:
     return [
         (
             item.version,
-            item.name,
-            _NAMESPACES[PUBLIC],
+            local_name(item.name, item.schema),
+            _numbers(binder)[item.schema.lower()],
             -1.0 if isinstance(item, View) else float(item.table.row_count() or 0),
             bool(keys_of(item)),
             "t" if is_temporary(item) else "p",
@@ -78,11 +84,23 @@ def _classes(binder: StatementBinder) -> list[Row]:
 
 
 def _namespaces(binder: StatementBinder) -> list[Row]:
-    return [(number, name) for name, number in _NAMESPACES.items()]
+    return [(number, place_of(key)[1]) for key, number in _numbers(binder).items()]
+
+
+def _numbers(binder: StatementBinder) -> dict[str, int]:
+    """The schemas by key, with their numbers."""
+    others = {key: number for number, key in enumerate(schema_keys(binder)[2:], 16384)}
+    return {**_NAMESPACES, **others}
+
+
+def _place(item: CatalogObject) -> tuple[str, str]:
+    """The schema and the name of an object."""
+    return place_of(item.schema)[1], local_name(item.name, item.schema)
 
 
 def _databases(binder: StatementBinder) -> list[Row]:
-    return [(1, CATALOG, True, False)]
+    names = [CATALOG, *(item.name for item in binder.snapshot.databases)]
+    return [(number, name, True, False) for number, name in enumerate(names, 1)]
 
 
 def _settings(rows: Sequence[Row]) -> list[Row]:

@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from runnel.base.schemas import CATALOG, MAIN, PUBLIC, database_of, local_name, place_of
+from runnel.catalog import hides_tables
 from runnel.errors import Position, ProgrammingError
 from runnel.planner.bind.system_views import duckdb, postgresql
 from runnel.planner.bind.tables.described import description
-from runnel.planner.bind.tables.information_schema import Row, SchemaDefinition, SchemaTable
+from runnel.planner.bind.tables.information_schema import (
+    Row,
+    SchemaDefinition,
+    SchemaTable,
+    schema_keys,
+)
 from runnel.planner.parse.syntax import Describe, Name
 from runnel.sqltypes import BOOLEAN, INTEGER
 
@@ -19,6 +26,46 @@ if TYPE_CHECKING:
 PG_CATALOG = "pg_catalog"
 _TABLES = {**duckdb.FUNCTIONS, **duckdb.TABLES, **postgresql.TABLES}
 _TABLE_INFO = ("pragma_table_info", "pragma_show")
+
+
+SHOWN = ("show tables", "show databases", "show schemas", "show search_path")
+"""The tables that SHOW TABLES, DATABASES, SCHEMAS and search_path read."""
+
+
+def shown_table(name: str, catalog: str, schema: str, binder: StatementBinder) -> SchemaTable:
+    """The rows of SHOW TABLES of a schema, "": the current one; of SHOW DATABASES or SCHEMAS."""
+    snapshot = binder.snapshot
+    current = snapshot.path[0] if snapshot.path else ""
+    key = snapshot.schema_key(catalog, schema, None) if schema else current
+    definition = SchemaDefinition("name", _databases)
+    is_database = not catalog and schema.lower() != "" and key == f"{schema.lower()}.{MAIN}"
+    if name == "show tables":
+
+        def tables(binder: StatementBinder) -> list[Row]:
+            return [
+                (local_name(item.name, item.schema),)
+                for item in binder.snapshot
+                if item.schema.lower() == key
+                or (not schema and hides_tables(item))
+                or (is_database and database_of(item.schema).lower() == schema.lower())
+            ]
+
+        definition = SchemaDefinition("name", tables)
+    elif name == "show search_path":
+        shown = ", ".join(key or PUBLIC for key in snapshot.path or ("",))
+        definition = SchemaDefinition("search_path", lambda binder: [(shown,)])
+    elif name == "show schemas":
+
+        def schemas(binder: StatementBinder) -> list[Row]:
+            return [(*place_of(item), item == current) for item in schema_keys(binder)]
+
+        columns = "database_name schema_name current"
+        definition = SchemaDefinition(columns, schemas, {"current": BOOLEAN})
+    return SchemaTable(name, definition, binder.without_statement())
+
+
+def _databases(binder: StatementBinder) -> list[Row]:
+    return [(CATALOG,), *((item.name,) for item in binder.snapshot.databases)]
 
 
 def is_view(name: str) -> bool:
@@ -66,7 +113,7 @@ def _columns_of(
 ) -> SchemaTable:
     """The columns of a table as SQLite shows them."""
     at = position or Position.at(binder.sql, 0)
-    statement = Describe(sql=binder.sql, position=at, name=Name(table.rpartition(".")[2], at))
+    statement = Describe(sql=binder.sql, position=at, name=Name(table, at))
 
     def rows(binder: StatementBinder) -> list[Row]:
         _, described = description(binder, statement)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import TokenType
 
+from runnel.base.schemas import local_name
 from runnel.catalog import CatalogObject, Mapping
 from runnel.columns.table_definition import TableDefinition, TableKey
 from runnel.connector import ColumnDefinition, ReadableTable
@@ -81,6 +82,7 @@ class AlteredTable:
         self._binder = binder
         self._table = mapping.table
         self.name = mapping.name
+        self._schema = mapping.schema
         self.is_copied = False
         visible = [(i, c) for i, c in enumerate(mapping.table.columns) if not c.hidden]
         self._columns = [ColumnDefinition(c.name, c.type) for _, c in visible]
@@ -88,13 +90,15 @@ class AlteredTable:
             Column(index=i, name=c.name, type=c.type) for i, c in visible
         ]
         self._definition = mapping.definition
-        self._scope = Scope(tuple(ScopeColumn(c.name, c.type, i, mapping.name) for i, c in visible))
+        own_name = local_name(mapping.name, mapping.schema)
+        self._scope = Scope(tuple(ScopeColumn(c.name, c.type, i, own_name) for i, c in visible))
 
     def apply(self, change: Alteration) -> None:
         """Applies one change."""
         match change:
             case RenameTable():
-                self.name = change.new_name.text
+                before = f"{self._schema}." if self._schema else ""
+                self.name = before + change.new_name.text
                 return
             case ChangeDefault():
                 self._change_default(change)

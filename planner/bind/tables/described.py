@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.catalog import CATALOG, CatalogObject, Mapping, Table, View
+from runnel.catalog import CatalogObject, Mapping, Table, View
 from runnel.errors import NotSupportedError, Position
 from runnel.expressions.nodes import Column, Literal
-from runnel.planner.bind.tables.information_schema import SCHEMA, view_fields
+from runnel.planner.bind.tables.information_schema import position_of, view_fields
 from runnel.planner.explain.ddl import watermark_of
 from runnel.planner.parse.statement import parse
-from runnel.planner.parse.syntax import Describe, Query, Summarize
+from runnel.planner.parse.syntax import Describe, Query, Show, Summarize
 from runnel.relation.nodes import Field, Project, Relation, Scan, Values
 from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, SqlType, array
 
@@ -54,6 +54,8 @@ def rows_of_statement(binder: StatementBinder, start: int, end: int) -> Relation
         return binder.query(summarize(binder, statement).expression, None)
     if isinstance(statement, Query):
         return binder.query(statement.expression, None)
+    if isinstance(statement, Show) and statement.what == "all tables":
+        return _values(ALL_TABLES, all_tables(binder), position)
     if not isinstance(statement, Describe) or (statement.query or statement.name) is None:
         raise NotSupportedError(
             "this list is not supported in FROM",
@@ -62,6 +64,11 @@ def rows_of_statement(binder: StatementBinder, start: int, end: int) -> Relation
             position=position,
         )
     fields, rows = description(binder, statement)
+    return _values(fields, rows, position)
+
+
+def _values(fields: tuple[Field, ...], rows: tuple[Row, ...], position: Position) -> Relation:
+    """Rows of literals."""
     literals = tuple(
         tuple(Literal(value=v, type=f.type) for v, f in zip(row, fields, strict=True))
         for row in rows
@@ -91,15 +98,13 @@ def all_tables(binder: StatementBinder) -> tuple[Row, ...]:
         columns = _columns(binder, item)
         rows.append(
             (
-                CATALOG,
-                SCHEMA,
-                item.name,
+                *position_of(item),
                 [name for name, _ in columns],
                 [str(kind) for _, kind in columns],
                 is_temporary(item),
             )
         )
-    return tuple(sorted(rows, key=lambda row: row[2].lower()))
+    return tuple(sorted(rows, key=lambda row: [text.lower() for text in row[:3]]))
 
 
 def summarize(binder: StatementBinder, statement: Summarize) -> Query:
@@ -179,7 +184,9 @@ def _columns(binder: StatementBinder, item: CatalogObject) -> list[tuple[str, Sq
 
 
 def is_temporary(item: CatalogObject) -> bool:
-    """Whether an object is not stored with the connection."""
+    """Whether an object is not stored with the connection, nor in an attached database."""
+    if item.schema:
+        return False
     if isinstance(item, Mapping):
         is_own = item.definition is not None and item.definition.is_temporary
         return is_own or item.is_temporary

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from runnel.base.schemas import INFORMATION_SCHEMA, local_name
 from runnel.catalog import (
-    INFORMATION_SCHEMA,
     EventTime,
     Mapping,
     NamedText,
     Table,
     TableColumn,
     View,
-    check_schema,
     readable_columns,
     visible_columns,
 )
@@ -247,11 +246,8 @@ class FromBinder:
             bound = self._scan(
                 schema_table(tree.name, self.binder, position), alias or tree.name, names, position
             )
-            columns = tuple(
-                replace(column, schema=INFORMATION_SCHEMA) for column in bound.scope.columns
-            )
-            return BoundRelation(bound.relation, Scope(columns, self.outer))
-        name = self.binder.unqualified(tree)
+            return BoundRelation(bound.relation, _in_schema(bound.scope, INFORMATION_SCHEMA))
+        name = self.binder.table_name(tree)
         options = self._options(tree, position)
         common = None if tree.text("db") else self.binder.common_table(name, self.outer)
         if common is not None:
@@ -261,6 +257,8 @@ class FromBinder:
             return BoundRelation(relation, scope_of(relation.fields, alias or name, self.outer))
         try:
             found = self.binder.lookup(name, position)
+            if "." in tree.name and local_name(found.name, found.schema).lower() != name.lower():
+                self._check_quoted(tree, position)
         except ProgrammingError:
             # Loaded on first use: few statements name a file.
             from runnel.planner.bind.tables.files import alias_of_file, file_in_from
@@ -273,17 +271,21 @@ class FromBinder:
             if options is not None:
                 self._with_options(found, options, position)
             relation = renamed(self._view(found, position), names, f'"{alias or name}"', position)
-            return BoundRelation(
-                relation, scope_of(relation.fields, alias or found.name, self.outer)
+            scope = scope_of(
+                relation.fields, alias or local_name(found.name, found.schema), self.outer
             )
+            return BoundRelation(relation, _in_schema(scope, found.schema))
         table = found.table if options is None else self._with_options(found, options, position)
-        return self._scan(table, alias or found.name, names, position)
+        bound = self._scan(table, alias or local_name(found.name, found.schema), names, position)
+        return BoundRelation(bound.relation, _in_schema(bound.scope, found.schema))
 
     def _system_view(self, tree: Any) -> Table | None:
         """The view of another system's catalog that an item names; None if there is none."""
         # Loaded on first use: few statements read one.
-        from runnel.planner.bind.system_views.views import view_table
+        from runnel.planner.bind.system_views.views import SHOWN, shown_table, view_table
 
+        if tree.name in SHOWN:
+            return shown_table(tree.name, tree.text("catalog"), tree.text("db"), self.binder)
         return view_table(tree.name, tree.text("db"), self.binder)
 
     def _options(self, tree: Any, position: Position | None) -> dict[str, str] | None:
@@ -312,9 +314,16 @@ class FromBinder:
             error.position = error.position or position
             raise
 
+    def _check_quoted(self, tree: Any, position: Position | None) -> None:
+        """ProgrammingError if a name in quotes, such as that of a file, is not qualified but has
+        the letters of a qualified name."""
+        if not tree.text("db"):
+            raise ProgrammingError(f'object "{tree.name}" not found', position=position)
+
     def _check_schema(self, tree: Any, position: Position | None) -> None:
         try:
-            check_schema(tree.text("catalog"), tree.text("db"), position)
+            if schema := tree.text("db"):
+                self.binder.snapshot.schema_key(tree.text("catalog"), schema, position)
         except ProgrammingError as error:
             from runnel.planner.bind.hints import file_hint
 
@@ -470,3 +479,10 @@ def in_order(scan: Relation, time: EventTime, watermark: int) -> Relation:
         idle_timeout=time.idle_timeout,
         position=scan.position,
     )
+
+
+def _in_schema(scope: Scope, key: str) -> Scope:
+    """The scope with columns of a schema's table; "": public."""
+    if not key:
+        return scope
+    return Scope(tuple(replace(column, schema=key) for column in scope.columns), scope.outer)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.catalog import CATALOG, CatalogObject, Mapping, TableColumn, View, visible_columns
+from runnel.base.schemas import CATALOG, local_name, place_of
+from runnel.catalog import CatalogObject, Mapping, TableColumn, View, visible_columns
 from runnel.columns.batches import empty_columns
 from runnel.connector import (
     BATCH_ROWS,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
 
 NAME = "information_schema"
-SCHEMA = "public"
 
 Row = tuple[Any, ...]
 
@@ -223,7 +223,17 @@ def _data_connections(binder: StatementBinder) -> list[Row]:
 
 def position_of(item: Any) -> tuple[str, str, str]:
     """Catalog, schema and name of an object."""
-    return CATALOG, SCHEMA, item.name
+    schema = getattr(item, "schema", "")
+    return *place_of(schema), local_name(item.name, schema)
+
+
+def schema_keys(binder: StatementBinder) -> list[str]:
+    """The keys of all schemas: information_schema, public as "", and the others by name."""
+    return [NAME, "", *sorted(set(binder.snapshot.schemas.values()) - {""})]
+
+
+def _schemata(binder: StatementBinder) -> list[Row]:
+    return [(*place_of(key), CATALOG) for key in schema_keys(binder)]
 
 
 def _none(binder: StatementBinder) -> list[Row]:
@@ -265,6 +275,7 @@ TABLES: dict[str, SchemaDefinition] = {
         "user_defined_type_name is_insertable_into is_typed commit_action table_comment",
         _tables,
     ),
+    "schemata": SchemaDefinition("catalog_name schema_name schema_owner", _schemata),
     "views": SchemaDefinition(
         "table_catalog table_schema table_name view_definition check_option is_updatable "
         "insertable_into",

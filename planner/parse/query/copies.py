@@ -87,7 +87,7 @@ def _copy_from(reader: StatementReader, target: Sequence[Token], position: Posit
     """The rest of COPY FROM; `target` has the tokens of the table and its columns."""
     if not target:
         raise ProgrammingError("COPY … FROM needs a table", position=reader.position)
-    inner = StatementReader(list(target), reader.sql, reader.parameters)
+    inner = reader.of(list(target))
     table = inner.object_name("the name of a table")
     columns = inner.names("a column") if inner.peek() == "(" else None
     inner.finish()
@@ -127,8 +127,8 @@ def _query(reader: StatementReader, start: int, end: int, is_query: bool) -> Que
             "COPY needs a table, or a query in parentheses", position=reader.position
         )
     if is_query:
-        return StatementReader(rows[1:-1], reader.sql, reader.parameters).query()
-    inner = StatementReader(rows, reader.sql, reader.parameters)
+        return reader.of(rows[1:-1]).query()
+    inner = reader.of(rows)
     if inner.at_string:
         inner.next()
     else:
@@ -142,7 +142,7 @@ def _query(reader: StatementReader, start: int, end: int, is_query: bool) -> Que
         listed, table = rows[start_of_columns + 1 : -1], rows[:start_of_columns]
     tokens = [like(first, TokenType.SELECT, "SELECT"), *listed]
     tokens += [like(first, TokenType.FROM, "FROM"), *table]
-    return StatementReader(tokens, reader.sql, reader.parameters).query()
+    return reader.of(tokens).query()
 
 
 def copy_options(reader: StatementReader) -> list[tuple[Name, OptionValue]]:

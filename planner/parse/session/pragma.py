@@ -81,7 +81,7 @@ def _setting(reader: StatementReader, pragma: Token) -> Statement:
     """name = value, which is SET."""
     tokens = [like(pragma, TokenType.SET, "SET"), *reader.tokens[reader.index :]]
     reader.index = len(reader.tokens)
-    inner = StatementReader(tokens, reader.sql, reader.parameters)
+    inner = reader.of(tokens)
     statement = parse_set(inner)
     inner.finish()
     return statement

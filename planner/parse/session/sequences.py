@@ -50,7 +50,7 @@ class DropSequence(Command):
 def parse_create_sequence(reader: StatementReader, position: Position) -> CreateSequence:
     """[IF NOT EXISTS] name [START [WITH] n] [INCREMENT [BY] n] [CACHE n], after SEQUENCE"""
     if_not_exists = reader.accept_if_not_exists(False)
-    name = reader.object_name("the sequence")
+    name = reader.public_name("the sequence")
     start, increment = _counting(reader, position)
     return CreateSequence(
         sql=reader.sql,
@@ -78,7 +78,7 @@ def _counting(reader: StatementReader, position: Position) -> tuple[int, int]:
         if any(reader.accept(*words) for words in _DEFAULTS):
             continue
         if reader.accept("SEQUENCE", "NAME"):
-            reader.object_name("the sequence")
+            reader.public_name("the sequence")
             continue
         if reader.peek() == "AS" and reader.peek(1) in _WIDTHS:
             reader.index += 2
@@ -111,7 +111,7 @@ def _counting(reader: StatementReader, position: Position) -> tuple[int, int]:
 def parse_drop_sequence(reader: StatementReader, position: Position) -> DropSequence:
     """[IF EXISTS] name [RESTRICT], after SEQUENCE"""
     if_exists = reader.accept("IF", "EXISTS")
-    name = reader.object_name("the sequence")
+    name = reader.public_name("the sequence")
     reader.accept("RESTRICT")
     return DropSequence(sql=reader.sql, position=position, name=name, if_exists=if_exists)
 

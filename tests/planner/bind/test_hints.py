@@ -19,7 +19,7 @@ REMEDIES = [
     ("RESET nothing_like_it", "the settings are"),
     ("SHOW RESOURCES", "write SHOW RESOURCES FOR name"),
     ("SET statement_timeout = 5", "cursor.execute(sql, args, timeout=seconds)"),
-    ("SET search_path = x", "all tables are in one schema"),
+    ("SET search_path = x", "CREATE SCHEMA x"),
     ("SET threads = 4", "runnel.connect(cooperative_threads=…)"),
     ("SELECT * FROM file.csv", "to read a file, write FROM 'file.csv', in single quotes"),
     ("SELECT * FROM file.parquet AS f", "write FROM 'file.parquet'"),
