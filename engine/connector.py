@@ -94,7 +94,7 @@ class Connector(ABC):
     @abstractmethod
     def open(self, definition: MappingDefinition) -> Table:
         """Returns the table of a CREATE MAPPING. Validates options and declared columns, resolves
-        the others (this may read data); an error names the option or file. Creates no data."""
+        other columns (this may read data); an error names the option or file. Creates no data."""
 
     def close(self) -> None:
         """Releases all resources of the connector; its tables are not used afterwards."""

@@ -1,7 +1,7 @@
 """The names of schemas, and the names of objects in them.
 
 A connection has its own catalog, whose schemas are `public` and the ones of CREATE SCHEMA, and the
-databases of ATTACH. The *key* of a schema is its place in the names of the catalog: "" for
+databases of ATTACH. The *key* of a schema is how it begins names in the catalog: "" for
 `public`, `s` for a schema of the own catalog, `d.main` and `d.s` for schemas of the database `d`.
 The name of an object in another schema than `public` has the key before it: `s.t`, `d.main.t`.
 """
@@ -34,7 +34,7 @@ def database_of(key: str) -> str:
     return key.partition(".")[0] if "." in key else ""
 
 
-def place_of(key: str) -> tuple[str, str]:
+def catalog_and_schema(key: str) -> tuple[str, str]:
     """The catalog and the schema of a key, as information_schema shows them."""
     database, dot, schema = key.partition(".")
     return (database, schema) if dot else (CATALOG, key or PUBLIC)
@@ -42,7 +42,7 @@ def place_of(key: str) -> tuple[str, str]:
 
 def is_within(key: str, catalog: str, schema: str) -> bool:
     """Whether the schema of a key, or INFORMATION_SCHEMA, is the one that qualifies a name."""
-    found, name = place_of(key)
+    found, name = catalog_and_schema(key)
     catalog, schema = catalog.lower(), schema.lower()
     is_same = name.lower() == schema or (name == PUBLIC and schema in ONLY_SCHEMAS)
     if catalog:
@@ -97,7 +97,7 @@ def _no_schema(
                 catalog, databases, f"the catalogs are {', '.join([CATALOG, *databases])}"
             )
         return ProgrammingError(f'catalog "{catalog}" does not exist', hint=hint, position=position)
-    names = [place_of(key)[1] for key in known if database_of(key) == catalog]
+    names = [catalog_and_schema(key)[1] for key in known if database_of(key) == catalog]
     create = f"{catalog}.{as_written(schema)}" if catalog else as_written(schema)
     hint = (
         "a schema is made with CREATE SCHEMA, a database is opened with ATTACH: "

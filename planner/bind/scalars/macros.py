@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.base.schemas import place_of
+from runnel.base.schemas import catalog_and_schema
 from runnel.catalog import NamedText
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions import build
@@ -233,7 +233,7 @@ def _value(word: str, path: tuple[str, ...]) -> Any:
         from importlib.metadata import version
 
         return exp.Literal.string(f"Runnel {version('runnel')}")
-    catalog, schema = place_of(path[0] if path else "")
+    catalog, schema = catalog_and_schema(path[0] if path else "")
     return exp.Literal.string(schema if word == "$SCHEMA" else catalog)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runnel.base.schemas import CATALOG, PUBLIC, local_name, place_of
+from runnel.base.schemas import CATALOG, PUBLIC, catalog_and_schema, local_name
 from runnel.catalog import CatalogObject, Index, Mapping, View
 from runnel.planner.bind.system_views.constraints import constraints_of, keys_of
 from runnel.planner.bind.tables.described import is_temporary
@@ -157,7 +157,7 @@ def _indexes(binder: StatementBinder) -> list[Row]:
 
 
 def _schemas(binder: StatementBinder) -> list[Row]:
-    return [(*place_of(key), key == "information_schema") for key in schema_keys(binder)]
+    return [(*catalog_and_schema(key), key == "information_schema") for key in schema_keys(binder)]
 
 
 def _sequences(binder: StatementBinder) -> list[Row]:

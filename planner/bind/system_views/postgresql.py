@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runnel.base.schemas import CATALOG, INFORMATION_SCHEMA, PUBLIC, local_name, place_of
+from runnel.base.schemas import CATALOG, INFORMATION_SCHEMA, PUBLIC, catalog_and_schema, local_name
 from runnel.catalog import CatalogObject, View
 from runnel.planner.bind.system_views.constraints import keys_of
 from runnel.planner.bind.system_views.duckdb import in_order, index_text, indexes, tables
@@ -32,7 +32,7 @@ def _tables(binder: StatementBinder) -> list[Row]:
     indexed = {index.table_name.lower() for index in indexes(binder)}
     return [
         (
-            *_place(item),
+            *_schema_and_name(item),
             _OWNER,
             None,
             bool(keys_of(item)) or item.name.lower() in indexed,
@@ -45,7 +45,9 @@ def _tables(binder: StatementBinder) -> list[Row]:
 
 def _views(binder: StatementBinder) -> list[Row]:
     return [
-        (*_place(item), _OWNER, item.sql) for item in in_order(binder) if isinstance(item, View)
+        (*_schema_and_name(item), _OWNER, item.sql)
+        for item in in_order(binder)
+        if isinstance(item, View)
     ]
 
 
@@ -61,7 +63,7 @@ def _indexes(binder: StatementBinder) -> list[Row]:
             name = f"{local}_{columns}{'pkey' if key.is_primary else 'key'}"
             listed = ", ".join(map(quoted, key.columns))
             text = f"CREATE UNIQUE INDEX {quoted(name)} ON {qualified(item)} ({listed})"
-            found.append((*_place(item), name, None, text))
+            found.append((*_schema_and_name(item), name, None, text))
     return sorted(found, key=lambda row: (row[1].lower(), row[2].lower()))
 
 
@@ -84,7 +86,7 @@ def _classes(binder: StatementBinder) -> list[Row]:
 
 
 def _namespaces(binder: StatementBinder) -> list[Row]:
-    return [(number, place_of(key)[1]) for key, number in _numbers(binder).items()]
+    return [(number, catalog_and_schema(key)[1]) for key, number in _numbers(binder).items()]
 
 
 def _numbers(binder: StatementBinder) -> dict[str, int]:
@@ -93,9 +95,9 @@ def _numbers(binder: StatementBinder) -> dict[str, int]:
     return {**_NAMESPACES, **others}
 
 
-def _place(item: CatalogObject) -> tuple[str, str]:
+def _schema_and_name(item: CatalogObject) -> tuple[str, str]:
     """The schema and the name of an object."""
-    return place_of(item.schema)[1], local_name(item.name, item.schema)
+    return catalog_and_schema(item.schema)[1], local_name(item.name, item.schema)
 
 
 def _databases(binder: StatementBinder) -> list[Row]:

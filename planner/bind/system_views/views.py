@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.base.schemas import CATALOG, MAIN, PUBLIC, database_of, local_name, place_of
+from runnel.base.schemas import CATALOG, MAIN, PUBLIC, catalog_and_schema, database_of, local_name
 from runnel.catalog import hides_tables
 from runnel.errors import Position, ProgrammingError
 from runnel.planner.bind.system_views import duckdb, postgresql
@@ -57,7 +57,7 @@ def shown_table(name: str, catalog: str, schema: str, binder: StatementBinder) -
     elif name == "show schemas":
 
         def schemas(binder: StatementBinder) -> list[Row]:
-            return [(*place_of(item), item == current) for item in schema_keys(binder)]
+            return [(*catalog_and_schema(item), item == current) for item in schema_keys(binder)]
 
         columns = "database_name schema_name current"
         definition = SchemaDefinition(columns, schemas, {"current": BOOLEAN})

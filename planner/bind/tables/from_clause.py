@@ -315,7 +315,7 @@ class FromBinder:
             raise
 
     def _check_quoted(self, tree: Any, position: Position | None) -> None:
-        """ProgrammingError if a name in quotes, such as that of a file, is not qualified but has
+        """ProgrammingError if a name in quotes, such as a file name, is not qualified but has
         the letters of a qualified name."""
         if not tree.text("db"):
             raise ProgrammingError(f'object "{tree.name}" not found', position=position)

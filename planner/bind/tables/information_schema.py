@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.base.schemas import CATALOG, local_name, place_of
+from runnel.base.schemas import CATALOG, catalog_and_schema, local_name
 from runnel.catalog import CatalogObject, Mapping, TableColumn, View, visible_columns
 from runnel.columns.batches import empty_columns
 from runnel.connector import (
@@ -224,16 +224,16 @@ def _data_connections(binder: StatementBinder) -> list[Row]:
 def position_of(item: Any) -> tuple[str, str, str]:
     """Catalog, schema and name of an object."""
     schema = getattr(item, "schema", "")
-    return *place_of(schema), local_name(item.name, schema)
+    return *catalog_and_schema(schema), local_name(item.name, schema)
 
 
 def schema_keys(binder: StatementBinder) -> list[str]:
-    """The keys of all schemas: information_schema, public as "", and the others by name."""
+    """The keys of all schemas: information_schema, public as "", and further ones by name."""
     return [NAME, "", *sorted(set(binder.snapshot.schemas.values()) - {""})]
 
 
 def _schemata(binder: StatementBinder) -> list[Row]:
-    return [(*place_of(key), CATALOG) for key in schema_keys(binder)]
+    return [(*catalog_and_schema(key), CATALOG) for key in schema_keys(binder)]
 
 
 def _none(binder: StatementBinder) -> list[Row]:
