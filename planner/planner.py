@@ -338,8 +338,7 @@ def _bound_write(
 
 
 def _row_write(binder: Binder, statement: syntax.Insert | syntax.Update | syntax.Delete) -> Plan:
-    is_insert = isinstance(statement, syntax.Insert)
-    unbounded_state = is_insert and statement.query.unbounded_state
+    unbounded_state = isinstance(statement, syntax.Insert) and statement.query.unbounded_state
     try:
         return _write(binder, _bound_write(binder, statement), unbounded_state)
     except JobNeeded as needed:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from runnel.catalog import CatalogObject, NamedText, Snapshot, View
+from runnel.catalog import CatalogObject, Dependency, NamedText, Snapshot, View
 from runnel.errors import Position
 from runnel.expressions.python.function import PythonFunction
 from runnel.planner.bind.bound_tables import BoundTables
@@ -23,6 +23,7 @@ class QueryBinder(Protocol):
     sql: str
     parameter_types: tuple[SqlType, ...]
     snapshot: Snapshot
+    dependencies: dict[tuple[str, str], Dependency]
     emits: bool
     environment: Environment
 

@@ -52,6 +52,7 @@ def submit_jobs(session: Session, plans: tuple[CreateJobPlan, ...], call: Statem
 
 def _record(session: Session, plan: CreateJobPlan, call: StatementCall) -> JobRecord:
     savepoint = str(session.settings.get("savepoint_path"))
+    assert plan.position is not None
     options = (("initialSnapshotName", savepoint, plan.position),) if savepoint else ()
     return job_record(session, replace(plan, options=options), call, read_options(options))
 
