@@ -445,6 +445,13 @@ class Cursor(Forms):
         return self._result is not None and self._result.is_unbounded
 
     @property
+    def epoch(self) -> int | None:
+        """For a query with EMIT CHANGES: the last epoch all of whose rows were fetched. The weights
+        of the rows up to it add up to the result of the query at that epoch. None before the first
+        epoch is complete, and for other statements."""
+        return None if self._result is None else self._result.epoch
+
+    @property
     def query(self) -> str | None:
         """The text of the last statement."""
         return self._sql

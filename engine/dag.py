@@ -234,6 +234,18 @@ def between(source: Vertex, target: Vertex) -> Edge:
     return Edge(source.name, target.name)
 
 
+@frozen
+class Epochs:
+    """The epochs of a query whose results change.
+
+    sources: names of the vertices whose processors end epochs: the sources without an end.
+    distance: minimum time between the ends of two epochs, in ns.
+    """
+
+    sources: frozenset[str]
+    distance: int
+
+
 @dataclass(slots=True)
 class DAG:
     """Vertices and edges under construction; `validate` checks them and returns the vertices in
@@ -241,12 +253,14 @@ class DAG:
 
     vertices: the vertices by name.
     edges: the edges, in the order in which they were added.
+    epochs: how the input is divided into epochs; None: it is not.
     """
 
     __module__ = "runnel"
 
     vertices: dict[str, Vertex] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
+    epochs: Epochs | None = None
     prepared: object = field(default=None, init=False, repr=False, compare=False)
     """The runtime's template of this DAG, computed when it was first submitted and reused later."""
 
@@ -290,7 +304,7 @@ class DAG:
         may have other vertices than a plan for several; a job that must be restorable with any
         parallelism therefore runs this DAG when it has one processor."""
         vertices = {name: replace(vertex, parallelism=1) for name, vertex in self.vertices.items()}
-        return DAG(vertices, list(self.edges))
+        return DAG(vertices, list(self.edges), self.epochs)
 
     def inputs(self, name: str) -> list[Edge]:
         """The edges into a vertex, by ordinal."""

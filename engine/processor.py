@@ -55,6 +55,20 @@ class Barrier:
 
 
 @frozen
+class Epoch:
+    """Ends an epoch of a query whose results change: the items before it and after it belong to
+    different epochs. It is aligned like a barrier.
+
+    number: number of the epoch that ends here, from 1.
+    rows: number of rows of the epoch that follow this item, on the last edge of a query: the reader
+        of its rows is to know which is the last one when it receives it.
+    """
+
+    number: int
+    rows: int = 0
+
+
+@frozen
 class LatencyMarker:
     """Travels among the rows to measure their latency. Processors never see one.
 
@@ -138,7 +152,9 @@ IDLE = Idle()
 DONE = Done()
 ACTIVE = Active()
 
-Item: TypeAlias = "pa.RecordBatch | Watermark | Barrier | LatencyMarker | Idle | Active | Done"
+Item: TypeAlias = (
+    "pa.RecordBatch | Watermark | Barrier | Epoch | LatencyMarker | Idle | Active | Done"
+)
 """An item that travels on an edge."""
 
 
@@ -174,6 +190,10 @@ class ResultTarget(Protocol):
 
     def offer(self, batch: pa.RecordBatch) -> bool:
         """Adds rows. False: the queue is full; the processor is woken when there is room."""
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        """States that all rows of an epoch, and of all epochs before it, were added, apart from the
+        next `epoch.rows` rows."""
 
 
 class Guarantee(Enum):
@@ -284,9 +304,9 @@ class Processor:
     1. `init`, once, before anything else.
     2. The methods of `Stateful` that restore state; only when the job starts from a snapshot.
     3. While there are inputs: `process` with a non-empty inbox; `process_watermark` with each
-       coalesced watermark until it returns True; `flush` when the inputs have nothing for now;
-       `complete_edge` for each input that ended, until True; `on_alarm` when the time in `alarm`
-       has come, until True.
+       coalesced watermark until it returns True; `process_epoch` with each epoch that has ended in
+       all inputs until True; `flush` when the inputs have nothing for now; `complete_edge` for each
+       input that ended, until True; `on_alarm` when the time in `alarm` has come, until True.
     4. `complete` until it returns True, when all inputs ended (at once in a source).
     5. At a barrier, between any of the calls of 3 and 4: `Stateful.save_snapshot` until True, or
        `flush` if the processor has no state; then the methods of `Transactional`.
@@ -355,6 +375,12 @@ class Processor:
     def process_watermark(self, watermark: Watermark) -> bool:
         """Handles a watermark and passes it on. False: not done yet, call again."""
         return self.outbox.offer(watermark)
+
+    def process_epoch(self, epoch: Epoch) -> bool:
+        """Emits the results of the epoch that ends, then passes its end on; in a source between two
+        calls of `complete`. Called only in queries whose results change. False: not done yet, call
+        again."""
+        return self.flush() and self.outbox.offer(epoch)
 
     def flush(self) -> bool:
         """The inputs have nothing for now: emits rows that were retained to fill a batch. Also

@@ -1,4 +1,4 @@
-"""A live word count: a query without end over a file that grows, read as it is written.
+"""A live word count: the number of each word of a file, which changes as the file grows.
 
 python examples/live_word_count.py
 """
@@ -6,6 +6,7 @@ python examples/live_word_count.py
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 from threading import Thread
 
@@ -14,15 +15,14 @@ import runnel
 LINES = ["the cat sat on the mat", "the dog sat on the cat", "a cat and a dog", "the end"]
 WORDS = """
     SELECT word, COUNT(*) AS n
-    FROM (SELECT UNNEST(STRING_TO_ARRAY(line, ' ')) AS word FROM (SELECT line FROM log LIMIT 4))
+    FROM (SELECT UNNEST(STRING_TO_ARRAY(line, ' ')) AS word FROM log) AS words
     GROUP BY word
-    ORDER BY n DESC, word
-    LIMIT 3
+    EMIT CHANGES
 """
 
 
 def write(path: Path) -> None:
-    """What another program does: it appends line by line."""
+    """The other program, which appends line by line."""
     for line in LINES:
         with path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -35,17 +35,25 @@ def main() -> None:
         options = f"'path' = '{path}', 'format' = 'lines', 'follow' = 'true'"
         connection.execute(f"CREATE MAPPING log TYPE File OPTIONS ({options})")
 
-        cursor = connection.execute("SELECT line FROM log")
+        cursor = connection.execute(WORDS)
         writer = Thread(target=write, args=(path,))
         writer.start()
-        print("as they are written:")
-        for _ in LINES:
-            print(" ", cursor.fetchone()[0])
+        # Each change says that a row appears (weight 1) or disappears (weight -1). The weights add
+        # up to the answer: exactly, whenever an epoch is complete.
+        counts: Counter[tuple[str, int]] = Counter()
+        expected = sum(len(line.split()) for line in LINES)
+        while sum(n for (_, n), weight in counts.items() if weight) < expected:
+            epoch, weight, word, n = cursor.fetchone()
+            counts[word, n] += weight
+            while cursor.epoch is None or cursor.epoch < epoch:
+                _, weight, word, n = cursor.fetchone()
+                counts[word, n] += weight
         cursor.close()
         writer.join()
 
-        # A LIMIT makes an end of what has none, so anything may stand above it.
-        print("the first four lines, counted:", connection.execute(WORDS).fetchall())
+        words = dict(key for key, weight in counts.items() if weight)
+        for word, n in sorted(words.items(), key=lambda item: (-item[1], item[0]))[:3]:
+            print(f"{n} × {word}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Snapshot, Table, View, dependency_version
 from runnel.connector import IndexedTable
+from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.foreign.fragment import engine_of
 from runnel.planner.physical.choose import choose
@@ -21,6 +22,7 @@ from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery, every
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
+    from runnel.planner.parse.syntax import Query
 
 
 def tables_in(relation: Relation) -> tuple[Table, ...]:
@@ -44,6 +46,27 @@ def simplified(binder: StatementBinder, bound: Relation) -> Relation:
     from runnel.planner.bind.bound_tables import copied_where_needed, rewritten
 
     return rewritten(copied_where_needed(bound), lambda relation: apply(relation, check=check))
+
+
+def check_streaming(
+    relation: Relation, unbounded_state: bool = False, statement: Query | None = None
+) -> None:
+    """Calls `event_time.check.check_streaming`, which is loaded only for unbounded inputs.
+
+    statement: the query, if EMIT CHANGES may be suggested.
+    """
+    if not relation.is_unbounded:
+        return
+    from runnel.planner.event_time.check import check_streaming
+
+    try:
+        check_streaming(relation, unbounded_state)
+    except NotSupportedError as error:
+        if statement is not None:
+            from runnel.planner.live.suggestion import suggest_changes
+
+            suggest_changes(error, statement, relation)
+        raise
 
 
 def pushed_down(binder: StatementBinder, logical: Relation) -> tuple[Relation, str]:

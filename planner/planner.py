@@ -39,6 +39,7 @@ from runnel.planner.lower.dag_builder import lower
 from runnel.planner.optimize import (
     bounded,
     can_end,
+    check_streaming,
     chosen,
     has_subquery,
     is_lasting,
@@ -69,7 +70,7 @@ from runnel.planner.plans import (
     WritePlan,
 )
 from runnel.planner.rules import apply
-from runnel.relation.nodes import Relation
+from runnel.relation.nodes import Field, Relation
 from runnel.relation.subqueries import everything
 from runnel.sqltypes import Kind, SqlType
 
@@ -239,25 +240,25 @@ def _job_write(
 
 
 def _query(binder: Binder, statement: syntax.Query) -> Plan:
-    bound = binder.statement_query(statement)
-    return _bound_query(binder, bound, statement.unbounded_state, statement.emission)
+    plain = statement if statement.changes is None else replace(statement, changes=None)
+    return _bound_query(binder, binder.statement_query(plain), statement)
 
 
-def _bound_query(
-    binder: Binder,
-    bound: Relation,
-    unbounded_state: bool = False,
-    emission: syntax.EmissionClauses | None = None,
-) -> Plan:
+def _bound_query(binder: Binder, bound: Relation, statement: syntax.Query | None = None) -> Plan:
     parameters = _parameters(bound, binder.parameter_types)
-    logical = simplified(binder, bound)
+    logical, fields = simplified(binder, bound), bound.fields
     binder.environment.check()
-    check_streaming(logical, unbounded_state)
-    if emission is not None:
+    if statement is not None and statement.changes is not None:
+        # Loaded on first use: few statements have EMIT CHANGES.
+        from runnel.planner.live.maintenance import change_stream
+
+        logical, fields = change_stream(logical, fields, statement.changes)
+    check_streaming(logical, statement is not None and statement.unbounded_state, statement)
+    if statement is not None and statement.emission is not None:
         # Loaded on first use: few statements have these clauses.
         from runnel.planner.bind.streams.emission import check_late_output
 
-        check_late_output(logical, emission)
+        check_late_output(logical, statement.emission)
     note_indexes(binder, logical)
     found = key_lookup(logical)
     if found is not None:
@@ -276,7 +277,7 @@ def _bound_query(
             dependencies=_dependencies(binder),
             is_cacheable=True,
         )
-    return _query_plan(binder, bound, logical, parameters)
+    return _query_plan(binder, fields, logical, parameters)
 
 
 def _rows(binder: Binder, bound: Relation) -> QueryPlan:
@@ -286,11 +287,11 @@ def _rows(binder: Binder, bound: Relation) -> QueryPlan:
     binder.environment.check()
     check_streaming(logical)
     note_indexes(binder, logical)
-    return _query_plan(binder, bound, logical, parameters)
+    return _query_plan(binder, bound.fields, logical, parameters)
 
 
 def _query_plan(
-    binder: Binder, bound: Relation, logical: Relation, parameters: tuple[SqlType, ...]
+    binder: Binder, fields: tuple[Field, ...], logical: Relation, parameters: tuple[SqlType, ...]
 ) -> QueryPlan:
     pushed, left_out = pushed_down(binder, logical)
     binder.environment.check()
@@ -298,7 +299,7 @@ def _query_plan(
     return QueryPlan(
         logical=logical,
         physical=physical,
-        fields=bound.fields,
+        fields=fields,
         dag=_lowering(lambda: physical),
         own_dag=None
         if pushed is logical
@@ -312,14 +313,6 @@ def _query_plan(
         dependencies=_dependencies(binder),
         is_cacheable=is_lasting(binder.snapshot, logical),
     )
-
-
-def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
-    """Calls `event_time.check.check_streaming`, which is loaded only for unbounded inputs."""
-    if relation.is_unbounded:
-        from runnel.planner.event_time.check import check_streaming
-
-        check_streaming(relation, unbounded_state)
 
 
 def _bound_write(
@@ -426,6 +419,8 @@ def _check_written(table: WritableTable) -> None:
 
 def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
     """Binds the view's query once, so that a view that cannot work is refused at CREATE VIEW."""
+    if statement.query.changes is not None:
+        binder.statement_query(statement.query)
     if statement.query.emission is not None:
         raise NotSupportedError(
             "a view can't have EMIT EVERY, ALLOWED LATENESS or LATE DATA INTO",

@@ -19,14 +19,19 @@ _NAMES = {
 }
 
 
-def check_no_statement_time(relation: Relation) -> None:
-    """Raises NotSupportedError if the query of a continuous job uses the statement's time."""
+def check_no_statement_time(
+    relation: Relation, where: str = "a job over a stream", start: str = "CREATE JOB"
+) -> None:
+    """Raises NotSupportedError if a continuous query uses the statement's time.
+
+    where, start: the kind of query, and the name of its start, for the message.
+    """
     for name, found in _uses(relation):
         raise NotSupportedError(
-            f"{name} is not supported in a job over a stream",
+            f"{name} is not supported in {where}",
             detail=(
                 "it is the time of the statement: for all rows, also after a restart, "
-                "it would be the time of CREATE JOB"
+                f"it would be the time of {start}"
             ),
             hint=(
                 "compare with the event time of the rows, for example by windows or a join within "

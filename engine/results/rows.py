@@ -103,12 +103,14 @@ class Result:
         "__weakref__",
         "_batch",
         "_decoded",
+        "_epoch",
         "_finalizer",
         "_is_discarded",
         "_job",
         "_loaded",
         "_next",
         "_origin",
+        "_queue",
         "_received",
         "_rows",
         "can_end",
@@ -138,6 +140,9 @@ class Result:
         self._origin = here()
         self.otherwise: Start | None = None
         self._job: RowSource | None = None
+        # The queue of the job, also after its end: it has the epochs of the rows.
+        self._queue: ResultQueue | None = None
+        self._epoch: int | None = None
         self._finalizer: weakref.finalize[..., Result] | None = None
 
     @classmethod
@@ -151,6 +156,7 @@ class Result:
         result.can_end = can_end
         result.total = -1
         result._job = job
+        result._queue = job.results
         if not job.is_done:
             result._finalizer = finalizer(result, job.cancel)
         return result
@@ -250,6 +256,14 @@ class Result:
         """The number of rows that were returned so far."""
         left: int = len(self._rows) - self._next + sum(item.num_rows for item in self._here())
         return max(self._loaded, self.total) - left
+
+    @property
+    def epoch(self) -> int | None:
+        """Of the result of EMIT CHANGES: the last epoch all of whose rows were returned; None
+        before the first one, and for other results."""
+        if self._queue is not None:
+            self._epoch = self._queue.epoch_of(self.fetched, self._epoch)
+        return self._epoch
 
     @property
     def has_failed(self) -> bool:
@@ -438,6 +452,7 @@ class Result:
 
     def _take_over(self, job: RowSource) -> None:
         self._job = job
+        self._queue = job.results
 
     def _ended(self) -> None:
         if self._finalizer is not None:

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
-from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier, Vertex
+from runnel.dag import Epochs, ProcessorMetaSupplier, ProcessorSupplier, Vertex
 from runnel.errors import Error, ErrorCode, OperationalError, internal
 from runnel.processor import JobContext, Processor
 from runnel.runtime.edges.inputs import InputEdge, Inputs
@@ -27,6 +27,7 @@ from runnel.runtime.template import UNBOUNDED, TaskletPlan, Template
 
 if TYPE_CHECKING:
     from runnel.processors.sinks.result_queue import ResultQueue
+    from runnel.runtime.epochs import EpochTicker
     from runnel.runtime.snapshots import SnapshotCoordinator
 
 
@@ -89,6 +90,7 @@ class Execution:
             self._close_after_failure(processors, error)
             raise
         self._left: set[Tasklet] = set(self.tasklets)
+        self.epochs = None if template.epochs is None else self._ticker(template.epochs)
         if snapshots is not None:
             snapshots.begin_with(self)
 
@@ -106,6 +108,12 @@ class Execution:
             name = template.order[plan.vertex].name
             peers = processors[plan.vertex]
             self.tasklets.append(self._tasklet(plan, name, peers[plan.index], len(peers)))
+
+    def _ticker(self, epochs: Epochs) -> EpochTicker:
+        # Loaded on first use: few queries have epochs.
+        from runnel.runtime.epochs import EpochTicker
+
+        return EpochTicker(epochs, self.clock, self.tasklets)
 
     def _processors(self, vertex: Vertex) -> Sequence[Processor]:
         """The processors of a vertex, from any kind of supplier."""
@@ -220,6 +228,8 @@ class Execution:
             is_last = not self._left
         if self.snapshots is not None:
             self.snapshots.left(tasklet)
+        if self.epochs is not None:
+            self.epochs.left(tasklet)
         if is_last:
             self._finish()
 

@@ -88,6 +88,7 @@ class Template:
     def __init__(self, dag: DAG) -> None:
         self._vertices = dict(dag.vertices)
         self._edges = list(dag.edges)
+        self.epochs = dag.epochs
         self.order: tuple[Vertex, ...] = tuple(dag.validate())
         inputs, outputs = dag.sides()
         self._inputs = [tuple(inputs[vertex.name]) for vertex in self.order]
@@ -108,6 +109,7 @@ class Template:
             isinstance(template, Template)
             and template._edges == dag.edges
             and template._vertices == dag.vertices
+            and template.epochs == dag.epochs
         ):
             return template
         dag.prepared = template = Template(dag)

@@ -99,7 +99,15 @@ class Binder:
     expansions: Numbers = field(default_factory=Numbers)
 
     def statement_query(self, query: Query) -> Relation:
-        """The relation of a statement's query, with its emission clauses."""
+        """The relation of a statement's query, with its emission clauses. NotSupportedError for a
+        query with EMIT CHANGES, whose rows can only be fetched."""
+        if query.changes is not None:
+            raise NotSupportedError(
+                "EMIT CHANGES is supported only in a query whose rows are fetched",
+                detail="the changes of a query can't be written or stored by a statement",
+                hint="run the query by itself, or leave EMIT CHANGES out",
+                position=query.changes.position,
+            )
         if query.emission is None:
             return self.query(query.expression, None)
         # Loaded on first use: few statements have these clauses.

@@ -17,6 +17,7 @@ from runnel.planner.explain.nodes import Node, describe, describe_state
 from runnel.planner.explain.parts import listed, plain
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import ClearPlan, KeyGetPlan, KeyPutPlan, Plan, QueryPlan, WritePlan
+from runnel.relation.live import CHANGE_COLUMNS
 from runnel.relation.nodes import Relation
 
 STAGES = ("logical", "physical", "dag")
@@ -51,6 +52,11 @@ def _job(plan: QueryPlan | WritePlan, stage: str, parallelism: int) -> Node | DA
     chosen = plan.logical if stage == "logical" else plan.physical
     assert isinstance(chosen, Relation | Physical)
     root = describe(chosen)
+    if chosen.fields[:2] == CHANGE_COLUMNS:
+        # Loaded on first use: few queries have EMIT CHANGES.
+        from runnel.planner.live.change_kinds import with_change_kinds
+
+        root = with_change_kinds(chosen, root)
     if isinstance(plan, QueryPlan) and plan.notice:
         root = replace(root, properties={**root.properties, "notice": plan.notice})
     if plan.left_out and stage == "physical":

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from runnel.planner.event_time.expressions import Bounds
     from runnel.planner.explain.parts import Description
     from runnel.planner.identity.nodes import Identity
+    from runnel.planner.live.maintained import Maintain, Maintained
     from runnel.planner.pushdown.dynamic_filters import Keys, SmallSide
     from runnel.planner.rules.decorrelation.anchoring import Anchoring
     from runnel.planner.rules.decorrelation.hoisting import Rewrite
@@ -227,6 +228,24 @@ def _check_aggregate(node: Aggregate, unbounded_state: bool) -> None:
             "or aggregate a table that has an end"
         )
     raise NotSupportedError(message, detail=detail, hint=hint, position=node.position)
+
+
+@passes.MAINTENANCE.of(Aggregate)
+def _maintain_aggregate(node: Aggregate, maintain: Maintain) -> Maintained:
+    """An aggregation over a table, or by keys that a watermark completes, emits each group once."""
+    from runnel.planner.event_time.bounds import time_bounds
+    from runnel.planner.event_time.expressions import bound_of
+    from runnel.planner.live.aggregation import live_aggregate
+    from runnel.planner.live.maintained import Maintained
+
+    below = maintain(node.input)
+    if not below.is_changing:
+        bounds = time_bounds(below.relation) if node.is_unbounded else {}
+        is_final = any(bound_of(key, bounds) is not None for key in node.keys)
+        if is_final or not node.is_unbounded:
+            unique = tuple(range(len(node.keys)))
+            return Maintained(replace(node, input=below.relation), unique=unique)
+    return live_aggregate(node, below)
 
 
 passes.STATE_NAMES.add(lambda node: True, Aggregate)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from runnel.planner.explain.parts import Description
     from runnel.planner.identity.nodes import Identity
     from runnel.planner.identity.state_columns import Side
+    from runnel.planner.live.maintained import Maintain, Maintained
     from runnel.planner.pushdown.dynamic_filters import Keys, SmallSide
     from runnel.planner.rules.decorrelation.anchoring import Anchoring
     from runnel.planner.rules.decorrelation.hoisting import Rewrite
@@ -55,6 +56,31 @@ def _prune_project(node: Project, needed: set[int]) -> Pruned:
         names=tuple(node.names[i] for i in kept),
     )
     return project, {index: place for place, index in enumerate(kept)}
+
+
+@passes.MAINTENANCE.of(Project)
+def _maintain_project(node: Project, maintain: Maintain) -> Maintained:
+    from runnel.planner.live.maintained import computed_per_row, unchanged_columns
+    from runnel.relation.live import WEIGHT
+
+    below = maintain(node.input)
+    relation = replace(node, input=below.relation)
+    if below.is_changing:
+        relation = replace(
+            relation,
+            expressions=(*node.expressions, below.weight),
+            names=(*node.names, WEIGHT),
+        )
+    unique = unchanged_columns(node.expressions, below.unique)
+    return computed_per_row(node, below, relation, unique)
+
+
+@passes.MAINTENANCE.of(Filter)
+def _maintain_filter(node: Filter, maintain: Maintain) -> Maintained:
+    from runnel.planner.live.maintained import computed_per_row
+
+    below = maintain(node.input)
+    return computed_per_row(node, below, replace(node, input=below.relation), below.unique)
 
 
 @passes.PRUNING.of(Filter)
@@ -408,3 +434,4 @@ by_default(PhysicalExpand, passes.NARROWABLE, passes.DYNAMIC_FILTERS, passes.STA
 # Fewer input rows would change its result.
 by_default(Filter, passes.LIMITS)
 passes.RENDERED.add_classes(Expand, Filter, Project)
+by_default(Expand, passes.MAINTENANCE)

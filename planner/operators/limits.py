@@ -38,6 +38,7 @@ from runnel.relation.subqueries import GroupLimit
 if TYPE_CHECKING:
     from runnel.planner.explain.parts import Description
     from runnel.planner.identity.nodes import Identity
+    from runnel.planner.live.maintained import Maintain, Maintained
     from runnel.planner.rules.decorrelation.anchoring import Anchoring
     from runnel.planner.rules.decorrelation.pulled import Pulled
     from runnel.processors.recursion import StageDefinition
@@ -69,6 +70,15 @@ class PhysicalGroupLimit(SingleInput):
     order: tuple[SortKey, ...]
     count: Expression | None
     offset: Expression | None
+
+
+@passes.MAINTENANCE.of(Limit)
+def _maintain_limit(node: Limit, maintain: Maintain) -> Maintained:
+    from runnel.planner.live.maintained import refused, stays
+
+    if node.is_unbounded:
+        raise refused(node, "which rows come first is not known before all rows have arrived")
+    return stays(node, maintain)
 
 
 @passes.PRUNING.of(Limit)
@@ -382,3 +392,4 @@ by_default(GroupLimit, passes.BOUNDS)
 # It is refused on a stream, or by VERIFY JOB.
 by_default((Limit, GroupLimit), passes.FINAL_ROWS)
 passes.RENDERED.add_classes(GroupLimit, Limit)
+by_default(GroupLimit, passes.MAINTENANCE)

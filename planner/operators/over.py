@@ -340,3 +340,4 @@ by_default(EventTimeWindow, passes.TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
 by_default(EventTimeWindow, passes.STAGES)
 passes.RENDERED.add_classes(Window)
+by_default(Window, passes.MAINTENANCE)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from runnel.expressions.nodes import Expression
     from runnel.planner.event_time.expressions import Bounds
     from runnel.planner.explain.parts import Description
+    from runnel.planner.live.maintained import Maintain, Maintained
     from runnel.planner.physical.nodes import Physical
     from runnel.planner.rules.decorrelation.anchoring import Anchoring
     from runnel.planner.rules.decorrelation.pulled import Pulled
@@ -198,6 +199,14 @@ FINAL_ROWS: Pass[Callable[[Any], bool]] = Pass(
     "VERIFY JOB: final rows", RELATION, default="the results over a stream come later than its rows"
 )
 """`rule(node)`: whether each row of a stream has its whole effect at once."""
+
+MAINTENANCE: Pass[Callable[[Any, Maintain], Maintained]] = Pass(
+    "live queries",
+    RELATION,
+    default="the node stays as it is over rows that only appear, and is refused over others",
+)
+"""`rule(node, maintain)`: the node that maintains the result of the node while its inputs grow;
+`maintain` returns the one of an input. See `planner/live/maintenance.py`."""
 
 # Other engines -----------------------------------------------------------------------------------
 

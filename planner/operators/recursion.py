@@ -35,6 +35,16 @@ from runnel.relation.subqueries import CommonRows, Recursion, WorkingTable
 if TYPE_CHECKING:
     from runnel.planner.explain.parts import Description
     from runnel.planner.identity.state_columns import Side
+    from runnel.planner.live.maintained import Maintain, Maintained
+
+
+@passes.MAINTENANCE.of(CommonRows)
+def _maintain_common_rows(node: CommonRows, maintain: Maintain) -> Maintained:
+    from runnel.planner.live.maintained import Maintained, refused
+
+    if node.relation.is_unbounded:
+        raise refused(node, "it is used too often to be copied to each of its uses")
+    return Maintained(node)
 
 
 @passes.PRUNING.of(Recursion)
@@ -305,3 +315,4 @@ not_met(CommonRows, passes.EXPLAIN)
 not_met(PhysicalCommonRows, passes.EXPLAIN)
 passes.RENDERED.add_classes(Recursion, WorkingTable)
 by_default(CommonRows, passes.RENDERED)
+by_default((Recursion, WorkingTable), passes.MAINTENANCE)

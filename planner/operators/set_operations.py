@@ -32,6 +32,7 @@ from runnel.relation.subqueries import OuterColumn
 if TYPE_CHECKING:
     from runnel.planner.event_time.expressions import Bounds
     from runnel.planner.explain.parts import Description
+    from runnel.planner.live.maintained import Maintain, Maintained
     from runnel.planner.pushdown.dynamic_filters import Keys, SmallSide
     from runnel.planner.rules.decorrelation.anchoring import Anchoring
     from runnel.planner.rules.decorrelation.pulled import Pulled
@@ -187,6 +188,16 @@ def _check_set_operation(node: SetOperation, unbounded_state: bool) -> None:
             hint="use UNION ALL, or put a LIMIT into a subquery over the stream",
             position=node.position,
         )
+
+
+@passes.MAINTENANCE.of(Union)
+def _maintain_union(node: Union, maintain: Maintain) -> Maintained:
+    from runnel.planner.live.maintained import Maintained, with_weights
+
+    parts = tuple(map(maintain, node.parts))
+    if not any(part.is_changing for part in parts):
+        return Maintained(replace(node, parts=tuple(part.relation for part in parts)))
+    return Maintained(replace(node, parts=tuple(map(with_weights, parts))), is_changing=True)
 
 
 passes.FINAL_ROWS.add(lambda node: True, Union)
@@ -355,3 +366,4 @@ by_default(SetOperation, passes.BOUNDS)
 # It is refused on a stream, or by VERIFY JOB.
 by_default(SetOperation, passes.FINAL_ROWS)
 passes.RENDERED.add_classes(SetOperation, Union)
+by_default(SetOperation, passes.MAINTENANCE)

@@ -344,3 +344,4 @@ by_default(EventTimeSort, passes.TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
 by_default(EventTimeSort, passes.STAGES)
 passes.RENDERED.add_classes(Sort)
+by_default(Sort, passes.MAINTENANCE)

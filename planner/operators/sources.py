@@ -531,3 +531,4 @@ by_default(Write, passes.DYNAMIC_FILTERS)
 # The rule compares its exact class.
 by_default(SourceScan, passes.STREAM_SHARING)
 passes.RENDERED.add_classes(Generate, Scan, Values)
+by_default((Values, Scan, Generate), passes.MAINTENANCE)

@@ -160,7 +160,7 @@ def _read_forms(reader: StatementReader) -> tuple[str, tuple[MacroForm, ...]]:
 
 def _query(reader: StatementReader) -> Any:
     parsed = reader.query()
-    if parsed.emission is not None or parsed.unbounded_state:
+    if parsed.emission is not None or parsed.changes is not None or parsed.unbounded_state:
         raise NotSupportedError(
             "EMIT and OPTIONS in a macro are not supported",
             hint="write them into the query that calls the macro",

@@ -81,6 +81,7 @@ class StatementReader(TokenReader):
             parameters=self.parameter_count,
             emission=parsed.emission,
             unbounded_state=parsed.unbounded_state,
+            changes=parsed.changes,
         )
 
     def query_until(self, *ends: tuple[str, ...]) -> Query:

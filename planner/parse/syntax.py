@@ -78,6 +78,18 @@ class EmissionClauses:
     position: Position
 
 
+@frozen
+class ChangesClause:
+    """EMIT CHANGES of a query.
+
+    position: of the clause.
+    epoch_millis: the option 'epochMillis'; None: the default.
+    """
+
+    position: Position
+    epoch_millis: int | None = None
+
+
 @frozen(kw_only=True)
 class Query(Statement):
     """SELECT, WITH, VALUES or a set operation.
@@ -88,6 +100,7 @@ class Query(Statement):
     emission: EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO; None: the query has none of them.
     unbounded_state: whether its state may grow without bound (OPTIONS
         ('allowUnboundedState'='true')).
+    changes: EMIT CHANGES; None: the query does not have it.
     """
 
     expression: Any
@@ -95,6 +108,7 @@ class Query(Statement):
     parameters: int
     emission: EmissionClauses | None = None
     unbounded_state: bool = False
+    changes: ChangesClause | None = None
 
 
 @frozen

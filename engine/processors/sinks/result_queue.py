@@ -18,7 +18,15 @@ import pyarrow as pa
 from runnel.dag import ProcessorFactory
 from runnel.deadline import WaitLimit, wait_limit
 from runnel.errors import internal
-from runnel.processor import Inbox, Outbox, Processor, ProcessorContext, ResultTarget, Watermark
+from runnel.processor import (
+    Epoch,
+    Inbox,
+    Outbox,
+    Processor,
+    ProcessorContext,
+    ResultTarget,
+    Watermark,
+)
 
 DEFAULT_CAPACITY = 16
 """Maximum number of batches in the queue."""
@@ -51,6 +59,7 @@ class ResultQueue:
         self.on_end_seen: Callable[[], None] = _nothing
         self.on_interrupt: Callable[[], None] = _nothing
         self.rows = 0
+        self._epochs: deque[tuple[int, int]] = deque()
         self._error: BaseException | None = None
         self._items: deque[pa.RecordBatch] = deque()
         # Unlocked exactly while a waiting reader has something to read.
@@ -79,6 +88,28 @@ class ResultQueue:
         if self._is_reader_waiting:
             self._wake_reader()
         return True
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        """State that the rows so far and the next `epoch.rows` rows are all rows of the epochs up
+        to this one."""
+        epochs, rows = self._epochs, self.rows + epoch.rows
+        if epochs and epochs[-1][0] == rows:
+            # Without a new row the epoch before it need not be remembered. The reader only removes
+            # the first item: after that, `pop` may fail or remove the same one.
+            with suppress(IndexError):
+                epochs.pop()
+        epochs.append((rows, epoch.number))
+
+    def epoch_of(self, rows: int, before: int | None) -> int | None:
+        """Return the last epoch all of whose rows are among the first `rows` rows.
+
+        before: the result of the last call, for which `rows` was not larger.
+        """
+        epochs = self._epochs
+        while epochs and epochs[0][0] <= rows:
+            with suppress(IndexError):
+                before = epochs.popleft()[1]
+        return before
 
     def end(self, error: BaseException | None = None) -> None:
         """Mark the end of the rows; `error` is raised when the reader reaches the end."""
@@ -249,6 +280,10 @@ class ResultSink(Processor):
             inbox.poll()
 
     def process_watermark(self, watermark: Watermark) -> bool:
+        return True
+
+    def process_epoch(self, epoch: Epoch) -> bool:
+        self._results.end_epoch(epoch)
         return True
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runnel.errors import internal
-from runnel.processor import DONE, Active, Barrier, Idle, Item, LatencyMarker, Watermark
+from runnel.processor import DONE, Active, Barrier, Epoch, Idle, Item, LatencyMarker, Watermark
 from runnel.runtime.edges.queues import BatchInbox, Queue, name_of
 from runnel.watermarks import WatermarkCoalescer
 
@@ -30,7 +30,7 @@ class InputEdge:
     priority: inputs with a smaller priority are read to their end first.
     queues: all queues.
     live: queues that have not ended.
-    blocked: queues in which the current barrier has arrived.
+    blocked: queues in which the current barrier, or end of an epoch, has arrived.
     coalescer: coalesces the watermarks of the queues; None before the first one.
     rows, batches: received so far.
     watermark_numbers: new number of each watermark that passes; None: all pass unchanged.
@@ -64,7 +64,6 @@ class InputEdge:
         self.queues = queues
         self.live = list(queues)
         self.blocked: set[Queue] = set()
-        self.barrier: Barrier | None = None
         self.coalescer: WatermarkCoalescer | None = None
         self.rows = 0
         self.batches = 0
@@ -79,7 +78,8 @@ class InputEdge:
         If a control item is at the head of that queue, returns the queue instead; if all queues are
         empty, returns None with an empty inbox.
 
-        Queues in which the current barrier has arrived are skipped if `turn_away` (exactly-once).
+        Queues in which the current barrier or end of an epoch has arrived are skipped if
+        `turn_away`: always for an epoch, for a barrier if it is aligned (exactly-once).
         """
         live = self.live
         if len(live) == 1:
@@ -152,7 +152,7 @@ class Inputs:
         self.inbox = BatchInbox()
         self.ordinal = 0
         self.aligned = True
-        self.barrier: Barrier | None = None
+        self.barrier: Barrier | Epoch | None = None
         self.coalescer: WatermarkCoalescer | None = None
         self.idle: set[int] = set()
         """If there are several inputs: the ordinals of the idle ones."""
@@ -228,9 +228,9 @@ class Inputs:
         )
 
     def next_event(self) -> Item | InputEdge | None:
-        """The next event: a Watermark, a Barrier, a LatencyMarker or an Idle for the whole
-        processor, an Active for one input, or an InputEdge that ended. None if there is none; then
-        the inbox may contain batches of input `ordinal`."""
+        """The next event: a Watermark, a Barrier, an Epoch, a LatencyMarker or an Idle for the
+        whole processor, an Active for one input, or an InputEdge that ended. None if there is none;
+        then the inbox may contain batches of input `ordinal`."""
         while True:
             if self._events:
                 return self._events.popleft()
@@ -246,7 +246,8 @@ class Inputs:
     def _first_with_news(self) -> tuple[InputEdge | None, Queue | None]:
         """The first edge of the current priority that has batches, which are moved to the inbox, or
         a control item, returned with its queue. Next time the remaining edges are checked first."""
-        turn_away = self.barrier is not None and self.aligned
+        barrier = self.barrier
+        turn_away = barrier is not None and (self.aligned or barrier.__class__ is Epoch)
         group = self._group
         for position, edge in enumerate(group):
             queue = edge.fill(self.inbox, turn_away)
@@ -278,7 +279,7 @@ class Inputs:
                 self._events.append(item)
         elif isinstance(item, LatencyMarker):
             self._events.append(item)
-        elif isinstance(item, Barrier):
+        elif isinstance(item, Barrier | Epoch):
             self._barrier(edge, queue, item)
         else:
             raise internal(f"{item!r} arrived on edge {edge.ordinal} of {self.name}")
@@ -361,7 +362,7 @@ class Inputs:
                 carriers.setdefault(number, set()).add(edge.ordinal)
         return carriers
 
-    def _barrier(self, edge: InputEdge, queue: Queue, barrier: Barrier) -> None:
+    def _barrier(self, edge: InputEdge, queue: Queue, barrier: Barrier | Epoch) -> None:
         if self.barrier is None:
             self.barrier = barrier
         elif self.barrier != barrier:

@@ -20,6 +20,7 @@ from runnel.processor import (
     DONE,
     Active,
     Barrier,
+    Epoch,
     Idle,
     Item,
     LatencyMarker,
@@ -31,7 +32,7 @@ from runnel.runtime.edges.queues import Queue
 SnapshotTarget = Callable[[pa.RecordBatch], bool]
 RecordBatch = pa.RecordBatch
 
-_CONTROL = (Active, Barrier, Idle, LatencyMarker)
+_CONTROL = (Active, Barrier, Epoch, Idle, LatencyMarker)
 """The classes of control items that the outbox accepts, except watermarks: the end is `finish`."""
 
 
@@ -177,7 +178,8 @@ class BaseOutbox:
 
 class ResultOutbox(BaseOutbox):
     """Writes batches directly to the job's results, without a queue and a sink in between. The
-    results wake the tasklet when there is room. Control items are discarded."""
+    results wake the tasklet when there is room. Other control items than ends of epochs are
+    discarded."""
 
     __slots__ = ("_results",)
 
@@ -189,6 +191,8 @@ class ResultOutbox(BaseOutbox):
         if ordinal > 0:
             raise no_such_output(ordinal, 1)
         if item.__class__ is not RecordBatch:
+            if item.__class__ is Epoch:
+                self._results.end_epoch(item)  # type: ignore[arg-type]
             self.offered = True
             return True
         rows = item.num_rows  # type: ignore[union-attr]

@@ -24,6 +24,7 @@ from runnel.processor import (
     IDLE,
     Active,
     Barrier,
+    Epoch,
     Idle,
     Item,
     JobContext,
@@ -46,6 +47,7 @@ from runnel.runtime.tasklets.state import (
     COMPLETE,
     COMPLETE_EDGE,
     END,
+    EPOCH,
     FLUSH,
     FORWARD,
     INIT,
@@ -69,6 +71,7 @@ from runnel.runtime.threads.idle import Backoff
 
 if TYPE_CHECKING:
     from runnel.processors.sinks.result_queue import ResultQueue
+    from runnel.runtime.epochs import EpochTicker
     from runnel.runtime.snapshots import SnapshotCoordinator
 
 logger = logging.getLogger("runnel.runtime")
@@ -124,6 +127,8 @@ class ProcessorTasklet(Tasklet):
         "control",
         "counters",
         "ended_edge",
+        "epoch",
+        "epochs",
         "execution",
         "following",
         "index",
@@ -186,6 +191,9 @@ class ProcessorTasklet(Tasklet):
         self.state = INIT
         self.resume = NEXT
         self.barrier: Barrier | None = None
+        self.epochs: EpochTicker | None = None
+        """Set in a tasklet that cuts epochs, and in one that epochs are complete at."""
+        self.epoch: Epoch | None = None
         self.watermark: Watermark | None = None
         self.control: Item = IDLE
         self.following = NEXT
@@ -375,7 +383,7 @@ class ProcessorTasklet(Tasklet):
             self.state = FLUSH
         else:
             if alarm:
-                self._wake_for(alarm)
+                self.wake_for(alarm)
             return False
         if self.reported_idle and (self.state is PROCESS or self.state is WATERMARK):
             self._forward_active(self.state)
@@ -396,6 +404,10 @@ class ProcessorTasklet(Tasklet):
         elif event.__class__ is Active:
             if event.origin is not None or self.reported_idle:
                 self._forward_active(NEXT, event)
+        elif event.__class__ is Epoch:
+            self.epoch = event
+            self.state = EPOCH
+            self.resume = NEXT
         else:
             assert event.__class__ is Barrier, event
             self.barrier = event
@@ -408,7 +420,7 @@ class ProcessorTasklet(Tasklet):
         self.following = following
         self.state = FORWARD
 
-    def _wake_for(self, alarm: int) -> None:
+    def wake_for(self, alarm: int) -> None:
         """Wakes the tasklet at that time, or earlier, when it asks for the time again. A processor
         may change its alarm with each batch."""
         if not self.execution.clock() < self.woken_at <= alarm:
@@ -504,14 +516,28 @@ class ProcessorTasklet(Tasklet):
             return True
         return self.again()
 
+    def _end_epoch(self) -> bool:
+        from runnel.runtime.tasklets.epoch_steps import end_epoch
+
+        return end_epoch(self)
+
     def _complete(self) -> bool:
         if self.snapshots is not None and snapshot_steps.turn_to_snapshot(self):
             return True
+        if self.epochs is not None:
+            # Loaded on first use: few queries have epochs.
+            from runnel.runtime.tasklets.epoch_steps import turn_to_epoch
+
+            if turn_to_epoch(self):
+                return True
         if self.execution.has_marks and not self.inputs.edges and not self._mark():
             return False
+        batches = self.outbox.batches
         if self.processor.complete():
             self.state = END if self.snapshots is None else SAVE_LAST
             return True
+        if self.epochs is not None and self.outbox.batches != batches:
+            self.epochs.has_rows()
         return self.again() or (self.outbox.only_owed and not self.outbox.is_partial)
 
     def __repr__(self) -> str:
@@ -554,4 +580,5 @@ STEPS: tuple[Callable[[ProcessorTasklet], bool], ...] = (
     snapshot_steps.await_commit,
     snapshot_steps.save_last,
     ProcessorTasklet._alarm,
+    ProcessorTasklet._end_epoch,
 )

@@ -34,7 +34,7 @@ class TaskletState(IntEnum):
     """Call `complete_edge` until it returns True; then NEXT."""
     COMPLETE = 9
     """Call `complete` until it returns True; then SAVE_LAST if snapshots are taken, else END.
-    Between two calls, COMMIT or SAVE if one is due."""
+    Between two calls, COMMIT or SAVE if one is due, and EPOCH if the epoch of a source ends."""
     SAVE = 10
     """Call `save_snapshot`, or `flush` if the processor is not Stateful, until it returns True;
     then PREPARE if the processor is Transactional, else EMIT_BARRIER."""
@@ -53,7 +53,9 @@ class TaskletState(IntEnum):
     Stateful; then AWAIT_COMMIT if a commit is outstanding, else END."""
     ALARM = 16
     """Call `on_alarm` until it returns True; then NEXT."""
-    END = 17
+    EPOCH = 17
+    """Call `process_epoch` until it returns True; then NEXT, or COMPLETE in a source."""
+    END = 18
     """The processor is closed and the outputs are ended."""
 
 
@@ -69,5 +71,6 @@ INIT, RESTORE, FINISH_RESTORE, NEXT, PROCESS, WATERMARK, FLUSH, FORWARD = list(T
     AWAIT_COMMIT,
     SAVE_LAST,
     ALARM,
+    EPOCH,
     END,
 ) = list(TaskletState)[8:]

@@ -302,3 +302,4 @@ by_default((IntervalJoin, WindowJoin), passes.TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
 by_default((IntervalJoin, WindowJoin), passes.STAGES)
 by_default(AsOfJoin, passes.RENDERED)
+by_default(AsOfJoin, passes.MAINTENANCE)

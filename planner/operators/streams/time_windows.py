@@ -531,3 +531,4 @@ by_default((PhysicalImposeOrder, LateFilter), passes.TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
 by_default((PhysicalImposeOrder, LateFilter), passes.STAGES)
 passes.RENDERED.add_classes(AssignWindows, ImposeOrder)
+by_default((AssignWindows, ImposeOrder), passes.MAINTENANCE)

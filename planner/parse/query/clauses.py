@@ -174,6 +174,7 @@ CLAUSES: tuple[Clause, ...] = (
     ),
     Clause("the end of LIMIT", ("ONLY", "ROW", "ROWS"), (), rules.end_of_limit),
     Clause("EMIT EVERY", [first for first, _ in query_end.EMISSION], (), query_end.emission),
+    Clause("EMIT CHANGES", [query_end.CHANGES[0]], (), query_end.emission),
     Clause("OPTIONS", ("OPTIONS",), (), query_end.options),
     # tables
     Clause(

@@ -16,7 +16,7 @@ from runnel.planner.parse.query.allow_list import check
 from runnel.planner.parse.query.clauses import GRAMMAR
 from runnel.planner.parse.query.shapes import finish
 from runnel.planner.parse.query.token_pass import EmissionTokens, TokenPass, too_deep
-from runnel.planner.parse.syntax import EmissionClauses
+from runnel.planner.parse.syntax import ChangesClause, EmissionClauses
 from runnel.planner.parse.tokens import DIALECT, position_at
 
 PIVOT_WORDS = frozenset({"PIVOT", "PIVOT_WIDER", "UNPIVOT", "PIVOT_LONGER"})
@@ -29,11 +29,13 @@ class ParsedQuery:
     tree: a sqlglot tree, in the shapes that `shapes.py` describes.
     emission: EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO; None: the query has none of them.
     unbounded_state: whether its OPTIONS allow unbounded state.
+    changes: EMIT CHANGES; None: the query does not have it.
     """
 
     tree: Any
     emission: EmissionClauses | None
     unbounded_state: bool
+    changes: ChangesClause | None = None
 
 
 def parse_query(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> ParsedQuery:
@@ -48,7 +50,8 @@ def parse_query(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]
     if not isinstance(tree, exp.Query | exp.Values):
         raise ProgrammingError("a query was expected", position=position_at(tokens[0], sql))
     emission = None if to.emission is None else _emission(to.emission, to)
-    return ParsedQuery(tree, emission, to.unbounded_state)
+    changes = None if to.changes is None else ChangesClause(to.changes, to.epoch_millis)
+    return ParsedQuery(tree, emission, to.unbounded_state, changes)
 
 
 def _emission(clauses: EmissionTokens, to: TokenPass) -> EmissionClauses:

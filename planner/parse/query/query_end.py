@@ -1,5 +1,5 @@
 """The rules of the clauses at the end of a query: EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO,
-in this order, then OPTIONS (…). sqlglot's parser never reads them."""
+in this order, or EMIT CHANGES; then OPTIONS (…). sqlglot's parser never reads them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,29 @@ from collections.abc import Sequence
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
-from runnel.errors import Position, ProgrammingError, suggest
+from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.planner.parse.query.token_pass import EmissionTokens, TokenPass
+from runnel.planner.parse.syntax import OptionClause
 from runnel.planner.parse.tokens import read_options
 
 EMISSION = (("EMIT", "EVERY"), ("ALLOWED", "LATENESS"), ("LATE", "DATA"))
+CHANGES = ("EMIT", "CHANGES")
 UNBOUNDED_STATE = "allowUnboundedState"
+EPOCH_MILLIS = "epochMillis"
+_OPTIONS = (UNBOUNDED_STATE, EPOCH_MILLIS)
+MOST_EPOCH_MILLIS = 60_000
+"""Largest value of the option 'epochMillis'."""
 _BOOLEANS = {"true": True, "false": False}
 
 
 def emission(to: TokenPass, token: Token) -> bool:
     """Reads EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO. They are clauses only after a FROM,
     and outside of parentheses."""
-    if to.open or not to.is_query or not _begins_emission(to) or not _after_from(to):
+    if to.open or not to.is_query or not _after_from(to):
+        return False
+    if _begins_changes(to):
+        return _changes(to)
+    if not _begins_emission(to):
         return False
     clauses = to.emission = EmissionTokens(to.position)
     if to.accept("EMIT", "EVERY"):
@@ -32,6 +42,8 @@ def emission(to: TokenPass, token: Token) -> bool:
         clauses.late_table = to.name("a mapping")
     if to.at_end or _begins_options(to):
         return True
+    if _begins_changes(to):
+        raise _not_both(to)
     if (to.peek(), to.peek(1)) in EMISSION:
         raise ProgrammingError(
             f"{to.peek()} {to.peek(1)} is in the wrong position",
@@ -39,6 +51,36 @@ def emission(to: TokenPass, token: Token) -> bool:
             position=to.position,
         )
     raise to.error("the end of the statement")
+
+
+def _changes(to: TokenPass) -> bool:
+    """Reads EMIT CHANGES, which ends the query."""
+    to.changes = to.position
+    to.index += 2
+    if to.at_end or _begins_options(to):
+        return True
+    if (to.peek(), to.peek(1)) in EMISSION:
+        raise _not_both(to)
+    raise to.error("the end of the statement")
+
+
+def _not_both(to: TokenPass) -> NotSupportedError:
+    return NotSupportedError(
+        f"EMIT CHANGES and {' '.join(to.words[to.index : to.index + 2])} exclude each other"
+        if not _begins_changes(to)
+        else "EMIT CHANGES after another clause of emission is not supported",
+        detail="EMIT CHANGES returns each change of the result, so nothing is early or late",
+        hint="leave one of the clauses out",
+        position=to.position,
+    )
+
+
+def _begins_changes(to: TokenPass) -> bool:
+    """Whether EMIT CHANGES comes next and ends the query, apart from OPTIONS."""
+    if (to.peek(), to.peek(1)) != CHANGES or to.index == 0:
+        return False
+    follows = to.index + 2
+    return follows == len(to.tokens) or to.words[follows] in ("OPTIONS", "ALLOWED", "LATE", "EMIT")
 
 
 def _begins_emission(to: TokenPass) -> bool:
@@ -62,7 +104,12 @@ def _expression(to: TokenPass) -> tuple[Sequence[Token], Position]:
     """Reads the tokens of a constant, up to the next clause or the end of the query. Returns them,
     and the position after them."""
     start = to.index
-    while not (to.at_end or (to.peek(), to.peek(1)) in EMISSION or _begins_options(to)):
+    while not (
+        to.at_end
+        or (to.peek(), to.peek(1)) in EMISSION
+        or _begins_changes(to)
+        or _begins_options(to)
+    ):
         to.index += 1
     return to.tokens[start : to.index], to.position
 
@@ -73,12 +120,14 @@ def options(to: TokenPass, token: Token) -> bool:
         return False
     to.index += 1
     for option in read_options(to):
+        if option.name.text == EPOCH_MILLIS:
+            to.epoch_millis = _epoch_millis(to, option)
+            continue
         if option.name.text != UNBOUNDED_STATE:
+            names = " and ".join(f"'{name}'" for name in _OPTIONS)
             raise ProgrammingError(
                 f'a query has no option "{option.name.text}"',
-                hint=suggest(
-                    option.name.text, (UNBOUNDED_STATE,), f"its option is '{UNBOUNDED_STATE}'"
-                ),
+                hint=suggest(option.name.text, _OPTIONS, f"its options are {names}"),
                 position=option.name.position,
             )
         if option.value.lower() not in _BOOLEANS:
@@ -88,6 +137,21 @@ def options(to: TokenPass, token: Token) -> bool:
         to.unbounded_state = _BOOLEANS[option.value.lower()]
     to.finish()
     return True
+
+
+def _epoch_millis(to: TokenPass, option: OptionClause) -> int:
+    if to.changes is None:
+        raise ProgrammingError(
+            f"option '{EPOCH_MILLIS}' is an option of EMIT CHANGES",
+            hint=f"end the query with EMIT CHANGES OPTIONS ('{EPOCH_MILLIS}' = '{option.value}')",
+            position=option.name.position,
+        )
+    if not option.value.isdecimal() or int(option.value) > MOST_EPOCH_MILLIS:
+        raise ProgrammingError(
+            f"option '{EPOCH_MILLIS}' is a whole number from 0 to {MOST_EPOCH_MILLIS}",
+            position=option.name.position,
+        )
+    return int(option.value)
 
 
 def _begins_options(to: TokenPass) -> bool:

@@ -91,7 +91,8 @@ class TokenPass(TokenReader):
     types: the types that the casts name, by their number.
     open: for each open parenthesis or bracket, the word before it.
     is_query: whether the tokens are a whole query, which may end with clauses of Runnel.
-    emission, unbounded_state: these clauses.
+    emission, unbounded_state, epoch_millis: these clauses and options.
+    changes: the position of EMIT CHANGES; None: the query does not have it.
     """
 
     def __init__(
@@ -111,6 +112,8 @@ class TokenPass(TokenReader):
         self.common_tables: list[int] = []
         self.emission: EmissionTokens | None = None
         self.unbounded_state = False
+        self.changes: Position | None = None
+        self.epoch_millis: int | None = None
         self._names: list[int] = []
 
     def run(self, rules: Rules) -> list[Token]:

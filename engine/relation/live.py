@@ -1,0 +1,82 @@
+"""Relational nodes of live queries, whose result changes while their inputs grow.
+
+The rows of a relation appear only, or they also change. Rows that change have a last column
+`WEIGHT`: +n for a row that appears n times, −n for one that disappears. The sum of the weights of
+equal rows is the number of times that the row is in the relation (a Z-set). Rows that only appear
+have no such column. The planner adds these nodes and the columns after all rules
+(`planner/live/maintenance.py`).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from runnel.base.frozen import frozen
+from runnel.expressions.nodes import AggregateCall, Change, Column, Expression, mapped
+from runnel.relation.nodes import Field, Relation, Single
+from runnel.sqltypes import BIGINT
+
+WEIGHT = "$weight"
+"""The name of the column of weights."""
+
+CHANGE_COLUMNS = (Field("__epoch", BIGINT), Field("__weight", BIGINT))
+"""The first columns of the changes of a query."""
+
+
+@frozen(kw_only=True)
+class LiveAggregate(Single):
+    """GROUP BY over rows without an end: the changes of the groups, epoch by epoch.
+
+    The result has the keys, the aggregates and the weight.
+
+    keys: the first columns of the input.
+    aggregates: the aggregate calls.
+    names: the names of the keys and aggregates.
+    is_changing: whether the rows of the input change; then its last column is the weight.
+    """
+
+    family = "streams.live"
+    combines_rows = True
+
+    keys: tuple[Column, ...]
+    aggregates: tuple[AggregateCall, ...]
+    names: tuple[str, ...]
+    is_changing: bool
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return (*self.keys, *(item for call in self.aggregates for item in call.expressions))
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(
+            keys=mapped(self.keys, change),
+            aggregates=tuple(call.map_expressions(change) for call in self.aggregates),
+        )
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        types = [*(item.type for item in self.keys), *(item.type for item in self.aggregates)]
+        found = (Field(name, item) for name, item in zip(self.names, types, strict=True))
+        return (*found, Field(WEIGHT, BIGINT))
+
+
+@frozen(kw_only=True)
+class ChangeStream(Single):
+    """The result of EMIT CHANGES: the net changes of each epoch, as CHANGE_COLUMNS and the columns
+    of the query.
+
+    is_changing: as in LiveAggregate.
+    unique: the indexes of columns of the query by which its rows differ; None: unknown.
+    distance: minimum time between the ends of two epochs, in ns.
+    """
+
+    family = "streams.live"
+
+    is_changing: bool
+    unique: tuple[int, ...] | None
+    distance: int
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        below = self.input.fields
+        return (*CHANGE_COLUMNS, *(below[:-1] if self.is_changing else below))

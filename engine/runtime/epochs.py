@@ -1,0 +1,126 @@
+"""The epochs of one execution: when each begins and ends, and which tasklets have ended it.
+
+One epoch at a time is being ended. Each source without an end sends the end of the epoch after its
+rows; operators align it like a barrier and emit the changes of the epoch. When it has arrived at
+the last vertices, the next epoch may end: at once if rows have arrived meanwhile and the previous
+one ended long enough ago, or when its time comes. While no rows arrive, no epoch ends. Sources that
+have an end do not send it: an operator that also reads such a source aligns the first epoch when
+that source has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from threading import Lock
+from typing import Protocol
+
+from runnel.dag import Epochs
+from runnel.processor import Epoch
+from runnel.runtime.edges.inputs import Inputs
+from runnel.runtime.edges.outbox import BaseOutbox
+
+
+class EpochTasklet(Protocol):
+    """A tasklet as the ticker knows it; see `ProcessorTasklet`."""
+
+    vertex: str
+    inputs: Inputs
+    outbox: BaseOutbox
+    epochs: EpochTicker | None
+
+    def wake(self) -> None: ...
+    def wake_for(self, alarm: int) -> None: ...
+
+
+class EpochTicker:
+    """Decides when epochs end. Tasklets call it between calls of their processors, on any thread.
+
+    epochs: the sources, and the minimum distance.
+    clock: returns the monotonic time in ns.
+    tasklets: all tasklets of the execution.
+    """
+
+    def __init__(
+        self, epochs: Epochs, clock: Callable[[], int], tasklets: Iterable[EpochTasklet]
+    ) -> None:
+        self._distance = epochs.distance
+        self._clock = clock
+        self._lock = Lock()
+        self._sources: set[EpochTasklet] = set()
+        self._ends: set[EpochTasklet] = set()
+        for tasklet in tasklets:
+            if tasklet.vertex in epochs.sources:
+                self._sources.add(tasklet)
+                tasklet.epochs = self
+            elif not tasklet.outbox.queues:
+                self._ends.add(tasklet)
+                tasklet.epochs = self
+        self._epoch: Epoch | None = None
+        self._to_send: set[EpochTasklet] = set()
+        self._to_reach: set[EpochTasklet] = set()
+        self._number = 0
+        # The first epoch ends at once, so that the result over no rows is emitted; the first rows
+        # do not wait for it.
+        self._is_wanted = True
+        self._earliest = 0
+
+    def has_rows(self) -> None:
+        """A source has emitted rows, which belong to an epoch that has not ended."""
+        self._is_wanted = True
+
+    def due(self, source: EpochTasklet) -> Epoch | None:
+        """The epoch whose end a source has to send now; None if there is none. If an epoch is to
+        end later, the source is woken then."""
+        if self._epoch is None and self._is_wanted:
+            now = self._clock()
+            if now < self._earliest:
+                source.wake_for(self._earliest)
+                return None
+            self._begin(now)
+        return self._epoch if source in self._to_send else None
+
+    def _begin(self, now: int) -> None:
+        """Begins to end the next epoch, unless another source did so meanwhile."""
+        with self._lock:
+            if self._epoch is not None or not self._is_wanted:
+                return
+            self._is_wanted = False
+            self._number += 1
+            if self._number > 1:
+                self._earliest = now + self._distance
+            self._to_send = set(self._sources)
+            self._to_reach = set(self._ends)
+            self._epoch = Epoch(self._number)
+            sources = tuple(self._to_send)
+        for source in sources:
+            source.wake()
+
+    def sent(self, source: EpochTasklet) -> None:
+        """A source has sent the end of the current epoch."""
+        with self._lock:
+            self._to_send.discard(source)
+
+    def reached(self, last: EpochTasklet) -> None:
+        """The end of the current epoch has arrived at a tasklet without outputs."""
+        with self._lock:
+            self._to_reach.discard(last)
+            sources = self._finished()
+        for source in sources:
+            source.wake()
+
+    def left(self, tasklet: EpochTasklet) -> None:
+        """A tasklet has ended."""
+        with self._lock:
+            for tasklets in (self._sources, self._ends, self._to_send, self._to_reach):
+                tasklets.discard(tasklet)
+            sources = self._finished()
+        for source in sources:
+            source.wake()
+
+    def _finished(self) -> tuple[EpochTasklet, ...]:
+        """If the end of the epoch has arrived everywhere, the sources to be woken for the next
+        one."""
+        if self._epoch is None or self._to_reach or self._to_send:
+            return ()
+        self._epoch = None
+        return tuple(self._sources) if self._is_wanted else ()

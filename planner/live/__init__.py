@@ -1,0 +1,10 @@
+"""Live queries: the plan of a query whose changes are emitted.
+
+`maintenance` rewrites the relation after the rules: operators over rows without an end become
+operators that maintain their result, and rows that change get a column of weights. The rules for
+each node are in the homes (`planner/operators/passes.py::MAINTENANCE`).
+
+It imports `operators.passes`, `physical`, `event_time`, `explain`, `parse.syntax`,
+`rewriting` and `statement_time`, and of the engine the relational nodes. Begin with
+`maintenance`.
+"""

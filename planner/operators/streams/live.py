@@ -1,0 +1,176 @@
+"""The home of the operators of live queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runnel.base.frozen import frozen
+from runnel.catalog import Snapshot
+from runnel.dag import Epochs
+from runnel.expressions.nodes import AggregateCall, Column
+from runnel.planner.estimates import Of
+from runnel.planner.lower.dag_builder import (
+    CHANGES,
+    LIVE_AGGREGATE,
+    Lowering,
+    VertexOutput,
+    key_names,
+)
+from runnel.planner.operators import passes
+from runnel.planner.operators.passes import by_default, not_met
+from runnel.planner.physical.choose import choose, choose_as
+from runnel.planner.physical.nodes import (
+    Physical,
+    PhysicalGenerate,
+    SingleInput,
+    column_names,
+)
+from runnel.relation.live import ChangeStream, LiveAggregate
+
+if TYPE_CHECKING:
+    from runnel.planner.explain.parts import Description
+
+
+@frozen(kw_only=True)
+class PhysicalLiveAggregate(SingleInput):
+    """The changes of the groups of an aggregation. The fields are as in LiveAggregate."""
+
+    family = "streams.live"
+
+    keys: tuple[Column, ...]
+    aggregates: tuple[AggregateCall, ...]
+    is_changing: bool
+
+
+@frozen(kw_only=True)
+class PhysicalChangeStream(SingleInput):
+    """The net changes of each epoch. The fields are as in ChangeStream."""
+
+    family = "streams.live"
+
+    is_changing: bool
+    unique: tuple[int, ...] | None
+    distance: int
+
+
+passes.CHOICES.add(choose_as(PhysicalLiveAggregate), LiveAggregate)
+
+
+@passes.CHOICES.of(ChangeStream)
+def _choose_change_stream(node: ChangeStream, snapshot: Snapshot) -> Physical:
+    return PhysicalChangeStream(
+        fields=node.fields,
+        input=choose(node.input, snapshot),
+        is_changing=node.is_changing,
+        unique=node.unique,
+        distance=node.distance,
+    )
+
+
+@passes.ESTIMATES.of(LiveAggregate, ChangeStream)
+def _estimate(node: Any, of: Of) -> int | None:
+    return None
+
+
+@passes.EXPLAIN.of(LiveAggregate, PhysicalLiveAggregate)
+def _describe_live_aggregate(node: LiveAggregate | PhysicalLiveAggregate) -> Description:
+    from runnel.planner.explain.parts import aggregate, listed
+
+    title, properties = aggregate(node)  # type: ignore[arg-type]
+    unique = {"unique": listed(node.keys) or "one row"}
+    return f"Live {title[0].lower()}{title[1:]}", properties | unique
+
+
+@passes.EXPLAIN.of(ChangeStream, PhysicalChangeStream)
+def _describe_change_stream(node: ChangeStream | PhysicalChangeStream) -> Description:
+    properties = {"emits": "changes" if node.is_changing else "appended rows"}
+    if node.unique is not None:
+        names = [field.name for field in node.fields[2:]]
+        properties["unique"] = ", ".join(names[i] for i in node.unique) or "one row"
+    properties["epochs"] = f"every {node.distance // 1_000_000} ms at most"
+    return "Changes", properties
+
+
+@passes.STATE_TEXTS.of(PhysicalLiveAggregate)
+def _state_of_live_aggregate(node: PhysicalLiveAggregate) -> str:
+    from runnel.processors.live.aggregate import needs_rows
+
+    if needs_rows(node.aggregates, is_changing=node.is_changing):
+        return "all rows, and a row for each group, without bound"
+    return "a row for each group, without bound" if node.keys else "one row"
+
+
+@passes.STATE_TEXTS.of(PhysicalChangeStream)
+def _state_of_change_stream(node: PhysicalChangeStream) -> str:
+    return "the changes of an epoch" if node.is_changing else "nothing"
+
+
+@passes.LOWERING.of(PhysicalLiveAggregate)
+def _lower_live_aggregate(to: Lowering, node: PhysicalLiveAggregate) -> VertexOutput:
+    from runnel.processors.live.aggregate import live_aggregate
+
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    fields = node.input.fields[:-1] if node.is_changing else node.input.fields
+    supplier = live_aggregate(
+        node.keys, node.aggregates, names[:-1], fields, is_changing=node.is_changing
+    )
+    keys = key_names(node.keys, rows.names)
+    return to.by_key(rows, LIVE_AGGREGATE, supplier, keys, names)
+
+
+@passes.LOWERING.of(PhysicalChangeStream)
+def _lower_change_stream(to: Lowering, node: PhysicalChangeStream) -> VertexOutput:
+    from runnel.processors.live.change_stream import change_stream
+
+    rows = to.lower(node.input)
+    sources = frozenset(name for name, made in to.nodes.items() if _never_ends(made))
+    if sources:
+        to.dag.epochs = Epochs(sources, node.distance)
+    supplier = change_stream(node.fields, is_changing=node.is_changing)
+    return to.follow(rows, CHANGES, supplier, 1, column_names(node.fields))
+
+
+def _never_ends(node: Physical) -> bool:
+    """Whether a node is a source without an end."""
+    if isinstance(node, PhysicalGenerate):
+        return node.function == "generate_stream"
+    table = getattr(node, "table", None)
+    return not node.inputs and table is not None and bool(table.is_unbounded)
+
+
+not_met((LiveAggregate, ChangeStream), passes.PRUNING)
+by_default(
+    (LiveAggregate, ChangeStream),
+    passes.PREDICATES,
+    passes.EMPTY,
+    passes.LIMITS,
+    passes.CORRELATION,
+    passes.GRAFTING,
+    passes.HOISTING,
+    passes.BOUNDS,
+    passes.ORIGINS,
+    passes.STREAM_CHECKS,
+    passes.STATE_NAMES,
+    passes.REPLAY,
+    passes.FINAL_ROWS,
+    passes.MAINTENANCE,
+    passes.FRAGMENT_INPUTS,
+    passes.RENDERED,
+    passes.BLOCKING,
+    passes.MOST_ROWS,
+)
+by_default(
+    (PhysicalLiveAggregate, PhysicalChangeStream),
+    passes.NARROWABLE,
+    passes.STAGES,
+    passes.STREAM_SHARING,
+    passes.TABLE_SHARING,
+    passes.WORTH_SHARING,
+    passes.READS_ALL,
+    passes.DYNAMIC_FILTERS,
+    passes.LATE_ROWS,
+    passes.IDENTITY,
+    passes.STATE_FORMS,
+    passes.STATE_COLUMNS,
+)
