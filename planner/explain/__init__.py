@@ -1,7 +1,7 @@
 """EXPLAIN: plans as text, graph or JSON, and DDL as text.
 
 Imports `planner/operators/passes.py`, `planner/physical`, `planner/plans.py`, `scope` of
-`planner/bind`, `engine/relation`, `engine/expressions`, `engine/processors/sources` and the
+`planner/bind`, `planner/live/change_kinds.py`, `engine/relation`, `engine/expressions`, `engine/processors/sources` and the
 contracts.
 
 Begin with `explain.explain`, then `nodes.describe`: the title and properties of each node, from
