@@ -516,7 +516,7 @@ class ProcessorTasklet(Tasklet):
             return True
         return self.again()
 
-    def _end_epoch(self) -> bool:
+    def _epoch(self) -> bool:
         from runnel.runtime.tasklets.epoch_steps import end_epoch
 
         return end_epoch(self)
@@ -580,5 +580,5 @@ STEPS: tuple[Callable[[ProcessorTasklet], bool], ...] = (
     snapshot_steps.await_commit,
     snapshot_steps.save_last,
     ProcessorTasklet._alarm,
-    ProcessorTasklet._end_epoch,
+    ProcessorTasklet._epoch,
 )
