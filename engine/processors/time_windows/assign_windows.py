@@ -7,6 +7,7 @@ tells how far its first window's start lies behind it (`back`) and how many wind
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from runnel.columns.batches import (
     MAX_ROWS,
     Indexes,
     Mask,
+    Numbers,
     from_numbers,
     indexes,
     make_batch,
@@ -32,6 +34,9 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.processors.stateful.late_candidates import copied_row, of_windows
 from runnel.relation.streams import WINDOW_COLUMNS, WindowKind, WindowShape
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def into_period(times: Indexes, period: int, offset: int) -> Indexes:
@@ -83,6 +88,47 @@ def place(shape: WindowShape, times: Indexes) -> Placement:
         return Placement(shape, times, within)
     steps = within // shape.step
     return Placement(shape, times, within, shape.size // shape.step - steps, steps + 1)
+
+
+MOST_FEW = 4
+"""The number of tumbling windows up to which rows are compared with each start, which is cheaper
+than a division per row."""
+
+
+@frozen
+class FewWindows:
+    """Rows in few tumbling windows.
+
+    starts: the starts of these windows, consecutive.
+    later: for each window after the first one, whether a row is in it or in a later one.
+    num_rows: the number of rows.
+    """
+
+    starts: list[int]
+    later: list[Mask]
+    num_rows: int
+
+    def bounds(self, added: int, dtype: npt.DTypeLike) -> Numbers:
+        """For each row the start of its window, with a number added."""
+        # Example: the times [1, 12, 9], windows of 10. starts = [0, 10], later = [[no, yes, no]].
+        # All rows get 0, then the row 1 gets 10: [0, 10, 0].
+        found = np.full(self.num_rows, self.starts[0] + added, dtype)
+        for start, mask in zip(self.starts[1:], self.later, strict=True):
+            np.copyto(found, np.asarray(start + added, dtype), where=mask)
+        return found
+
+
+def few_windows(shape: WindowShape, times: Indexes) -> FewWindows | None:
+    """The tumbling windows of rows at these times, at least one; None if they are many."""
+    if not len(times):
+        return None
+    least, greatest = int(times.min()), int(times.max())
+    first = least - (least - shape.offset) % shape.size
+    count = (greatest - first) // shape.size + 1
+    if count > MOST_FEW:
+        return None
+    starts = [first + number * shape.size for number in range(count)]
+    return FewWindows(starts, [times >= start for start in starts[1:]], len(times))
 
 
 def bounds_range(time: SqlType) -> tuple[int, int]:
@@ -164,6 +210,11 @@ class AssignWindowsProcessor(EmittingProcessor):
         column = event_times(batch.column(self._plan.time))
         valid = validity(column)
         times = numbers(column, np.int64)
+        if valid is None and self._plan.shape.kind is WindowKind.TUMBLE:
+            windows = few_windows(self._plan.shape, times)
+            if windows is not None and self._are_usual(windows):
+                self.emit(self._of_few(batch, windows))
+                return
         if valid is not None:
             times = np.where(valid, times, 0)
         placement = place(self._plan.shape, times)
@@ -172,6 +223,29 @@ class AssignWindowsProcessor(EmittingProcessor):
             self.emit(self._result(batch, placement, valid, slice(None), None))
         else:
             self.emit_all(self._repeated(batch, placement, placement.counts, valid))
+
+    def _are_usual(self, windows: FewWindows) -> bool:
+        """Whether all bounds are values of the type, and no window is late."""
+        least, greatest = bounds_range(self._plan.type)
+        size = self._plan.shape.size
+        first, last = windows.starts[0], windows.starts[-1] + size
+        return least <= first and last <= greatest and first + size > self._watermark
+
+    def _of_few(self, batch: pa.RecordBatch, windows: FewWindows) -> pa.RecordBatch:
+        """The result for rows that are in few windows."""
+        plan, width, size = self._plan, batch.num_columns, self._plan.shape.size
+        added = (0, size, size - 1)
+        chosen = range(width + len(WINDOW_COLUMNS)) if plan.columns is None else plan.columns
+        columns = [
+            batch.column(i)
+            if i < width
+            else from_numbers(windows.bounds(added[i - width], self._width), self._arrow)
+            for i in chosen
+        ]
+        schema = pa.schema(
+            [pa.field(name, item.type) for name, item in zip(plan.names, columns, strict=True)]
+        )
+        return make_batch(columns, schema, batch.num_rows)
 
     def _repeated(
         self, batch: pa.RecordBatch, placement: Placement, counts: Indexes, valid: Mask | None

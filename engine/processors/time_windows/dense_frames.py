@@ -22,9 +22,9 @@ import numpy as np
 from runnel.columns.batches import Indexes, Mask, Numbers, indexes
 from runnel.expressions.aggregates.states import LARGEST, sum_overflow
 from runnel.processors.grouping.group_state import GroupLayout, Partial
-from runnel.processors.time_windows.dense_states import DenseState
+from runnel.processors.panes.dense_states import DenseState
+from runnel.processors.panes.key_numbers import KeyNumbers
 from runnel.processors.time_windows.frames import FEW_ROWS, FrameTimes, next_end
-from runnel.processors.time_windows.key_slots import KeySlots
 
 SPARSE_KEYS = 1 << 12
 """With fewer keys than these nothing is gained by forgetting some."""
@@ -55,7 +55,7 @@ class DenseFrames:
     ) -> None:
         self._times = times
         self._states = states
-        self._keys = KeySlots(layout.key_types)
+        self._keys = KeyNumbers(layout.key_types)
         self._stacked = [i for i, state in enumerate(states) if not state.deducts]
         self._clear()
 
@@ -94,7 +94,7 @@ class DenseFrames:
         reach = [held + len(ends) * peak for held, peak in zip(self._reach, peaks, strict=False)]
         if len(read) < len(found) or any(size > LARGEST for size in reach):
             return False
-        slots = self._keys.places(groups.keys, groups.num_rows)
+        slots = self._keys.numbers_of(groups.keys, groups.num_rows)
         if slots is None:
             return False
         self._reach = reach

@@ -31,12 +31,12 @@ from runnel.processors.grouping.group_state import (
     appended,
     exported,
 )
+from runnel.processors.panes.dense_states import dense_state
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
 from runnel.processors.stateful.late_candidates import LateCandidates, copied_row
 from runnel.processors.stateful.late_event import LateEvent, time_unit
 from runnel.processors.time_windows.assign_windows import AssignWindowsPlan, bounds_range, place
 from runnel.processors.time_windows.dense_frames import DenseFrames
-from runnel.processors.time_windows.dense_states import dense_state
 from runnel.processors.time_windows.frames import FrameTimes, WindowFrames
 from runnel.processors.time_windows.sparse_windows import (
     FEW_WINDOWS,

@@ -28,6 +28,7 @@ from runnel.processors.grouping.group_state import (
     partial_of,
 )
 from runnel.processors.grouping.row_identity import factorise
+from runnel.processors.panes.open_panes import open_panes
 from runnel.processors.sources.partition_watermarks import event_times
 from runnel.processors.time_windows.spilled_groups import SpilledGroups
 from runnel.processors.time_windows.timed_runs import (
@@ -50,7 +51,7 @@ ROWS_PER_GROUP = 2
 
 EAGER_ROWS = 1 << 13
 """From so many buffered rows on they are collapsed when there is nothing else to do, so that little
-is left to a watermark."""
+is left to a watermark. A batch of so many rows is accumulated in panes, where that can be done."""
 
 EAGER_ROWS_PER_GROUP = 8
 """The same per group of the last collapse: with fewer, collapsing saves nothing."""
@@ -102,6 +103,8 @@ class TimedGroups:
         self._check = check
         self._use_threads = use_threads
         self._whole = GroupState(layout, check, use_threads)
+        self._panes = open_panes(layout, due)
+        self._looked_at_rows = BUFFERED_ROWS
         self._rows: list[Sequence[pa.Array]] = []
         self._row_count = 0
         self._runs: list[TimedRun] = []
@@ -126,7 +129,8 @@ class TimedGroups:
 
     @property
     def is_empty(self) -> bool:
-        return not self._row_count and not self._runs and self._files is None
+        is_held = self._panes is not None and not self._panes.is_empty
+        return not (is_held or self._row_count or self._runs) and self._files is None
 
     @property
     def is_spilled(self) -> bool:
@@ -137,7 +141,8 @@ class TimedGroups:
     def open_groups(self) -> int:
         """How many groups are in memory, as far as rows are collapsed; one may be counted several
         times."""
-        return sum(run.left for run in self._runs)
+        held = 0 if self._panes is None else self._panes.size[0]
+        return held + sum(run.left for run in self._runs)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -153,8 +158,9 @@ class TimedGroups:
         if self._files is not None:
             # Otherwise they are the keys of what is held.
             taken += sum(size_of(item) for columns in tuple(self._changes) for item in columns)
-        held = self._row_count + sum(run.left for run in runs) + rows_restored
-        return held + spilled_rows, taken + buffered + spilled
+        in_panes = (0, 0) if self._panes is None else self._panes.size
+        held = self._row_count + sum(run.left for run in runs) + rows_restored + in_panes[0]
+        return held + spilled_rows, taken + buffered + spilled + in_panes[1]
 
     @property
     def spilled_size(self) -> tuple[int, int]:
@@ -167,14 +173,45 @@ class TimedGroups:
         due times."""
         if not num_rows:
             return
-        self._rows.append(columns)
-        self._row_count += num_rows
+        if num_rows < EAGER_ROWS or not self._add_to_panes(columns, num_rows):
+            self._rows.append(columns)
+            self._row_count += num_rows
         self._least = list(map(min, self._least, least))
         if self._row_count >= self._threshold:
-            self.collapse()
+            self._collapse_rows()
+
+    def _add_to_panes(self, columns: Sequence[pa.Array], num_rows: int) -> bool:
+        """Accumulates rows in panes, if that can be done."""
+        panes = self._panes
+        if panes is None:
+            return False
+        if not panes.add(columns, num_rows):
+            if panes.is_empty:
+                return False
+            self._end_panes()
+            if not panes.add(columns, num_rows):
+                return False
+        rows = panes.rows
+        if rows >= self._looked_at_rows:
+            self._looked_at_rows = 2 * rows
+            groups = panes.size[0]
+            self._share = groups / rows
+            self._check(self.open_groups)
+        return True
+
+    def _end_panes(self) -> None:
+        """Turns the groups of panes into runs."""
+        panes = self._panes
+        if panes is None or panes.is_empty:
+            return
+        rows = panes.rows
+        self._looked_at_rows = BUFFERED_ROWS
+        parts = panes.take_all()
+        self._share = sum(part.num_rows for part in parts) / rows
+        self.add_partial(appended(parts))
 
     def is_sparse(self, share: float) -> bool:
-        """Whether the rows that were collapsed last, if any since groups were taken, made more
+        """Whether the rows that were grouped last, if any since groups were taken, made more
         groups than this share."""
         return self._share > share
 
@@ -267,6 +304,11 @@ class TimedGroups:
         self._check(self.open_groups)
 
     def collapse(self) -> None:
+        """Turns what was added into runs of groups."""
+        self._end_panes()
+        self._collapse_rows()
+
+    def _collapse_rows(self) -> None:
         """Turns the buffered rows into groups."""
         if not self._row_count:
             return
@@ -283,7 +325,7 @@ class TimedGroups:
         """There is nothing else to do: turns the buffered rows into groups if they are worth it."""
         if self._row_count < self._eager:
             return
-        self.collapse()
+        self._collapse_rows()
         runs = self._runs
         limit = 2 * runs[-1].left
         small = len(runs)
@@ -332,8 +374,10 @@ class TimedGroups:
         """The groups that are complete by the times of the watermarks, which are then forgotten;
         None for none. As long as nothing is in files."""
         assert self._files is None
-        self.collapse()
+        self._collapse_rows()
         parts = [part for run in self._runs for part in run.take_due(times)]
+        if self._panes is not None:
+            parts += self._panes.take_due(times)
         self._forget()
         return self.together(parts)
 
@@ -440,6 +484,8 @@ class TimedGroups:
     def forget_due(self, times: Sequence[int]) -> None:
         """Forgets the groups that are complete by the times of the watermarks."""
         if self.is_due(times):
+            if self._panes is not None:
+                self._panes.take_due(times)
             for run in self._runs:
                 run.take_due(times)
             if self._files is not None:
@@ -471,6 +517,8 @@ class TimedGroups:
             if run.left < DENSE_SHARE * run.partial.num_rows:
                 run.keep(np.arange(run.start, run.partial.num_rows))
         known = [run.least() for run in self._runs]
+        if self._panes is not None:
+            known += self._panes.least()
         if self._files is not None:
             known.append(self._files.least)
         self._least = (
@@ -481,6 +529,7 @@ class TimedGroups:
 
     def close(self) -> None:
         self._rows, self._runs, self._row_count, self._files = [], [], 0, None
+        self._panes = None
         self._saved_rows, self._saved_parts = [], 0
         self._changes, self._change_count, self._spilled_changes = [], 0, None
 

@@ -31,7 +31,7 @@ from runnel.expressions.nodes import AggregateCall, Column, Expression, Literal
 from runnel.planner.event_time.ordered_windows import refusal_over_earlier_rows
 from runnel.planner.pushdown.memory_need import is_small
 from runnel.processors.over.states import has_rule
-from runnel.processors.time_windows.dense_states import dense_state
+from runnel.processors.panes.dense_states import dense_state
 from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, VARCHAR
 from tests.test_layout import ROOT
 

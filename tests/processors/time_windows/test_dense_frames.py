@@ -22,11 +22,11 @@ from runnel.expressions.aggregates.states import (
     SumInteger,
 )
 from runnel.processors.grouping.group_state import GroupLayout, GroupState, Partial
+from runnel.processors.panes.dense_states import dense_state
+from runnel.processors.panes.key_numbers import KeyNumbers
 from runnel.processors.time_windows import dense_frames
 from runnel.processors.time_windows.dense_frames import DenseFrames
-from runnel.processors.time_windows.dense_states import dense_state
 from runnel.processors.time_windows.frames import FrameTimes, WindowFrames
-from runnel.processors.time_windows.key_slots import KeySlots
 from runnel.relation.streams import WindowKind, WindowShape
 from tests.effort import some
 
@@ -259,7 +259,7 @@ def test_states_that_are_no_numbers() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_slots_tell_keys_apart(seed: int) -> None:
     chance = random.Random(seed)
-    slots = KeySlots((pa.int64(), pa.string()))
+    slots = KeyNumbers((pa.int64(), pa.string()))
     known: dict[tuple[int | None, str | None], int] = {}
     for _ in range(30):
         rows = [
@@ -270,7 +270,7 @@ def test_slots_tell_keys_apart(seed: int) -> None:
             pa.array([row[0] for row in rows], pa.int64()),
             pa.array([row[1] for row in rows], pa.string()),
         ]
-        found = slots.places(keys, len(rows))
+        found = slots.numbers_of(keys, len(rows))
         assert found is not None
         for row, slot in zip(rows, found.tolist(), strict=True):
             assert known.setdefault(row, slot) == slot
@@ -284,9 +284,9 @@ def test_slots_tell_keys_apart(seed: int) -> None:
 
 def test_keys_with_one_hash_are_not_mixed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "runnel.processors.time_windows.key_slots.hash_columns",
+        "runnel.processors.panes.key_numbers.hash_columns",
         lambda keys: np.zeros(len(keys[0]), np.uint64),
     )
-    slots = KeySlots((pa.string(),))
-    assert slots.places([pa.array(["a", "a"])], 2) is not None
-    assert slots.places([pa.array(["b"])], 1) is None
+    slots = KeyNumbers((pa.string(),))
+    assert slots.numbers_of([pa.array(["a", "a"])], 2) is not None
+    assert slots.numbers_of([pa.array(["b"])], 1) is None

@@ -51,6 +51,11 @@ class DenseState:
         """Whether its numbers may outgrow 64 bits."""
         return self.deducts and self.nullable
 
+    @property
+    def is_double_sum(self) -> bool:
+        """Whether its numbers are rounded and may become infinite."""
+        return self.operation is np.add and self.dtype is np.float64
+
     def read(self, column: pa.Array) -> tuple[Numbers, Mask | None] | None:
         """The numbers of a column, the identity under NULL, and which are not NULL (None: all);
         None where they don't fit."""
