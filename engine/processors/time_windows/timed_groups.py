@@ -449,6 +449,7 @@ class TimedGroups:
         """All that was taken, exported, as `make` makes state of it: the very same batches for what
         is as it was the last time, so that it needn't be written again. Some may be rows
         (`is_rows`), which `add` takes again."""
+        self._end_panes()
         if (
             self._groups_of_last is not None
             and self._row_count >= ROWS_PER_SAVED_GROUP * self._groups_of_last
