@@ -9,6 +9,7 @@ refused: then the caller takes all panes as groups (`take_all`), and the panes b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -102,7 +103,7 @@ class OpenPanes:
         for key, rows in parts:
             pane = self._panes.get(key)
             if pane is None:
-                pane = self._panes[key] = self._opened(columns, rows)
+                pane = self._panes[key] = self._opened(key, columns, rows)
             pane.states.add(at[rows], read, rows, self._key_numbers.count)
         return True
 
@@ -115,11 +116,11 @@ class OpenPanes:
             return False
         return self._key_numbers.is_range or count <= MOST_TEXTS
 
-    def _opened(self, columns: Sequence[pa.Array], rows: Rows) -> OpenPane:
+    def _opened(self, times: Sequence[int], columns: Sequence[pa.Array], rows: Rows) -> OpenPane:
         first = rows.start if isinstance(rows, slice) else int(rows[0])
-        one_row = [column.slice(first, 1) for column in columns[: self._width]]
-        bounds = {key: one_row[key] for key in self._bounded}
-        return OpenPane(bounds, self._due.least(one_row), PaneColumns(self._states))
+        bounds = {key: columns[key].slice(first, 1) for key in self._bounded}
+        due = self._due.of_values(dict(zip(self._bounded, times, strict=True)))
+        return OpenPane(bounds, due, PaneColumns(self._states))
 
     def take_due(self, times: Sequence[int]) -> list[Partial]:
         """Remove and return the groups of the panes that are complete by the watermarks' times."""
@@ -187,11 +188,10 @@ def _parts(bounded: Sequence[pa.Array]) -> list[tuple[tuple[int, ...], Rows]] | 
     changes = [np.flatnonzero(values[1:] != values[:-1]) + 1 for values in columns]
     if sum(map(len, changes)) > MOST_PARTS:
         return _scattered_parts(columns)
-    starts = np.unique(np.concatenate([[0], *changes])).astype(np.int64, copy=False)
-    ends = [*starts[1:].tolist(), len(columns[0])]
+    starts = sorted({0}.union(*(item.tolist() for item in changes)))
     return [
         (tuple(int(values[start]) for values in columns), slice(start, end))
-        for start, end in zip(starts.tolist(), ends, strict=True)
+        for start, end in pairwise([*starts, len(columns[0])])
     ]
 
 

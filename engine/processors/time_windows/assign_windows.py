@@ -7,6 +7,7 @@ tells how far its first window's start lies behind it (`back`) and how many wind
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,7 @@ from runnel.errors import DataError, Position
 from runnel.expressions.kernels.buffers import FIRST_US, LAST_US
 from runnel.expressions.nodes import Column
 from runnel.processor import Watermark
-from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
+from runnel.processors.sources.partition_watermarks import EARLIEST, LATEST, LEAST_TIME, event_times
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.processors.stateful.late_candidates import copied_row, of_windows
 from runnel.relation.streams import WINDOW_COLUMNS, WindowKind, WindowShape
@@ -90,45 +91,63 @@ def place(shape: WindowShape, times: Indexes) -> Placement:
     return Placement(shape, times, within, shape.size // shape.step - steps, steps + 1)
 
 
-MOST_FEW = 4
-"""The number of tumbling windows up to which rows are compared with each start, which is cheaper
-than a division per row."""
+MOST_COMPARED = 4
+"""The number of periods up to which rows are compared with each start, which is cheaper than a
+division per row."""
+
+MOST_PERIODS = 64
+"""The number of periods up to which rows in order are divided by a search for each start."""
 
 
 @frozen
-class FewWindows:
-    """Rows in few tumbling windows.
+class Periods:
+    """The periods of time, such as tumbling windows, that some rows are in.
 
-    starts: the starts of these windows, consecutive.
-    later: for each window after the first one, whether a row is in it or in a later one.
+    starts: the starts of the periods, consecutive.
+    ends: for rows in order of time, the number of rows up to the end of each period; otherwise
+        None.
+    later: otherwise, for each period after the first one, whether a row is in it or in a later
+        one.
     num_rows: the number of rows.
     """
 
     starts: list[int]
+    ends: list[int] | None
     later: list[Mask]
     num_rows: int
 
-    def bounds(self, added: int, dtype: npt.DTypeLike) -> Numbers:
-        """For each row the start of its window, with a number added."""
-        # Example: the times [1, 12, 9], windows of 10. starts = [0, 10], later = [[no, yes, no]].
-        # All rows get 0, then the row 1 gets 10: [0, 10, 0].
-        found = np.full(self.num_rows, self.starts[0] + added, dtype)
+    def bounds(self, added: int, dtype: npt.DTypeLike = np.int64) -> Numbers:
+        """For each row the start of its period, with a number added."""
+        # Example: the times [1, 12, 9], periods of 10. starts = [0, 10], later = [[no, yes, no]].
+        # All rows get 0, then the row 1 gets 10: [0, 10, 0]. The times [1, 9, 12] are in order:
+        # ends = [2, 3], so the first two rows get 0, and the third one 10.
+        found = np.empty(self.num_rows, dtype)
+        if self.ends is not None:
+            for (begin, end), start in zip(pairwise([0, *self.ends]), self.starts, strict=True):
+                found[begin:end] = start + added
+            return found
+        found.fill(self.starts[0] + added)
         for start, mask in zip(self.starts[1:], self.later, strict=True):
             np.copyto(found, np.asarray(start + added, dtype), where=mask)
         return found
 
 
-def few_windows(shape: WindowShape, times: Indexes) -> FewWindows | None:
-    """The tumbling windows of rows at these times, at least one; None if they are many."""
+def periods_of(times: Indexes, period: int, offset: int) -> Periods | None:
+    """The periods of rows; None if there are no rows, or if they are in many periods."""
     if not len(times):
         return None
     least, greatest = int(times.min()), int(times.max())
-    first = least - (least - shape.offset) % shape.size
-    count = (greatest - first) // shape.size + 1
-    if count > MOST_FEW:
+    first = least - (least - offset) % period
+    count = (greatest - first) // period + 1
+    starts = [first + number * period for number in range(min(count, MOST_PERIODS))]
+    if count > MOST_PERIODS or first < EARLIEST or starts[-1] > LATEST - period:
         return None
-    starts = [first + number * shape.size for number in range(count)]
-    return FewWindows(starts, [times >= start for start in starts[1:]], len(times))
+    if count > 1 and (times[1:] >= times[:-1]).all():
+        borders = np.searchsorted(times, np.array(starts[1:], np.int64))
+        return Periods(starts, [*borders.tolist(), len(times)], [], len(times))
+    if count > MOST_COMPARED:
+        return None
+    return Periods(starts, None, [times >= start for start in starts[1:]], len(times))
 
 
 def bounds_range(time: SqlType) -> tuple[int, int]:
@@ -211,7 +230,7 @@ class AssignWindowsProcessor(EmittingProcessor):
         valid = validity(column)
         times = numbers(column, np.int64)
         if valid is None and self._plan.shape.kind is WindowKind.TUMBLE:
-            windows = few_windows(self._plan.shape, times)
+            windows = periods_of(times, self._plan.shape.size, self._plan.shape.offset)
             if windows is not None and self._are_usual(windows):
                 self.emit(self._of_few(batch, windows))
                 return
@@ -224,14 +243,14 @@ class AssignWindowsProcessor(EmittingProcessor):
         else:
             self.emit_all(self._repeated(batch, placement, placement.counts, valid))
 
-    def _are_usual(self, windows: FewWindows) -> bool:
+    def _are_usual(self, windows: Periods) -> bool:
         """Whether all bounds are values of the type, and no window is late."""
         least, greatest = bounds_range(self._plan.type)
         size = self._plan.shape.size
         first, last = windows.starts[0], windows.starts[-1] + size
         return least <= first and last <= greatest and first + size > self._watermark
 
-    def _of_few(self, batch: pa.RecordBatch, windows: FewWindows) -> pa.RecordBatch:
+    def _of_few(self, batch: pa.RecordBatch, windows: Periods) -> pa.RecordBatch:
         """The result for rows that are in few windows."""
         plan, width, size = self._plan, batch.num_columns, self._plan.shape.size
         added = (0, size, size - 1)

@@ -26,6 +26,7 @@ import pyarrow as pa
 from runnel.columns.batches import Indexes, from_numbers, numbers, validity
 from runnel.processors.grouping.group_state import Partial
 from runnel.processors.sources.partition_watermarks import event_times
+from runnel.processors.time_windows.assign_windows import periods_of
 from runnel.relation.streams import WindowKind, WindowShape
 
 FEW_ROWS = 1 << 20
@@ -54,9 +55,13 @@ class FrameTimes:
     def frame_ends(self, column: pa.Array) -> pa.Array:
         """For each time the end of its frame; NULL for NULL."""
         times = event_times(column)
+        valid, values = validity(times), numbers(times, np.int64)
         offset, length = self.shape.offset, self.length
-        ends = (numbers(times, np.int64) - offset) // length * length + (length + offset)
-        return from_numbers(ends, pa.int64(), validity(times))
+        periods = periods_of(values, length, offset) if valid is None else None
+        if periods is not None:
+            return from_numbers(periods.bounds(length), pa.int64())
+        ends = (values - offset) // length * length + (length + offset)
+        return from_numbers(ends, pa.int64(), valid)
 
     def first_end(self, frame: Time) -> Time:
         """The end of the first window that the frame is in; also of an array of frames."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from runnel.columns.batches import MAX_ROWS, indexes, join_arrays, make_batch, numbers, repeated
+from runnel.columns.batches import MAX_ROWS, indexes, join_arrays, make_batch
 from runnel.columns.key_hash import RUN_METADATA, SAVER_METADATA
 from runnel.processors.grouping.group_state import (
     GroupLayout,
@@ -29,7 +29,6 @@ from runnel.processors.grouping.group_state import (
 )
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.panes.open_panes import open_panes
-from runnel.processors.sources.partition_watermarks import event_times
 from runnel.processors.time_windows.spilled_groups import SpilledGroups
 from runnel.processors.time_windows.timed_runs import (
     NEVER,
@@ -305,21 +304,30 @@ class TimedGroups:
 
     def collapse(self) -> None:
         """Turns what was added into runs of groups."""
-        self._end_panes()
         self._collapse_rows()
+        self._end_panes()
 
     def _collapse_rows(self) -> None:
-        """Turns the buffered rows into groups."""
+        """Turns the buffered rows into groups: in panes, where that can be done, else in a run."""
         if not self._row_count:
             return
         rows, count = self._rows, self._row_count
         self._rows, self._row_count, self._saved_rows, self._saved_parts = [], 0, [], 0
-        partial = self._collapsed(rows, count)
-        self._groups_of_last = partial.num_rows
+        if self._panes is not None and self._add_to_panes(
+            [join_arrays(parts) for parts in zip(*rows, strict=True)], count
+        ):
+            self._note_groups(self._panes.size[0])
+            return
+        partial = self._whole.collapse_rows(rows, count)
         self._share = partial.num_rows / count
-        self._threshold = max(BUFFERED_ROWS, ROWS_PER_GROUP * partial.num_rows)
-        self._eager = max(EAGER_ROWS, EAGER_ROWS_PER_GROUP * partial.num_rows)
+        self._note_groups(partial.num_rows)
         self.add_partial(partial)
+
+    def _note_groups(self, groups: int) -> None:
+        """Of so many groups, how many rows are buffered before they are collapsed."""
+        self._groups_of_last = groups
+        self._threshold = max(BUFFERED_ROWS, ROWS_PER_GROUP * groups)
+        self._eager = max(EAGER_ROWS, EAGER_ROWS_PER_GROUP * groups)
 
     def collapse_early(self) -> None:
         """There is nothing else to do: turns the buffered rows into groups if they are worth it."""
@@ -327,6 +335,8 @@ class TimedGroups:
             return
         self._collapse_rows()
         runs = self._runs
+        if not runs:
+            return
         limit = 2 * runs[-1].left
         small = len(runs)
         while small and runs[small - 1].left <= limit:
@@ -338,48 +348,17 @@ class TimedGroups:
             )
             self._add_run(merged)
 
-    def _collapsed(self, rows: list[Sequence[pa.Array]], count: int) -> Partial:
-        """Bounded keys that have one value, as they mostly do in so few rows, needn't be grouped
-        by."""
-        layout = self.layout
-        width = len(layout.key_types)
-        constant = [
-            key
-            for key in sorted(self._due.bounded_keys)
-            if is_constant([columns[key] for columns in rows])
-        ]
-        if not constant:
-            return self._whole.collapse_rows(rows, count)
-        kept = [key for key in range(width) if key not in constant]
-        narrow = GroupLayout(
-            tuple(layout.key_types[key] for key in kept),
-            layout.argument_types,
-            layout.states,
-            layout.arguments,
-        )
-        narrow_rows = [[*(columns[key] for key in kept), *columns[width:]] for columns in rows]
-        if not narrow_rows[0]:
-            return self._whole.collapse_rows(rows, count)
-        partial = GroupState(narrow, self._check, self._use_threads).collapse_rows(
-            narrow_rows, count
-        )
-        found = dict(zip(kept, partial.keys, strict=True))
-        keys = [
-            found[key] if key in found else repeated(rows[0][key][0], partial.num_rows)
-            for key in range(width)
-        ]
-        return Partial(keys, partial.columns, partial.num_rows)
-
     def take_due(self, times: Sequence[int]) -> Partial | None:
         """The groups that are complete by the times of the watermarks, which are then forgotten;
         None for none. As long as nothing is in files."""
         assert self._files is None
         self._collapse_rows()
         parts = [part for run in self._runs for part in run.take_due(times)]
-        if self._panes is not None:
-            parts += self._panes.take_due(times)
+        panes = [] if self._panes is None else self._panes.take_due(times)
         self._forget()
-        return self.together(parts)
+        if panes and not parts:
+            return appended(panes)
+        return self.together([*parts, *panes])
 
     def take_all(self) -> Partial | None:
         """All groups, which are then forgotten; None for none. As long as nothing is in files."""
@@ -558,17 +537,3 @@ def _in_few_parts(rows: Sequence[Sequence[pa.Array]]) -> Iterator[Sequence[pa.Ar
         if columns is not None:
             parts.append(columns)
             count += len(columns[0])
-
-
-def is_constant(parts: Sequence[pa.Array]) -> bool:
-    """Whether all values of an integer-like column in parts are one and the same, and not NULL."""
-    first: int | None = None
-    for part in parts:
-        if part.null_count:
-            return False
-        values = numbers(event_times(part), np.int64)
-        if first is None:
-            first = int(values[0])
-        if values[-1] != first or values[0] != first or (values != first).any():
-            return False
-    return first is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,10 @@ class DueTimes:
         return [
             min(_least(keys[key]) - offset for key, offset in bounded) for bounded in self._keys
         ]
+
+    def of_values(self, times: Mapping[int, int]) -> list[int]:
+        """For each watermark the due time of a group, by the times of its bounded keys."""
+        return [min(times[key] - offset for key, offset in bounded) for bounded in self._keys]
 
     def of(self, keys: Sequence[pa.Array]) -> list[Indexes]:
         """For each watermark the due times of rows."""
