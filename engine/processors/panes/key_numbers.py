@@ -117,9 +117,9 @@ class KeyNumbers:
             self._is_reducible = False
         return self._in_table(keys)
 
-    def keep(self, kept: Indexes) -> None:
+    def retain(self, chosen: Indexes) -> None:
         """Retain only the keys with these numbers, and number them in this order."""
-        rows = indexes(kept)
+        rows = indexes(chosen)
         keys, self._low = [key.take(rows) for key in self.keys], None
         self._enter_all(keys)
 

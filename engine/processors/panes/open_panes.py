@@ -1,28 +1,25 @@
 """The open panes of an operator: rows of one batch after another are accumulated in place.
 
 Panes are for many rows per group and for states that are numbers. The rows of a batch are divided
-by the keys that a watermark bounds, such as the end of the window, and each part is added to its
+by the keys that a watermark bounds, such as the end of the window, and each section is added to its
 pane. A pane never has more elements than a few times its rows, so a batch that would need more is
-refused: then the caller takes all panes as groups (`take_all`), and the panes begin again.
+refused: then the caller removes all panes as groups (`take_all`), and the panes begin again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Indexes, indexes, numbers, repeated
 from runnel.processors.grouping.group_state import GroupLayout, Partial
+from runnel.processors.panes.due_times import DueTimes
 from runnel.processors.panes.key_numbers import KeyNumbers
 from runnel.processors.panes.pane_columns import PaneColumns, Rows, RowState, row_states
 from runnel.processors.sources.partition_watermarks import event_times
-
-if TYPE_CHECKING:
-    from runnel.processors.time_windows.timed_runs import DueTimes
 
 MOST_PARTS = 16
 """The number of panes per batch up to which rows are accumulated in panes."""
@@ -176,9 +173,9 @@ def open_panes(layout: GroupLayout, due: DueTimes) -> OpenPanes | None:
 
 
 # Example: the ends of windows [10, 10, 20, 20, 10]. The values change at the rows 2 and 4, so the
-# parts are the rows 0 to 1 of the pane 10, 2 to 3 of the pane 20, and 4 of the pane 10.
+# sections are the rows 0 to 1 of the pane 10, 2 to 3 of the pane 20, and 4 of the pane 10.
 def _parts(bounded: Sequence[pa.Array]) -> list[tuple[tuple[int, ...], Rows]] | None:
-    """Divide rows by their values of the bounded keys; None for too many parts, and for NULL."""
+    """Divide rows by their values of the bounded keys; None for too many sections, and for NULL."""
     columns = []
     for column in bounded:
         times = event_times(column)
@@ -186,7 +183,7 @@ def _parts(bounded: Sequence[pa.Array]) -> list[tuple[tuple[int, ...], Rows]] | 
             return None
         columns.append(numbers(times, np.int64))
     changes = [np.flatnonzero(values[1:] != values[:-1]) + 1 for values in columns]
-    if sum(map(len, changes)) > MOST_PARTS:
+    if sum(map(len, changes)) >= MOST_PARTS:
         return _scattered_parts(columns)
     starts = sorted({0}.union(*(item.tolist() for item in changes)))
     return [

@@ -160,12 +160,12 @@ class PaneColumns:
 
     def _accumulate(self, i: int, at: Indexes, values: Numbers) -> None:
         state, total = self._states[i].dense, self._totals[i]
-        if not state.is_double_sum:
+        if total.dtype.kind == "i":
             state.operation.at(total, at, values)
             return
         with np.errstate(over="ignore", invalid="ignore"):
             state.operation.at(total, at, values)
-        if not self._is_infinite[i] and np.isinf(total).any():
+        if state.is_double_sum and not self._is_infinite[i] and np.isinf(total).any():
             if not np.isinf(values).any():
                 raise sum_overflow(state.position)
             self._is_infinite[i] = True

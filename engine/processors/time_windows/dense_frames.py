@@ -332,7 +332,7 @@ class DenseFrames:
         self._present = self._present[within]
         self._totals = [total[within] for total in self._totals]
         self._counts = [None if counts is None else counts[within] for counts in self._counts]
-        self._keys.keep(kept)
+        self._keys.retain(kept)
 
 
 def _grown(values: Numbers, size: int, filler: object) -> Numbers:

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from runnel.columns.batches import Mask, indexes
 from runnel.processors.grouping.group_state import WEIGHT, GroupLayout, Partial
+from runnel.processors.panes.due_times import DueTimes
 from runnel.processors.time_windows.timed_groups import TimedGroups
-from runnel.processors.time_windows.timed_runs import DueTimes, with_keys
+from runnel.processors.time_windows.timed_runs import with_keys
 from runnel.storage.memory_budget import Memory
 
 

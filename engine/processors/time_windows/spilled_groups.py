@@ -26,13 +26,8 @@ from runnel.processors.grouping.group_state import (
     exported,
     partial_of,
 )
-from runnel.processors.time_windows.timed_runs import (
-    NEVER,
-    DueTimes,
-    TimedRun,
-    sorted_run,
-    with_keys,
-)
+from runnel.processors.panes.due_times import NEVER, DueTimes
+from runnel.processors.time_windows.timed_runs import TimedRun, sorted_run, with_keys
 from runnel.storage.memory_budget import LEAST_BYTES, Memory, too_large
 
 if TYPE_CHECKING:

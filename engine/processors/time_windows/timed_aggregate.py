@@ -47,6 +47,7 @@ from runnel.processors.grouping.group_state import (
     exported,
     partial_of,
 )
+from runnel.processors.panes.due_times import DueTimes
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.processors.stateful.late_candidates import late_events, of_windows
@@ -55,7 +56,7 @@ from runnel.processors.stateful.late_rows import LateRows
 from runnel.processors.stateful.state_account import StateAccount
 from runnel.processors.time_windows.given_groups import GivenGroups
 from runnel.processors.time_windows.timed_groups import TimedGroups, is_rows
-from runnel.processors.time_windows.timed_runs import DueTimes, with_keys
+from runnel.processors.time_windows.timed_runs import with_keys
 from runnel.relation.streams import TimeBound
 from runnel.storage.memory_budget import Reservation
 

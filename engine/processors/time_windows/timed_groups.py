@@ -28,15 +28,10 @@ from runnel.processors.grouping.group_state import (
     partial_of,
 )
 from runnel.processors.grouping.row_identity import factorise
+from runnel.processors.panes.due_times import NEVER, DueTimes
 from runnel.processors.panes.open_panes import open_panes
 from runnel.processors.time_windows.spilled_groups import SpilledGroups
-from runnel.processors.time_windows.timed_runs import (
-    NEVER,
-    DueTimes,
-    TimedRun,
-    sorted_run,
-    with_keys,
-)
+from runnel.processors.time_windows.timed_runs import TimedRun, sorted_run, with_keys
 from runnel.storage.memory_budget import Memory, size_of
 
 if TYPE_CHECKING:
@@ -50,7 +45,7 @@ ROWS_PER_GROUP = 2
 
 EAGER_ROWS = 1 << 13
 """From so many buffered rows on they are collapsed when there is nothing else to do, so that little
-is left to a watermark. A batch of so many rows is accumulated in panes, where that can be done."""
+is left to a watermark. A batch of this size is accumulated in panes, where that can be done."""
 
 EAGER_ROWS_PER_GROUP = 8
 """The same per group of the last collapse: with fewer, collapsing saves nothing."""
@@ -324,7 +319,7 @@ class TimedGroups:
         self.add_partial(partial)
 
     def _note_groups(self, groups: int) -> None:
-        """Of so many groups, how many rows are buffered before they are collapsed."""
+        """Derives from the number of groups when rows are collapsed again."""
         self._groups_of_last = groups
         self._threshold = max(BUFFERED_ROWS, ROWS_PER_GROUP * groups)
         self._eager = max(EAGER_ROWS, EAGER_ROWS_PER_GROUP * groups)

@@ -17,8 +17,8 @@ from runnel.columns.key_hash import (
     SAVER_METADATA,
     keyed_state,
 )
+from runnel.processors.panes.due_times import DueTimes
 from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor
-from runnel.processors.time_windows.timed_runs import DueTimes
 from runnel.relation.streams import TimeBound
 from tests.waiting import eventually
 

@@ -7,7 +7,6 @@ import math
 import random
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -23,7 +22,6 @@ from runnel.expressions.aggregates.states import (
 )
 from runnel.processors.grouping.group_state import GroupLayout, GroupState, Partial
 from runnel.processors.panes.dense_states import dense_state
-from runnel.processors.panes.key_numbers import KeyNumbers
 from runnel.processors.time_windows import dense_frames
 from runnel.processors.time_windows.dense_frames import DenseFrames
 from runnel.processors.time_windows.frames import FrameTimes, WindowFrames
@@ -254,39 +252,3 @@ def test_states_that_are_no_numbers() -> None:
     assert dense_state(Items(pa.int64(), keeps_nulls=False)) is None
     assert dense_state(Extreme("min", pa.string())) is None
     assert dense_state(Extreme("max", pa.bool_())) is None
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_slots_tell_keys_apart(seed: int) -> None:
-    chance = random.Random(seed)
-    slots = KeyNumbers((pa.int64(), pa.string()))
-    known: dict[tuple[int | None, str | None], int] = {}
-    for _ in range(30):
-        rows = [
-            (chance.choice([None, *range(40)]), chance.choice([None, "", "a", "b"]))
-            for _ in range(chance.randrange(80))
-        ]
-        keys = [
-            pa.array([row[0] for row in rows], pa.int64()),
-            pa.array([row[1] for row in rows], pa.string()),
-        ]
-        found = slots.numbers_of(keys, len(rows))
-        assert found is not None
-        for row, slot in zip(rows, found.tolist(), strict=True):
-            assert known.setdefault(row, slot) == slot
-        assert slots.count == len(set(known.values())) == len(known)
-        if chance.random() < 0.3 and known:
-            kept = np.flatnonzero(np.array([chance.random() < 0.5 for _ in range(slots.count)]))
-            slots.keep(kept)
-            places = {int(old): new for new, old in enumerate(kept)}
-            known = {row: places[slot] for row, slot in known.items() if slot in places}
-
-
-def test_keys_with_one_hash_are_not_mixed_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "runnel.processors.panes.key_numbers.hash_columns",
-        lambda keys: np.zeros(len(keys[0]), np.uint64),
-    )
-    slots = KeyNumbers((pa.string(),))
-    assert slots.numbers_of([pa.array(["a", "a"])], 2) is not None
-    assert slots.numbers_of([pa.array(["b"])], 1) is None

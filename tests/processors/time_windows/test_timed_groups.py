@@ -9,9 +9,9 @@ from runnel.columns.batches import MAX_ROWS
 from runnel.columns.key_hash import keyed_state
 from runnel.expressions.aggregates.states import Count, SumInteger
 from runnel.processors.grouping.group_state import GroupLayout
+from runnel.processors.panes.due_times import DueTimes
 from runnel.processors.time_windows import timed_groups
 from runnel.processors.time_windows.timed_groups import TimedGroups, is_rows
-from runnel.processors.time_windows.timed_runs import DueTimes
 from runnel.relation.streams import TimeBound
 from runnel.snapshots.store import share_of
 
