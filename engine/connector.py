@@ -9,7 +9,7 @@ of a scan. A connector imports no planner and no runtime.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,14 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.catalog import ComputedColumn, Index, Table, WatermarkClause
 from runnel.columns.batches import Mask
-from runnel.errors import DataError, ErrorCode, IntegrityError, NotSupportedError, OperationalError
+from runnel.errors import (
+    DataError,
+    ErrorCode,
+    IntegrityError,
+    NotSupportedError,
+    OperationalError,
+    position_expired,
+)
 from runnel.expressions.nodes import Expression
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import SqlType, from_arrow
@@ -191,23 +198,6 @@ class Skipped:
     rows: int | None = None
 
 
-def position_expired(
-    message: str, *, detail: str | None = None, hint: str | None = None
-) -> OperationalError:
-    """The error for an expired position: the source has deleted or overwritten the rows after it.
-    `message` names the partition and the position, `detail` the rows that still exist."""
-    return OperationalError(
-        message,
-        code=ErrorCode.POSITION_EXPIRED,
-        detail=detail,
-        hint=(
-            f"{'' if hint is None else hint + '; or '}let the job continue with the rows that "
-            "exist: ALTER JOB … OPTIONS ('expiredPosition'='earliest') RESUME; "
-            "with 'latest', with rows that arrive from now on"
-        ),
-    )
-
-
 @frozen
 class MalformedRecord:
     """A record that a source cannot parse.
@@ -339,6 +329,15 @@ class Source(ABC):
         should follow from the data, not from `context.parallelism`, and a partition returns its
         rows in a fixed order: then a row is found again by its partition and its index in it. The
         rows of a Spark table have no order."""
+
+    def stored(self) -> Iterator[pa.RecordBatch] | None:
+        """All rows as they are stored in memory, in the order of `split`: then a query that only
+        reads them starts no job. This call fixes the rows, and the iterator never waits. None: a
+        job reads them."""
+        return None
+
+    is_stored = False
+    """Whether `stored` returns the rows."""
 
     def split_so_far(self, context: JobContext) -> Sequence[SourcePartition]:
         """The partitions of all rows that exist now, each from its first row to its current end;

@@ -544,7 +544,7 @@ class Cursor(Forms):
         with self._using(self._rows_with_end(action)) as result:
             if limit is not None:
                 result.receive(limit)
-            return pa.Table.from_batches(result.batches(), schema=result.schema)
+            return result.table()
 
     def _gather(self, count: int) -> None:
         """Waits until `count` rows, or all, have arrived, unless the result is unbounded."""

@@ -412,3 +412,20 @@ def internal(message: str, detail: str | None = None) -> InternalError:
         hint="please report this with the statement, and with the traceback that RUNNEL_DEBUG=1 "
         "in the environment shows",
     )
+
+
+def position_expired(
+    message: str, *, detail: str | None = None, hint: str | None = None
+) -> OperationalError:
+    """The error for an expired position: the source has deleted or overwritten the rows after it.
+    `message` names the partition and the position, `detail` the rows that still exist."""
+    return OperationalError(
+        message,
+        code=ErrorCode.POSITION_EXPIRED,
+        detail=detail,
+        hint=(
+            f"{'' if hint is None else hint + '; or '}let the job continue with the rows that "
+            "exist: ALTER JOB … OPTIONS ('expiredPosition'='earliest') RESUME; "
+            "with 'latest', with rows that arrive from now on"
+        ),
+    )

@@ -47,6 +47,7 @@ from runnel.planner.optimize import (
     notice,
     pushed_down,
     simplified,
+    stored_scan,
     tables_in,
 )
 from runnel.planner.parse import syntax
@@ -306,6 +307,7 @@ def _query_plan(
         else _lowering(lambda: chosen(binder, logical, logical, choose)),
         left_out=left_out,
         notice=notice(logical),
+        stored=stored_scan(physical),
         tables=tables_in(logical),
         is_unbounded=logical.is_unbounded,
         can_end=can_end(logical),

@@ -20,6 +20,7 @@ from runnel.connector import (
     ColumnDefinition,
     KeyedTable,
     RowAddressedTable,
+    Source,
     WritableTable,
     WriteMode,
 )
@@ -49,9 +50,21 @@ class Plan:
     is_cacheable: bool = False
 
 
+@frozen
+class StoredScan:
+    """A query of all rows of a table in memory, which starts no job.
+
+    source: the scan.
+    columns: the indexes of the result's columns among those of the scan; None: all, in order.
+    """
+
+    source: Source
+    columns: tuple[int, ...] | None
+
+
 @frozen(kw_only=True)
 class QueryPlan(Plan):
-    """SELECT or VALUES, run as a light job.
+    """SELECT or VALUES, run as a light job unless it only reads stored rows.
 
     logical: the logical tree after the rules.
     physical: the physical operators that were chosen.
@@ -64,6 +77,8 @@ class QueryPlan(Plan):
         memory for it; None if there are no fragments.
     left_out: the subplans that were not pushed down for lack of memory; "" for none.
     notice: a message to the user about the statement, shown before it runs; "" for none.
+    stored: the scan that the query consists of, if its rows are in memory as the query returns
+        them; None: it runs as a job.
     """
 
     logical: Relation
@@ -76,6 +91,7 @@ class QueryPlan(Plan):
     own_dag: Callable[[int], DAG] | None = None
     left_out: str = ""
     notice: str = ""
+    stored: StoredScan | None = None
 
 
 @frozen(kw_only=True)

@@ -25,9 +25,8 @@ from runnel.connector import (
     SourcePartition,
     SourceTraits,
     Token,
-    position_expired,
 )
-from runnel.errors import Error, OperationalError
+from runnel.errors import Error, OperationalError, position_expired
 from runnel.expressions.kernels.values import canonical
 from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import SqlType, to_arrow
@@ -88,6 +87,7 @@ class BatchesSource(Source):
 
     traits = SourceTraits(is_repeatable=True)
     kind = "the registered object"
+    is_stored = True
 
     def __init__(
         self,
@@ -99,10 +99,15 @@ class BatchesSource(Source):
         self._projection = projection
         self._limit = limit
 
-    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+    def stored(self) -> Iterator[pa.RecordBatch]:
+        return map(self._projection.apply, self._limited())
+
+    def _limited(self) -> Sequence[pa.RecordBatch]:
         batches = self._load()
-        if self._limit is not None:
-            batches = first_rows(batches, self._limit)
+        return batches if self._limit is None else first_rows(batches, self._limit)
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        batches = self._limited()
         count = min(MOST_PARTITIONS, max(1, len(batches) // 2))
         if count == 1:
             return [BatchesPartition(batches, self._projection)]

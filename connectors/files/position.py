@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from runnel.connector import position_expired
 from runnel.connectors.files.format import FileShare
 from runnel.connectors.files.storage import DataFile, RemotePath, exists, like, local, size_of
+from runnel.errors import position_expired
 
 _ROW_GROUPS = "parts"
 """A word in the names of shares, which snapshots store; it never changes."""

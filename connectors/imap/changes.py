@@ -26,11 +26,11 @@ from runnel.connector import (
     SourcePartition,
     SourceTraits,
     Token,
-    position_expired,
 )
 from runnel.connectors.imap.layout import MapLayout
 from runnel.connectors.imap.storage.journal import Journal, JournalReader, journal_of, release
 from runnel.connectors.imap.storage.store import MapStore
+from runnel.errors import position_expired
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR
 

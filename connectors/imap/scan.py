@@ -3,7 +3,7 @@ dead rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import pyarrow as pa
@@ -37,7 +37,20 @@ class MapSource(Source):
         self._names = tuple(names)
         self._limit = limit
 
+    is_stored = True
+
+    def stored(self) -> Iterator[pa.RecordBatch]:
+        rows = (item.rows() for item in self._slices())
+        return (batch for batch in rows if batch.num_rows)
+
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        slices = self._slices()
+        count = min(MOST_PARTITIONS, max(1, len(slices) // 2))
+        bounds = [len(slices) * i // count for i in range(count + 1)]
+        return [MapPartition(slices[low:high]) for low, high in pairwise(bounds)]
+
+    def _slices(self) -> list[SegmentSlice]:
+        """The slices of all segments of a snapshot of the map, which is taken now."""
         slices: list[SegmentSlice] = []
         left = self._limit
         for view in self._store.snapshot():
@@ -51,9 +64,7 @@ class MapSource(Source):
             )
             if left is not None:
                 left -= live_rows(view)
-        count = min(MOST_PARTITIONS, max(1, len(slices) // 2))
-        bounds = [len(slices) * i // count for i in range(count + 1)]
-        return [MapPartition(slices[low:high]) for low, high in pairwise(bounds)]
+        return slices
 
 
 class SegmentSlice:

@@ -26,7 +26,6 @@ from runnel.connector import (
     SourcePartition,
     SourceTraits,
     Token,
-    position_expired,
 )
 from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.kafka.client import (
@@ -39,7 +38,7 @@ from runnel.connectors.kafka.client import (
     seconds,
 )
 from runnel.connectors.kafka.payloads import Messages, PayloadCodec, Topic, all_sound
-from runnel.errors import OperationalError, ProgrammingError
+from runnel.errors import OperationalError, ProgrammingError, position_expired
 from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import TIMESTAMP_TZ, to_arrow
 

@@ -23,12 +23,11 @@ from runnel.connector import (
     SourcePartition,
     SourceTraits,
     Token,
-    position_expired,
 )
 from runnel.connectors.files.format import Batches, FileScanRequest
 from runnel.connectors.lake.files import FileSet, LakeFile
 from runnel.connectors.lake.table import LakeTable, read_files
-from runnel.errors import ErrorCode, OperationalError
+from runnel.errors import ErrorCode, OperationalError, position_expired
 from runnel.processor import ExpiredPosition, JobContext
 
 LOGGER = logging.getLogger("runnel.connectors")

@@ -18,12 +18,19 @@ import pyarrow as pa
 
 from runnel.base.forks import finalizer, here
 from runnel.deadline import WaitLimit
-from runnel.errors import Error, FetchTimeoutError, InterfaceError, may_succeed_here
+from runnel.errors import (
+    Error,
+    FetchTimeoutError,
+    InterfaceError,
+    OperationalError,
+    may_succeed_here,
+)
 from runnel.expressions.kernels.python_values import UTC_NAME, fetched_values
 from runnel.expressions.kernels.values import array_of
-from runnel.processors.sinks.result_queue import ResultQueue
+from runnel.processors.sinks.result_queue import DEFAULT_CAPACITY, ResultQueue
 from runnel.relation.nodes import Field
 from runnel.runtime.light_job import Job
+from runnel.runtime.tasklets.failures import cancelled
 from runnel.sqltypes import Kind, SqlType, to_arrow
 
 Row = tuple[Any, ...]
@@ -113,6 +120,7 @@ class Result:
         "_queue",
         "_received",
         "_rows",
+        "_stored",
         "can_end",
         "fields",
         "is_unbounded",
@@ -137,6 +145,7 @@ class Result:
         self._received: deque[pa.RecordBatch] | None = None
         self._loaded = 0
         self._is_discarded = False
+        self._stored: Iterator[pa.RecordBatch] | None = None
         self._origin = here()
         self.otherwise: Start | None = None
         self._job: RowSource | None = None
@@ -160,6 +169,19 @@ class Result:
         if not job.is_done:
             result._finalizer = finalizer(result, job.cancel)
         return result
+
+    @classmethod
+    def of_stored(cls, fields: tuple[Field, ...], batches: Iterator[pa.RecordBatch]) -> Result:
+        """Rows in memory, in batches that have columns like `fields`; taking one never waits."""
+        result = cls(fields, [])
+        result.total = -1
+        result._stored = batches
+        return result
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the rows that are left are taken from memory, not from a job."""
+        return self._stored is not None
 
     @property
     def job(self) -> RowSource | None:
@@ -241,7 +263,13 @@ class Result:
         that are left, None while it is unknown. It waits for nothing, starts nothing, and does not
         fail."""
         job = self._job
-        is_complete = job is None or (job.results.is_ended and job.results.failure is None)
+        if self._stored is not None:
+            self._take_stored()
+        is_complete = (
+            self._stored is None
+            if job is None
+            else job.results.is_ended and job.results.failure is None
+        )
         batches = [*self._here(), *([] if job is None else job.results.waiting())]
         rows = self._rows[self._next : self._next + count]
         left = len(self._rows) - self._next + sum(batch.num_rows for batch in batches)
@@ -293,6 +321,15 @@ class Result:
                 if batch is not None:
                     self._add_received(batch)
 
+    def _take_stored(self) -> None:
+        """Takes stored rows, as many batches as a job would have waiting, to be looked at."""
+        with suppress(OperationalError):  # they were cancelled
+            while len(self._received or ()) < DEFAULT_CAPACITY:
+                batch = self._from_memory()
+                if batch is None:
+                    break
+                self._add_received(batch)
+
     def _add_received(self, batch: pa.RecordBatch) -> None:
         if self._received is None:
             self._received = deque()
@@ -326,6 +363,19 @@ class Result:
         while (batch := self.next_batch(schema)) is not None:
             yield batch
 
+    def table(self) -> pa.Table:
+        """The rows that are left, waited for, as a table of `schema`."""
+        if self._stored is None or self._loaded:
+            return pa.Table.from_batches(self.batches(), schema=self.schema)
+        # No row was taken yet: the batches are passed on without a look at each.
+        schema, batches = self.schema, list(self._stored)
+        self._stored = None
+        if batches and not batches[0].schema.equals(schema):
+            batches = [_conform(batch, schema) for batch in batches]
+        table = pa.Table.from_batches(batches, schema=schema)
+        self.total = self._loaded = table.num_rows
+        return table
+
     def next_batch(
         self, schema: pa.Schema, limit: WaitLimit | None = None
     ) -> pa.RecordBatch | None:
@@ -344,10 +394,13 @@ class Result:
         return None if batch is None else _conform(batch, schema)
 
     def cancel(self) -> None:
-        """Ends the job; a thread that waits for its rows gets an OperationalError."""
+        """Ends the job; a thread that waits for its rows gets an OperationalError, as does one that
+        takes stored rows."""
         job = self._job
         if job is not None:
             job.cancel()
+        elif self._stored is not None:
+            self._stored = _cancelled()
 
     def discard(self) -> None:
         """Cancels the job and releases the rows. A later read raises InterfaceError if rows were
@@ -361,8 +414,10 @@ class Result:
             or self._next < len(self._rows)
             or (self._batch is not None and self._decoded < len(self._batch))
             or self._received
+            or self._stored is not None
         ):
             self._is_discarded = True
+        self._stored = None
         if job is not None:
             job.cancel()
             job.results.close()
@@ -405,7 +460,7 @@ class Result:
                 hint="read all rows first, or run the other statement on a cursor of its own",
             )
         if job is None:
-            return None
+            return None if self._stored is None else self._from_memory()
         while True:
             if limit is not None and isinstance(job, Job):
                 job.hand_over()  # this thread could not leave an operator's call in time
@@ -432,6 +487,17 @@ class Result:
             if batch.num_rows:
                 self._loaded += batch.num_rows
                 return batch
+
+    def _from_memory(self) -> pa.RecordBatch | None:
+        """The next batch of stored rows; None after the last."""
+        assert self._stored is not None
+        for batch in self._stored:
+            if batch.num_rows:
+                self._loaded += batch.num_rows
+                return batch
+        self.total = self._loaded
+        self._stored = None
+        return None
 
     def _begins_anew(self, error: Exception) -> bool:
         """Whether another job was started in the place of the one that failed with this error."""
@@ -476,6 +542,11 @@ class Result:
             for column, item in zip(batch.columns, self.fields, strict=True)
         ]
         return zip(*columns, strict=True)
+
+
+def _cancelled() -> Iterator[pa.RecordBatch]:
+    raise cancelled()
+    yield
 
 
 async def _news_of(job: RowSource, limit: WaitLimit | None) -> None:

@@ -414,6 +414,8 @@ def _check_size(size: int, limit: int, what: str, option: str) -> None:
 def _are_few(result: Result) -> bool:
     """Whether all rows are available, and few: then they are sent with the answer."""
     job = result.job
+    if result.is_stored:
+        return False
     return job is None or (job.is_done and len(job.results) <= 1)
 
 

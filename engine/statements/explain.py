@@ -72,7 +72,7 @@ def analyze(session: Session, plan: ExplainPlan, call: StatementCall, run: Run) 
     if isinstance(inner, QueryPlan) and inner.is_unbounded and not inner.can_end:
         raise NotSupportedError("EXPLAIN ANALYZE needs a query that ends", hint="add a LIMIT")
     started = monotonic_ns()
-    if isinstance(inner, QueryPlan | WritePlan):
+    if isinstance(inner, WritePlan) or (isinstance(inner, QueryPlan) and inner.stored is None):
         rows, vertices = _run(session, inner, call)
     else:
         rows, vertices = _without_job(session, inner, call, run), []
@@ -116,7 +116,7 @@ def _drained(job: Job, *, counted: bool) -> tuple[int, list[VertexMetrics]]:
 def _without_job(session: Session, plan: Plan, call: StatementCall, run: Run) -> int:
     outcome = run(session, plan, call)
     if isinstance(outcome, Result):
-        return len(outcome.rest())
+        return sum(batch.num_rows for batch in outcome.batches())
     return outcome
 
 

@@ -66,6 +66,11 @@ class SessionExecutor:
             arguments = converted(values, types, plan.parameters, key.settings.zone)
             call = StatementCall(sql, arguments, deadline, on_start, timeout)
             return queries.run_key_get(session, plan, call)
+        if type(plan) is plans.QueryPlan and plan.stored is not None and deadline is None:
+            converted(values, types, plan.parameters, key.settings.zone)
+            found = queries.stored_rows(session, plan, plan.stored)
+            if found is not None:
+                return found
         with RunningStatement(deadline, on_start, session.statements, timeout):
             if plan is None:
                 _check_order(sql, types)

@@ -57,6 +57,8 @@ def _job(plan: QueryPlan | WritePlan, stage: str, parallelism: int) -> Node | DA
         from runnel.planner.live.change_kinds import with_change_kinds
 
         root = with_change_kinds(chosen, root)
+    if isinstance(plan, QueryPlan) and plan.stored is not None and stage == "physical":
+        root = replace(root, title=f"{root.title}, without a job")
     if isinstance(plan, QueryPlan) and plan.notice:
         root = replace(root, properties={**root.properties, "notice": plan.notice})
     if plan.left_out and stage == "physical":

@@ -221,6 +221,15 @@ class ReadingConformance:
         rows = [(i, None, None) for i in range(3)]
         assert sorted(read_rows(self.filled(tmp_path, PEOPLE, rows))) == rows
 
+    def test_stored_rows_are_the_scanned_ones(self, tmp_path: Path) -> None:
+        table = self.filled(tmp_path, PEOPLE, people(10))
+        source = table.scan(ScanRequest((2, 0)))
+        stored = source.stored()
+        assert (stored is not None) is source.is_stored
+        if stored is not None:
+            rows = [tuple(row.values()) for batch in stored for row in batch.to_pylist()]
+            assert sorted(rows) == [(score, number) for number, _, score in people(10)]
+
     def test_columns_come_as_asked_for(self, tmp_path: Path) -> None:
         table = self.filled(tmp_path, PEOPLE, people(10))
         assert sorted(read_rows(table, (2, 0))) == [

@@ -16,13 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.connector import position_expired
 from runnel.connectors.files.format import Batches, FileFormat, FileScanRequest, FileShare
 from runnel.connectors.files.input import open_bytes, reading
 from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.files.records.parser import LONGEST_RECORD, RecordParser, too_long
 from runnel.connectors.files.storage import DataFile, RemotePath, local
-from runnel.errors import DataError, Error, ErrorCode, OperationalError
+from runnel.errors import DataError, Error, ErrorCode, OperationalError, position_expired
 
 BLOCK_BYTES = 4 << 20
 """How many bytes of a file are read at a time."""

@@ -23,7 +23,6 @@ from runnel.connector import (
     Skipped,
     SourcePartition,
     Token,
-    position_expired,
 )
 from runnel.connectors.files.follow.file import (
     LOGGER,
@@ -42,7 +41,7 @@ from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.files.records.parsers import parser_of
 from runnel.connectors.files.storage import DataFile, RemotePath, like, size_of
-from runnel.errors import ErrorCode, OperationalError
+from runnel.errors import ErrorCode, OperationalError, position_expired
 from runnel.processor import ExpiredPosition
 
 RESUMED = EventTimeMark(-(1 << 63))

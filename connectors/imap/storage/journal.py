@@ -20,10 +20,9 @@ import pyarrow as pa
 
 from runnel.base.clock import SYSTEM_CLOCK
 from runnel.columns.batches import Indexes, from_numbers, indexes, join_batches
-from runnel.connector import position_expired
 from runnel.connectors.imap.keys import Key
 from runnel.connectors.imap.layout import MapLayout, select_fields
-from runnel.errors import DataError, Error, OperationalError
+from runnel.errors import DataError, Error, OperationalError, position_expired
 from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import TIMESTAMP_TZ, VARCHAR, to_arrow
 

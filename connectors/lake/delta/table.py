@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connector import Sink, SinkRequest, WritableTable, WriteMode, position_expired
+from runnel.connector import Sink, SinkRequest, WritableTable, WriteMode
 from runnel.connectors.files.conversion import convert_or_fail, converter
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.storage import DataFile
@@ -29,7 +29,7 @@ from runnel.connectors.lake.options import LakeSchema
 from runnel.connectors.lake.parquet import LakeParquet
 from runnel.connectors.lake.sink import LakeSink
 from runnel.connectors.lake.table import LakeTable
-from runnel.errors import DataError, OperationalError, ProgrammingError
+from runnel.errors import DataError, OperationalError, ProgrammingError, position_expired
 from runnel.expressions.kernels.values import array_of
 from runnel.processor import Guarantee
 from runnel.sqltypes import VARCHAR, from_arrow

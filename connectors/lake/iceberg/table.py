@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runnel.connector import (
-    ColumnDefinition,
-    Sink,
-    SinkRequest,
-    WritableTable,
-    WriteMode,
-    position_expired,
-)
+from runnel.connector import ColumnDefinition, Sink, SinkRequest, WritableTable, WriteMode
 from runnel.connectors.files.format import external_name
 from runnel.connectors.lake.files import FileSet, LakeFile
 from runnel.connectors.lake.follow import FollowedLakeTable
@@ -23,7 +16,7 @@ from runnel.connectors.lake.iceberg.parquet import IcebergParquet
 from runnel.connectors.lake.options import LakeSchema
 from runnel.connectors.lake.sink import LakeSink
 from runnel.connectors.lake.table import LakeTable
-from runnel.errors import OperationalError, ProgrammingError
+from runnel.errors import OperationalError, ProgrammingError, position_expired
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression
 from runnel.processor import Guarantee
