@@ -38,7 +38,7 @@ class StageDefinition:
     needs_all: bool = False
 
 
-class _BatchInbox:
+class FilledInbox:
     """An inbox that is filled by `put`."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _BatchInbox:
         return len(self._batches)
 
 
-class _UnboundedOutbox:
+class CollectingOutbox:
     """An outbox that accepts everything and collects the batches."""
 
     def __init__(self) -> None:
@@ -86,8 +86,8 @@ class _Stage:
     def __init__(self, definition: StageDefinition, context: ProcessorContext) -> None:
         self.definition = definition
         self._context = context
-        self._collector = _UnboundedOutbox()
-        self._feed = _BatchInbox()
+        self._collector = CollectingOutbox()
+        self._feed = FilledInbox()
         self._processor: Processor | None = None
 
     def _made(self) -> Processor:

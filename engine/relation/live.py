@@ -61,6 +61,28 @@ class LiveAggregate(Single):
 
 
 @frozen(kw_only=True)
+class LivePartitions(Single):
+    """An operator over rows without an end whose result for a partition depends on the rows of the
+    partition only: the changes of its result, epoch by epoch, with the weight as last column.
+
+    keys: the number of partition columns, the first columns of the input and of the result.
+    operation: the operator over `rows_at_run_time`, which are the input without the weight.
+    is_changing: as in LiveAggregate.
+    """
+
+    family = "streams.live"
+    combines_rows = True
+
+    keys: int
+    operation: Relation
+    is_changing: bool
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.operation.fields, Field(WEIGHT, BIGINT))
+
+
+@frozen(kw_only=True)
 class ChangeStream(Single):
     """The result of EMIT CHANGES: the net changes of each epoch, as CHANGE_COLUMNS and the columns
     of the query.

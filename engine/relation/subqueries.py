@@ -295,6 +295,11 @@ class WorkingTable(Relation):
         return True
 
 
+def rows_at_run_time(name: str, columns: tuple[Field, ...]) -> Relation:
+    """A relation of rows that the operator above it receives at run time."""
+    return WorkingTable(name=name, columns=columns)
+
+
 def everything(relation: Relation) -> list[Relation]:
     """All nodes, including the nodes of subqueries and of common tables."""
     return _gathered(relation, set())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from runnel.errors import NotSupportedError
-from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of
-from runnel.planner.live.maintained import Maintained
+from runnel.planner.live.maintained import Maintained, check_repeatable
 from runnel.planner.rewriting import renumber
 from runnel.relation.live import WEIGHT, LiveAggregate
 from runnel.relation.nodes import Aggregate, Project, references
@@ -17,7 +15,7 @@ def live_aggregate(node: Aggregate, below: Maintained) -> Maintained:
     Its input has the keys first, then the columns that the aggregates read, then the weight if rows
     change: rows are exchanged by the keys, and stored as they are.
     """
-    _check(node)
+    check_repeatable(node)
     columns = references(below.relation.fields)
     read = sorted({i for call in node.aggregates for e in call.expressions for i in columns_of(e)})
     count = len(node.keys)
@@ -41,14 +39,3 @@ def live_aggregate(node: Aggregate, below: Maintained) -> Maintained:
         position=node.position,
     )
     return Maintained(relation, is_changing=True, unique=tuple(range(count)))
-
-
-def _check(node: Aggregate) -> None:
-    for item in node.own_expressions:
-        if is_volatile(item):
-            raise NotSupportedError(
-                f"{item} is not supported in the GROUP BY or an aggregate of EMIT CHANGES",
-                detail="a group may be computed again, with other values",
-                hint="compute the value in a subquery below the aggregation",
-                position=item.position or node.position,
-            )

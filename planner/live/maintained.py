@@ -64,6 +64,18 @@ def computed_per_row(
     return replace(below, relation=relation, unique=unique)
 
 
+def check_repeatable(node: Relation) -> None:
+    """NotSupportedError if an operator over all its rows has another result each time."""
+    for item in node.own_expressions:
+        if is_volatile(item):
+            raise NotSupportedError(
+                f"{item} is not supported in an operator that EMIT CHANGES maintains",
+                detail="its rows may be computed again, with other values",
+                hint="compute the value in a subquery below the operator",
+                position=item.position or node.position,
+            )
+
+
 def unchanged_columns(
     expressions: Iterable[Expression], unique: tuple[int, ...] | None
 ) -> tuple[int, ...] | None:

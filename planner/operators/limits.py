@@ -74,11 +74,47 @@ class PhysicalGroupLimit(SingleInput):
 
 @passes.MAINTENANCE.of(Limit)
 def _maintain_limit(node: Limit, maintain: Maintain) -> Maintained:
+    """The first rows in an order, without the order: a change has no place among the others."""
     from runnel.planner.live.maintained import refused, stays
 
-    if node.is_unbounded:
+    if not node.is_unbounded:
+        return stays(node, maintain)
+    projections: list[Project] = []
+    below = node.input
+    while isinstance(below, Project):
+        projections.append(below)
+        below = below.input
+    if not isinstance(below, Sort):
         raise refused(node, "which rows come first is not known before all rows have arrived")
-    return stays(node, maintain)
+    limit: Relation = GroupLimit(
+        input=below.input,
+        keys=(),
+        order=below.keys,
+        count=node.count,
+        offset=node.offset,
+        position=node.position,
+    )
+    for projection in reversed(projections):
+        limit = replace(projection, input=limit)
+    return maintain(limit)
+
+
+@passes.MAINTENANCE.of(GroupLimit)
+def _maintain_group_limit(node: GroupLimit, maintain: Maintain) -> Maintained:
+    from runnel.planner.live.maintained import Maintained, refused
+    from runnel.planner.live.partitions import live_partitions
+
+    below = maintain(node.input)
+    if not node.is_unbounded:
+        return Maintained(replace(node, input=below.relation))
+    if not node.order:
+        raise refused(node, "which rows come first is not known before all rows have arrived")
+    return live_partitions(
+        node,
+        below,
+        node.keys,
+        lambda rows, moved: node.map_expressions(moved).with_inputs((rows,)),
+    )
 
 
 @passes.PRUNING.of(Limit)
@@ -392,4 +428,3 @@ by_default(GroupLimit, passes.BOUNDS)
 # It is refused on a stream, or by VERIFY JOB.
 by_default((Limit, GroupLimit), passes.FINAL_ROWS)
 passes.RENDERED.add_classes(GroupLimit, Limit)
-by_default(GroupLimit, passes.MAINTENANCE)

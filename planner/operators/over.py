@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runnel.catalog import Snapshot
+from runnel.errors import NotSupportedError
 from runnel.expressions.evaluate import is_volatile
-from runnel.expressions.nodes import Column, Expression, columns_of
+from runnel.expressions.nodes import Change, Column, Expression, columns_of
 from runnel.planner.estimates import estimate
 from runnel.planner.lower.dag_builder import WINDOW, Lowering, VertexOutput, key_names
 from runnel.planner.operators import passes
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from runnel.planner.explain.parts import Description
     from runnel.planner.identity.nodes import Identity
     from runnel.planner.identity.vertices import StateForm
+    from runnel.planner.live.maintained import Maintain, Maintained
     from runnel.planner.pushdown.dynamic_filters import Keys, SmallSide
     from runnel.planner.rules.decorrelation.anchoring import Anchoring
     from runnel.planner.rules.decorrelation.hoisting import Rewrite
@@ -52,6 +54,32 @@ def _prune_window(node: Window, needed: set[int]) -> Pruned:
     return window_below, places | {
         width + i: len(below.fields) + place for place, i in enumerate(kept)
     }
+
+
+@passes.MAINTENANCE.of(Window)
+def _maintain_window(node: Window, maintain: Maintain) -> Maintained:
+    """Values that a watermark makes final are appended as without EMIT CHANGES."""
+    from runnel.planner.event_time.check import check_streaming
+    from runnel.planner.live.maintained import Maintained
+    from runnel.planner.live.partitions import live_partitions
+
+    below = maintain(node.input)
+    if not below.is_changing:
+        stays = replace(node, input=below.relation)
+        try:
+            check_streaming(stays)
+        except NotSupportedError:
+            pass
+        else:
+            return Maintained(stays)
+    first, *others = (call.partition for call in node.calls)
+    keys = tuple(key for key in dict.fromkeys(first) if all(key in item for item in others))
+
+    def over(rows: Relation, moved: Change) -> Relation:
+        calls = tuple(call.map_expressions(moved) for call in node.calls)
+        return replace(node, input=rows, calls=calls, emission=None)
+
+    return live_partitions(node, below, keys, over)
 
 
 @passes.PREDICATES.of(Window)
@@ -340,4 +368,3 @@ by_default(EventTimeWindow, passes.TABLE_SHARING)
 # Only streams have it, which a recursion can't read.
 by_default(EventTimeWindow, passes.STAGES)
 passes.RENDERED.add_classes(Window)
-by_default(Window, passes.MAINTENANCE)

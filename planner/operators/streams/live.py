@@ -12,6 +12,7 @@ from runnel.planner.estimates import Of
 from runnel.planner.lower.dag_builder import (
     CHANGES,
     LIVE_AGGREGATE,
+    LIVE_PARTITIONS,
     Lowering,
     VertexOutput,
     key_names,
@@ -25,7 +26,7 @@ from runnel.planner.physical.nodes import (
     SingleInput,
     column_names,
 )
-from runnel.relation.live import ChangeStream, LiveAggregate
+from runnel.relation.live import ChangeStream, LiveAggregate, LivePartitions
 
 if TYPE_CHECKING:
     from runnel.planner.explain.parts import Description
@@ -43,6 +44,21 @@ class PhysicalLiveAggregate(SingleInput):
 
 
 @frozen(kw_only=True)
+class PhysicalLivePartitions(SingleInput):
+    """The changes of the result of an operator that is computed partition by partition.
+
+    keys, is_changing: as in LivePartitions.
+    operation: the operator of bounded queries.
+    """
+
+    family = "streams.live"
+
+    keys: int
+    operation: Physical
+    is_changing: bool
+
+
+@frozen(kw_only=True)
 class PhysicalChangeStream(SingleInput):
     """The net changes of each epoch. The fields are as in ChangeStream."""
 
@@ -56,6 +72,17 @@ class PhysicalChangeStream(SingleInput):
 passes.CHOICES.add(choose_as(PhysicalLiveAggregate), LiveAggregate)
 
 
+@passes.CHOICES.of(LivePartitions)
+def _choose_live_partitions(node: LivePartitions, snapshot: Snapshot) -> Physical:
+    return PhysicalLivePartitions(
+        fields=node.fields,
+        input=choose(node.input, snapshot),
+        keys=node.keys,
+        operation=choose(node.operation, snapshot),
+        is_changing=node.is_changing,
+    )
+
+
 @passes.CHOICES.of(ChangeStream)
 def _choose_change_stream(node: ChangeStream, snapshot: Snapshot) -> Physical:
     return PhysicalChangeStream(
@@ -67,7 +94,7 @@ def _choose_change_stream(node: ChangeStream, snapshot: Snapshot) -> Physical:
     )
 
 
-@passes.ESTIMATES.of(LiveAggregate, ChangeStream)
+@passes.ESTIMATES.of(LiveAggregate, LivePartitions, ChangeStream)
 def _estimate(node: Any, of: Of) -> int | None:
     return None
 
@@ -79,6 +106,12 @@ def _describe_live_aggregate(node: LiveAggregate | PhysicalLiveAggregate) -> Des
     title, properties = aggregate(node)  # type: ignore[arg-type]
     unique = {"unique": listed(node.keys) or "one row"}
     return f"Live {title[0].lower()}{title[1:]}", properties | unique
+
+
+@passes.EXPLAIN.of(LivePartitions, PhysicalLivePartitions)
+def _describe_live_partitions(node: LivePartitions | PhysicalLivePartitions) -> Description:
+    title, properties = passes.EXPLAIN.rule(node.operation)(node.operation)
+    return f"Live {title[0].lower()}{title[1:]}", properties
 
 
 @passes.EXPLAIN.of(ChangeStream, PhysicalChangeStream)
@@ -100,6 +133,11 @@ def _state_of_live_aggregate(node: PhysicalLiveAggregate) -> str:
     return "a row for each group, without bound" if node.keys else "one row"
 
 
+@passes.STATE_TEXTS.of(PhysicalLivePartitions)
+def _state_of_live_partitions(node: PhysicalLivePartitions) -> str:
+    return "all rows of the input and of the result, without bound"
+
+
 @passes.STATE_TEXTS.of(PhysicalChangeStream)
 def _state_of_change_stream(node: PhysicalChangeStream) -> str:
     return "the changes of an epoch" if node.is_changing else "nothing"
@@ -117,6 +155,24 @@ def _lower_live_aggregate(to: Lowering, node: PhysicalLiveAggregate) -> VertexOu
     )
     keys = key_names(node.keys, rows.names)
     return to.by_key(rows, LIVE_AGGREGATE, supplier, keys, names)
+
+
+@passes.LOWERING.of(PhysicalLivePartitions)
+def _lower_live_partitions(to: Lowering, node: PhysicalLivePartitions) -> VertexOutput:
+    from runnel.processors.live.partitions import live_partitions
+
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    fields = node.input.fields[:-1] if node.is_changing else node.input.fields
+    supplier = live_partitions(
+        passes.STAGES.rule(node.operation)(node.operation).factory,
+        node.keys,
+        fields,
+        names[:-1],
+        node.operation.fields,
+        is_changing=node.is_changing,
+    )
+    return to.by_key(rows, LIVE_PARTITIONS, supplier, rows.names[: node.keys], names)
 
 
 @passes.LOWERING.of(PhysicalChangeStream)
@@ -139,9 +195,9 @@ def _never_ends(node: Physical) -> bool:
     return not node.inputs and table is not None and bool(table.is_unbounded)
 
 
-not_met((LiveAggregate, ChangeStream), passes.PRUNING)
+not_met((LiveAggregate, LivePartitions, ChangeStream), passes.PRUNING)
 by_default(
-    (LiveAggregate, ChangeStream),
+    (LiveAggregate, LivePartitions, ChangeStream),
     passes.PREDICATES,
     passes.EMPTY,
     passes.LIMITS,
@@ -161,7 +217,7 @@ by_default(
     passes.MOST_ROWS,
 )
 by_default(
-    (PhysicalLiveAggregate, PhysicalChangeStream),
+    (PhysicalLiveAggregate, PhysicalLivePartitions, PhysicalChangeStream),
     passes.NARROWABLE,
     passes.STAGES,
     passes.STREAM_SHARING,

@@ -7,3 +7,5 @@ SELECT ticker, COUNT(*) AS n FROM events GROUP BY ticker UNION ALL SELECT name, 
 SELECT c.name, COUNT(*) FROM events e JOIN companies c ON e.ticker = c.__key GROUP BY c.name EMIT CHANGES;
 SELECT size, COUNT(*) FROM companies GROUP BY size EMIT CHANGES;
 SELECT ticker, COUNT(*) AS n FROM events GROUP BY ticker ORDER BY n LIMIT 3 EMIT CHANGES;
+SELECT ticker, id FROM events QUALIFY ROW_NUMBER() OVER (PARTITION BY ticker ORDER BY id DESC) = 1 EMIT CHANGES;
+SELECT ticker, COUNT(*) AS n FROM events GROUP BY ticker ORDER BY n EMIT CHANGES;

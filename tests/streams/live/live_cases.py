@@ -117,17 +117,42 @@ def random_query(rng: random.Random, names: tuple[str, ...]) -> str:
         return f"SELECT k, x + 1 AS x1 FROM {rows}{where}"
     if shape < 0.2:
         return f"SELECT DISTINCT {rng.choice(KEYS)} FROM {rows}{where}"
+    if shape < 0.4:
+        return random_ranking(rng, rows, where)
     grouped = random_aggregation(rng, rows, where)
-    if shape < 0.35:
+    if shape < 0.52:
         inner = f"SELECT k, COUNT(*) AS n, SUM(x) AS s, MAX(t) AS m FROM {rows}{where} GROUP BY k"
         outer = rng.choice(("n, COUNT(*), MAX(k)", "COUNT(*), SUM(n), MIN(s), MAX(m)", "n, SUM(s)"))
         return f"SELECT {outer} FROM ({inner}) AS g" + (
             " GROUP BY n" if outer.startswith("n") else ""
         )
-    if shape < 0.45:
+    if shape < 0.6:
         one = f"SELECT k, COUNT(*) AS n FROM {rows}{where} GROUP BY k HAVING COUNT(*) > 2"
         return f"{one} UNION ALL SELECT t, x FROM a"
     return grouped
+
+
+def random_ranking(rng: random.Random, rows: str, where: str) -> str:
+    """OVER and the first rows in an order, which is the order of whole rows."""
+    order = rng.choice(("x, y", "x DESC, y", "y DESC, x DESC"))
+    count = rng.randint(1, 3)
+    counts = f"SELECT k, COUNT(*) AS x, MAX(y) AS y FROM {rows}{where} GROUP BY k"
+    source = (
+        f"({counts}) AS c" if rng.random() < 0.3 else f"(SELECT k, x, y FROM {rows}{where}) AS c"
+    )
+    by = rng.choice(("PARTITION BY k ", "PARTITION BY k ", ""))
+    shape = rng.random()
+    if shape < 0.35:
+        numbered = f"SELECT *, ROW_NUMBER() OVER ({by}ORDER BY {order}) AS r FROM {source}"
+        columns = "k, x, y" if by else "x, y"
+        return f"SELECT {columns} FROM ({numbered}) AS n WHERE r <= {count}"
+    if shape < 0.7:
+        offset = rng.choice(("", "", " OFFSET 1"))
+        return f"SELECT x, y FROM {source} ORDER BY {order} LIMIT {count}{offset}"
+    call = rng.choice(
+        (f"RANK() OVER ({by}ORDER BY x)", f"SUM(x) OVER ({by})", f"MAX(y) OVER ({by}ORDER BY x)")
+    )
+    return f"SELECT k, x, {call} AS w FROM {source}"
 
 
 def random_aggregation(rng: random.Random, rows: str, where: str) -> str:
