@@ -53,6 +53,8 @@ class KeyNumbers:
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self._types = tuple(types)
+        self.is_of_integers = len(self._types) == 1 and is_integer_like(self._types[0])
+        """Whether equal hashes are equal keys, so that keys need not be compared."""
         self._may_be_range = len(self._types) == 1 and _is_signed(self._types[0])
         self.clear()
 
@@ -169,8 +171,7 @@ class KeyNumbers:
 
     def _is_confirmed(self, keys: Sequence[pa.Array], found: Indexes) -> bool:
         if (
-            len(keys) == 1
-            and is_integer_like(keys[0].type)
+            self.is_of_integers
             and not keys[0].null_count
             and not any(part.null_count for part in self._parts[0])
         ):

@@ -18,7 +18,13 @@ from runnel.columns.batches import Indexes, indexes, numbers, repeated
 from runnel.processors.grouping.group_state import GroupLayout, Partial
 from runnel.processors.panes.due_times import DueTimes
 from runnel.processors.panes.key_numbers import KeyNumbers
-from runnel.processors.panes.pane_columns import PaneColumns, Rows, RowState, row_states
+from runnel.processors.panes.pane_columns import (
+    ArgumentNumbers,
+    PaneColumns,
+    Rows,
+    RowState,
+    row_states,
+)
 from runnel.processors.sources.partition_watermarks import event_times
 
 MOST_PARTS = 16
@@ -84,24 +90,46 @@ class OpenPanes:
 
         Returns false, and changes nothing, if the rows can't be accumulated here.
         """
-        parts = _parts([columns[key] for key in self._bounded])
         arguments = [state.read(columns[self._width :]) for state in self._states]
         read = [item for item in arguments if item is not None]
-        if parts is None or len(read) < len(arguments):
+        return len(read) == len(arguments) and self._add(columns, read, num_rows)
+
+    def add_groups(self, groups: Partial) -> bool:
+        """Combine with groups, each at most once.
+
+        Returns false, and changes nothing, if that can't be done here.
+        """
+        columns = zip(self._states, groups.columns, strict=True)
+        states = [state.read_groups(own[0]) for state, own in columns]
+        read = [item for item in states if item is not None]
+        return len(read) == len(states) and self._add(
+            groups.keys, read, groups.num_rows, are_groups=True
+        )
+
+    def _add(
+        self,
+        keys: Sequence[pa.Array],
+        read: Sequence[ArgumentNumbers],
+        num_rows: int,
+        are_groups: bool = False,
+    ) -> bool:
+        """Accumulate rows or combine with groups."""
+        parts = _parts([keys[key] for key in self._bounded])
+        if parts is None:
             return False
-        at = self._key_numbers.numbers_of([columns[key] for key in self._others], num_rows)
+        at = self._key_numbers.numbers_of([keys[key] for key in self._others], num_rows)
         if at is None or not self._has_room(parts, num_rows):
             return False
-        found = [self._panes.get(key) for key, _ in parts]
-        if any(pane and not pane.states.has_room_for(read, num_rows) for pane in found):
-            return False
-        if not PaneColumns(self._states).has_room_for(read, num_rows):
+        panes = [self._panes.get(key) for key, _ in parts]
+        found = [pane.states for pane in panes if pane] or [PaneColumns(self._states)]
+        if not all(states.has_room_for(read, 1 if are_groups else num_rows) for states in found):
             return False
         for key, rows in parts:
             pane = self._panes.get(key)
             if pane is None:
-                pane = self._panes[key] = self._opened(key, columns, rows)
-            pane.states.add(at[rows], read, rows, self._key_numbers.count)
+                pane = self._panes[key] = self._opened(key, keys, rows)
+            add = pane.states.add_groups if are_groups else pane.states.add
+            add(at[rows], read, rows, self._key_numbers.count)
         return True
 
     def _has_room(self, parts: Sequence[tuple[tuple[int, ...], Rows]], num_rows: int) -> bool:
@@ -111,7 +139,7 @@ class OpenPanes:
         room = count * (len(new) + len(self._panes))
         if room > max(ROOM, ROOM_PER_ROW * (self.rows + num_rows)):
             return False
-        return self._key_numbers.is_range or count <= MOST_TEXTS
+        return self._key_numbers.is_of_integers or count <= MOST_TEXTS
 
     def _opened(self, times: Sequence[int], columns: Sequence[pa.Array], rows: Rows) -> OpenPane:
         first = rows.start if isinstance(rows, slice) else int(rows[0])

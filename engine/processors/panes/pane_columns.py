@@ -52,12 +52,20 @@ class RowState:
         values, valid = found
         return ArgumentNumbers(values, valid, peak(values) if self.dense.is_exact_sum else 0)
 
+    def read_groups(self, column: pa.Array) -> ArgumentNumbers | None:
+        """The numbers of a column of the state itself; None where they don't fit in 64 bits."""
+        found = self.dense.read(column)
+        if found is None:
+            return None
+        values, valid = found
+        return ArgumentNumbers(values, valid, peak(values) if self.dense.is_exact_sum else 0)
+
 
 @frozen
 class ArgumentNumbers:
-    """The argument column of a state.
+    """The argument column of a state, or its column in groups.
 
-    values: its numbers; None for a count.
+    values: its numbers; None for a count of rows.
     valid: False where the argument is NULL; None if no argument is.
     peak: the largest magnitude of the values, for an exact sum.
     """
@@ -158,6 +166,48 @@ class PaneColumns:
         _tally(self._present, at)
         self.rows += len(at)
 
+    # Example: the groups of the keys 1 and 0 with the sums [NULL, 7]. The sum of the key 0 grows
+    # by 7, and only its count of values that are not NULL grows.
+    def add_groups(
+        self, at: Indexes, states: Sequence[ArgumentNumbers], rows: Rows, room: int
+    ) -> None:
+        """Combine with groups, each key at most once.
+
+        at: the key number of each of these groups.
+        states: for each state its numbers in all groups of the batch.
+        rows: which groups of the batch they are.
+        room: the number of keys.
+        """
+        if room > self.room:
+            self._grow(max(room, 2 * self.room))
+        per_key: Numbers | int = 1
+        for i, item in enumerate(states):
+            assert item.values is not None
+            values = item.values[rows]
+            if self._states[i].argument < 0:
+                per_key = values
+                continue
+            valid = None if item.valid is None else item.valid[rows]
+            counts = self._counts[i]
+            if counts is None and (valid is not None or self._states[i].counts):
+                counts = self._counts[i] = self._present.copy()
+            if valid is not None:
+                values = values[valid]
+            own = at if valid is None else at[valid]
+            if counts is not None:
+                counts[own] += values if self._states[i].counts else 1
+            if self._states[i].has_values:
+                self._combine(i, own, values)
+                self._reach[i] += item.peak
+        self._present[at] += per_key
+        self.rows += len(at)
+
+    def _combine(self, i: int, at: Indexes, values: Numbers) -> None:
+        state, total = self._states[i].dense, self._totals[i]
+        with np.errstate(over="ignore", invalid="ignore"):
+            total[at] = state.operation(total[at], values)
+        self._check_infinite(i, values)
+
     def _accumulate(self, i: int, at: Indexes, values: Numbers) -> None:
         state, total = self._states[i].dense, self._totals[i]
         if total.dtype.kind == "i":
@@ -165,7 +215,12 @@ class PaneColumns:
             return
         with np.errstate(over="ignore", invalid="ignore"):
             state.operation.at(total, at, values)
-        if state.is_double_sum and not self._is_infinite[i] and np.isinf(total).any():
+        self._check_infinite(i, values)
+
+    def _check_infinite(self, i: int, values: Numbers) -> None:
+        """DataError where a sum of finite DOUBLEs is infinite; `values` were added last."""
+        state = self._states[i].dense
+        if state.is_double_sum and not self._is_infinite[i] and np.isinf(self._totals[i]).any():
             if not np.isinf(values).any():
                 raise sum_overflow(state.position)
             self._is_infinite[i] = True

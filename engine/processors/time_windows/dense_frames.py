@@ -24,6 +24,7 @@ from runnel.expressions.aggregates.states import LARGEST, sum_overflow
 from runnel.processors.grouping.group_state import GroupLayout, Partial
 from runnel.processors.panes.dense_states import DenseState
 from runnel.processors.panes.key_numbers import KeyNumbers
+from runnel.processors.panes.pane_columns import grown, peak
 from runnel.processors.time_windows.frames import FEW_ROWS, FrameTimes, next_end
 
 SPARSE_KEYS = 1 << 12
@@ -88,10 +89,10 @@ class DenseFrames:
         ]
         read = [item for item in found if item is not None]
         peaks = [
-            _peak(values) if state.is_exact_sum else 0
+            peak(values) if state.is_exact_sum else 0
             for state, (values, _) in zip(self._states, read, strict=False)
         ]
-        reach = [held + len(ends) * peak for held, peak in zip(self._reach, peaks, strict=False)]
+        reach = [held + len(ends) * own for held, own in zip(self._reach, peaks, strict=False)]
         if len(read) < len(found) or any(size > LARGEST for size in reach):
             return False
         slots = self._keys.numbers_of(groups.keys, groups.num_rows)
@@ -245,19 +246,19 @@ class DenseFrames:
         self._drop(frame)
 
     def _drop(self, frame: DenseFrame) -> None:
-        self._reach = [held - peak for held, peak in zip(self._reach, frame.peaks, strict=True)]
+        self._reach = [held - own for held, own in zip(self._reach, frame.peaks, strict=True)]
 
     def _make_room(self) -> None:
         count = self._keys.count
         if count == len(self._present):
             return
-        self._present = _grown(self._present, count, 0)
+        self._present = grown(self._present, count, 0)
         self._totals = [
-            _grown(total, count, state.identity)
+            grown(total, count, state.identity)
             for total, state in zip(self._totals, self._states, strict=True)
         ]
         self._counts = [
-            None if counts is None else _grown(counts, count, 0) for counts in self._counts
+            None if counts is None else grown(counts, count, 0) for counts in self._counts
         ]
 
     def _forget_before(self, first: int) -> None:
@@ -290,7 +291,7 @@ class DenseFrames:
             else [self._totals[i][:0] for i in self._stacked]
         )
         whole = [
-            _grown(values, count, state.identity)
+            grown(values, count, state.identity)
             for values, state in zip(whole, states, strict=True)
         ]
         if not known:
@@ -333,15 +334,3 @@ class DenseFrames:
         self._totals = [total[within] for total in self._totals]
         self._counts = [None if counts is None else counts[within] for counts in self._counts]
         self._keys.retain(kept)
-
-
-def _grown(values: Numbers, size: int, filler: object) -> Numbers:
-    """The numbers of `size` slots; those of new ones are `filler`."""
-    if len(values) == size:
-        return values
-    return np.concatenate((values, np.full(size - len(values), filler, values.dtype)))
-
-
-def _peak(values: Numbers) -> int:
-    """The largest magnitude among numbers."""
-    return max(-int(values.min()), int(values.max())) if len(values) else 0

@@ -210,7 +210,7 @@ class TimedAggregateProcessor(EmittingProcessor):
                 if total:
                     self.count_late(total, counted, partial.keys, self.named_keys(partial.keys))
             partial = partial.take(indexes(np.flatnonzero(~gone)))
-        self._groups.add_partial(partial)
+        self._groups.add_groups(partial)
 
     @property
     def _deadlines(self) -> list[int]:

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 BUFFERED_ROWS = 1 << 17
 """How many rows are buffered before they are collapsed, at least."""
 
+PANE_ROWS = 4
+"""The multiple of BUFFERED_ROWS that is accumulated in panes before their groups are counted."""
+
 ROWS_PER_GROUP = 2
 """How many rows are buffered per group of the last collapse."""
 
@@ -98,7 +101,7 @@ class TimedGroups:
         self._use_threads = use_threads
         self._whole = GroupState(layout, check, use_threads)
         self._panes = open_panes(layout, due)
-        self._looked_at_rows = BUFFERED_ROWS
+        self._looked_at_rows = PANE_ROWS * BUFFERED_ROWS
         self._rows: list[Sequence[pa.Array]] = []
         self._row_count = 0
         self._runs: list[TimedRun] = []
@@ -167,29 +170,33 @@ class TimedGroups:
         due times."""
         if not num_rows:
             return
-        if num_rows < EAGER_ROWS or not self._add_to_panes(columns, num_rows):
+        panes = self._panes
+        if (
+            num_rows < EAGER_ROWS
+            or panes is None
+            or not self._add_to_panes(lambda: panes.add(columns, num_rows))
+        ):
             self._rows.append(columns)
             self._row_count += num_rows
         self._least = list(map(min, self._least, least))
         if self._row_count >= self._threshold:
             self._collapse_rows()
 
-    def _add_to_panes(self, columns: Sequence[pa.Array], num_rows: int) -> bool:
-        """Accumulates rows in panes, if that can be done."""
+    def _add_to_panes(self, add: Callable[[], bool]) -> bool:
+        """Adds rows or groups to the panes by a function that returns whether that can be done."""
         panes = self._panes
         if panes is None:
             return False
-        if not panes.add(columns, num_rows):
+        if not add():
             if panes.is_empty:
                 return False
             self._end_panes()
-            if not panes.add(columns, num_rows):
+            if not add():
                 return False
         rows = panes.rows
         if rows >= self._looked_at_rows:
             self._looked_at_rows = 2 * rows
-            groups = panes.size[0]
-            self._share = groups / rows
+            self._share = panes.size[0] / rows
             self._check(self.open_groups)
         return True
 
@@ -199,7 +206,7 @@ class TimedGroups:
         if panes is None or panes.is_empty:
             return
         rows = panes.rows
-        self._looked_at_rows = BUFFERED_ROWS
+        self._looked_at_rows = PANE_ROWS * BUFFERED_ROWS
         parts = panes.take_all()
         self._share = sum(part.num_rows for part in parts) / rows
         self.add_partial(appended(parts))
@@ -209,8 +216,23 @@ class TimedGroups:
         groups than this share."""
         return self._share > share
 
+    def add_groups(self, partial: Partial) -> None:
+        """Combines with groups, each at most once, in any order: in panes, where they are many and
+        that can be done."""
+        if partial.num_rows < EAGER_ROWS or self._panes is None:
+            self.add_partial(partial)
+            return
+        panes, groups = self._panes, partial
+        if not self._add_to_panes(lambda: panes.add_groups(groups)):
+            self.add_partial(partial)
+        else:
+            if self.notes_changes:
+                self._note(partial.keys, partial.num_rows)
+            due = [int(item.min()) for item in self._due.of(partial.keys)]
+            self._least = list(map(min, self._least, due))
+
     def add_partial(self, partial: Partial) -> None:
-        """Takes groups, each at most once, in any order."""
+        """Adds a run of groups, each at most once, in any order."""
         if not partial.num_rows:
             return
         if self.notes_changes:
@@ -308,11 +330,12 @@ class TimedGroups:
             return
         rows, count = self._rows, self._row_count
         self._rows, self._row_count, self._saved_rows, self._saved_parts = [], 0, [], 0
-        if self._panes is not None and self._add_to_panes(
-            [join_arrays(parts) for parts in zip(*rows, strict=True)], count
-        ):
-            self._note_groups(self._panes.size[0])
-            return
+        panes = self._panes
+        if panes is not None:
+            joined = [join_arrays(parts) for parts in zip(*rows, strict=True)]
+            if self._add_to_panes(lambda: panes.add(joined, count)):
+                self._note_groups(panes.size[0])
+                return
         partial = self._whole.collapse_rows(rows, count)
         self._share = partial.num_rows / count
         self._note_groups(partial.num_rows)

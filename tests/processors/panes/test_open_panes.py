@@ -105,6 +105,34 @@ def test_groups_are_those_of_a_group_by(order: str, nulls: float, seed: int) -> 
     assert panes.is_empty
 
 
+@pytest.mark.parametrize("nulls", [0.0, 0.3])
+@pytest.mark.parametrize("seed", some(range(6), 2))
+def test_groups_are_combined(nulls: float, seed: int) -> None:
+    chance = random.Random(seed)
+    panes, whole = _panes(LAYOUT), GroupState(LAYOUT, lambda _: None)
+    for number in range(5):
+        ends = [10 * chance.randrange(3) for _ in range(60)]
+        some_rows = GroupState(LAYOUT, lambda _: None)
+        some_rows.add(_rows(LAYOUT, ends, nulls if number else 0.0, number), len(ends))
+        groups = some_rows.combined()
+        assert panes.add_groups(groups)
+        whole.add_partial(groups)
+    assert _shown(appended(panes.take_all())) == _shown(whole.combined())
+
+
+def test_sums_of_groups_stay_in_64_bits() -> None:
+    panes = _panes(NARROW)
+    sums = pa.array([2**62]).cast(pa.decimal128(38, 0))
+    groups = Partial([pa.array([10]), pa.array([1])], [[sums]], 1)
+    assert panes.add_groups(groups)
+    assert not panes.add_groups(groups)
+    wide = pa.array([Decimal(2**70)], pa.decimal128(38, 0))
+    too_wide = Partial([pa.array([20]), pa.array([1])], [[wide]], 1)
+    assert not panes.add_groups(too_wide)
+    (part,) = panes.take_all()
+    assert part.columns[0][0].to_pylist() == [2**62]
+
+
 def test_rows_that_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     panes = _panes(NARROW)
     many = [10 * number for number in range(panes_module.MOST_PARTS + 1)]
