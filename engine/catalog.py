@@ -134,8 +134,7 @@ class Table(ABC):
     """The event time, if the rows have one whose watermark the source generates."""
 
     refresh_millis: int | None = None
-    """Interval in milliseconds at which a join with a stream reads the table again; None: it reads
-    the table once."""
+    """Interval in milliseconds at which a join with a stream reads the table again; None: never."""
 
     @property
     def is_unbounded(self) -> bool:
@@ -213,9 +212,9 @@ class Mapping:
     is_confined: it was created by a caller with bounds, which apply to every user of it.
     definition: the constraints of a table of CREATE TABLE, whose rows are dropped with it; None:
         CREATE MAPPING.
-    flink_text: the CREATE TABLE … WITH ('connector' = …) that made the mapping, so that DROP TABLE
-        removes it and LIKE repeats it; None: another statement made it.
+    flink_text: the CREATE TABLE … WITH ('connector' = …) that made it, for LIKE and DROP TABLE.
     is_temporary: it is not stored with the connection.
+    not_null: the columns, in lower case, to which no NULL is written.
     schema: the key of its schema (`schemas`), which its name begins with; "": public.
     """
 
@@ -232,6 +231,7 @@ class Mapping:
     definition: TableDefinition | None = None
     flink_text: str | None = None
     is_temporary: bool = False
+    not_null: frozenset[str] = frozenset()
     schema: str = ""
 
 

@@ -539,6 +539,7 @@ class Database:
                         is_confined=item.is_confined,
                         definition=definition.table,
                         flink_text=item.flink_text,
+                        not_null=item.not_null,
                         schema=definition.schema,
                     )
                 )

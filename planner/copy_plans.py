@@ -12,6 +12,7 @@ from runnel.planner.bind.write import (
     computed,
     defaults,
     has_generated,
+    not_null_checked,
     rows_of,
     target_columns,
     writable,
@@ -61,7 +62,7 @@ def bind_copy(binder: Binder, statement: CopyFrom) -> BoundWrite:
     assert isinstance(files, ReadableTable)
     rows = Scan(table=files, columns=scanned)
     write = rows_of(table, WriteMode.INSERT, columns, rows, defaults(binder, table, columns))
-    return computed(binder, write)
+    return not_null_checked(binder, statement.table, computed(binder, write))
 
 
 def _check_listed(table: WritableTable, statement: CopyFrom, columns: tuple[int, ...]) -> None:

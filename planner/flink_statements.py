@@ -20,6 +20,7 @@ from runnel.planner.explain.ddl import table_items, type_text
 from runnel.planner.parse.flink.alterations import AlterOptions
 from runnel.planner.parse.flink.altered_items import AlterItems, changed
 from runnel.planner.parse.flink.statement_set import StatementSet
+from runnel.planner.parse.flink.tables import FlinkColumns
 from runnel.planner.parse.flink.written import (
     COLUMN,
     OPTIONS,
@@ -32,9 +33,11 @@ from runnel.planner.parse.flink.written import (
     quoted,
     read_written,
 )
+from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import CreateMapping, Insert, Name, Query, Statement
 from runnel.planner.parse.tables import CreateTable
+from runnel.planner.parse.tokens import tokenize
 from runnel.planner.plans import (
     AlterTablePlan,
     CreateJobPlan,
@@ -136,7 +139,10 @@ def _like(binder: Binder, statement: ComposedTable, source: Name) -> str:
             _check_options(binder, found, source)
         base = read_written(found.flink_text)
         _check_connector(base, statement, source)
-        return _merged(base, own, merging).text(statement.name.text)
+        merged = _merged(base, own, merging)
+        if not merged.options:
+            merged = replace(merged, items=tuple(map(_own_column, merged.items)))
+        return merged.text(statement.name.text)
     if own.options:
         base = Clauses(_columns(binder, found), "", {})
         return _merged(base, own, merging).text(statement.name.text)
@@ -149,6 +155,18 @@ def _like(binder: Binder, statement: ComposedTable, source: Name) -> str:
         )
     items = [*table_items(found, found.definition), *(item.text for item in own.items)]
     return f"CREATE TABLE {quoted(statement.name.text)} ({', '.join(items)})"
+
+
+def _own_column(item: TableItem) -> TableItem:
+    """A column of Flink's types as a table without options declares it."""
+    if item.feature != COLUMN:
+        return item
+    text = f"({item.text})"
+    columns = FlinkColumns(StatementReader(tokenize(text), text, {}))
+    columns.read()
+    column = columns.columns[0]
+    not_null = " NOT NULL" if column.is_not_null else ""
+    return replace(item, text=f"{quoted(column.name.text)} {type_text(column.type)}{not_null}")
 
 
 def _check_connector(base: Clauses, statement: ComposedTable, source: Name) -> None:

@@ -253,6 +253,7 @@ class CreateMappingPlan(Plan):
     watermark: how watermarks are generated; None: there are none.
     computed: the columns that are computed from declared ones.
     flink_text, is_temporary: as in `syntax.CreateMapping`.
+    not_null: the columns, in lower case, to which no NULL is written.
     renamed: the mapping that gets the name, and is removed; None for a mapping of its own.
     """
 
@@ -269,6 +270,7 @@ class CreateMappingPlan(Plan):
     computed: tuple[ComputedColumn, ...] = ()
     flink_text: str | None = None
     is_temporary: bool = False
+    not_null: frozenset[str] = frozenset()
     renamed: str | None = None
 
 

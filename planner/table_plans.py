@@ -224,6 +224,7 @@ def _create_mapping(binder: Binder, statement: CreateMapping) -> CreateMappingPl
         computed=_computed(binder, statement),
         flink_text=statement.flink_text,
         is_temporary=statement.is_temporary,
+        not_null=frozenset(c.name.text.lower() for c in statement.columns if c.is_not_null),
     )
 
 

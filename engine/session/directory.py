@@ -60,6 +60,7 @@ class SavedMapping:
     data_connection: name of its data connection.
     is_confined: it was created by a caller with bounds.
     flink_text: the CREATE TABLE … WITH of Flink that made it, or None.
+    not_null: the columns to which no NULL is written.
     """
 
     connector: str
@@ -67,6 +68,7 @@ class SavedMapping:
     data_connection: str | None
     is_confined: bool = False
     flink_text: str | None = None
+    not_null: frozenset[str] = frozenset()
 
 
 @frozen
@@ -157,6 +159,7 @@ class Directory:
                         item.get("data_connection"),
                         _is_confined(item),
                         item.get("flink"),
+                        frozenset(item.get("not_null", ())),
                     )
                     for item in content["mappings"]
                 ),
@@ -337,6 +340,7 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
         "data_connection": mapping.data_connection,
         "confined": mapping.is_confined,
         "flink": mapping.flink_text,
+        **({"not_null": sorted(mapping.not_null)} if mapping.not_null else {}),
         **({"schema": mapping.schema} if mapping.schema else {}),
         "watermark": None
         if watermark is None

@@ -10,9 +10,17 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from runnel.catalog import CatalogObject, Index, Mapping, Registration, View, visible_columns
-from runnel.connector import IndexedTable, MappingDefinition
-from runnel.errors import ErrorCode, ProgrammingError, suggest
+from runnel.catalog import (
+    CatalogObject,
+    Index,
+    Mapping,
+    Registration,
+    Table,
+    View,
+    visible_columns,
+)
+from runnel.connector import IndexedTable, KeyedTable, MappingDefinition, RowAddressedTable
+from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
 from runnel.planner.parse.syntax import CreateIndex, DropIndex, DropMapping, DropObject
 from runnel.planner.plans import CreateMappingPlan, CreateTablePlan, CreateViewPlan
 from runnel.session.table_options import open_table
@@ -48,6 +56,7 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             definition,
         )
         table = open_table(connector, whole)
+        _check_not_null(plan, table)
         mapping = Mapping(
             plan.name,
             connector.name,
@@ -60,6 +69,7 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             is_confined=session.caller.is_confined,
             flink_text=plan.flink_text,
             is_temporary=plan.is_temporary,
+            not_null=plan.not_null,
         )
         replaced = session.catalog.objects.get(plan.name.lower())
         if isinstance(replaced, Mapping) and not _is_same(replaced, mapping):
@@ -74,6 +84,16 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
     return NO_COUNT
 
 
+def _check_not_null(plan: CreateMappingPlan, table: Table) -> None:
+    """NotSupportedError for NOT NULL of a table whose rows UPDATE changes: only new rows are
+    checked."""
+    if plan.not_null and isinstance(table, KeyedTable | RowAddressedTable):
+        raise NotSupportedError(
+            f"NOT NULL of a mapping of {table.connector} is not supported",
+            hint="leave it out, or use CREATE TABLE without options, whose constraints are checked",
+        )
+
+
 def _is_same(replaced: Mapping, mapping: Mapping) -> bool:
     """Whether two mappings are defined alike: a job can use either."""
     compared = replace(
@@ -82,6 +102,7 @@ def _is_same(replaced: Mapping, mapping: Mapping) -> bool:
         version=mapping.version,
         name=mapping.name,
         flink_text=mapping.flink_text,
+        not_null=mapping.not_null,
     )
     return compared == mapping and visible_columns(replaced.table) == visible_columns(mapping.table)
 

@@ -84,9 +84,8 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
         rows = tuple((*row, *others.values()) for row in rows)
         columns = (*columns, *others)
         fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in columns)
-        return computed(
-            binder, BoundWrite(table, mode, columns, Values(rows=rows, columns=fields), rows)
-        )
+        write = BoundWrite(table, mode, columns, Values(rows=rows, columns=fields), rows)
+        return not_null_checked(binder, statement.table, computed(binder, write))
     if source.is_unbounded and not binder.environment.in_job:
         raise _must_be_job(binder, statement)
     if len(source.fields) != len(columns):
@@ -95,7 +94,20 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> BoundWrite:
             f"{len(source.fields)}",
             position=statement.query.position,
         )
-    return computed(binder, rows_of(table, mode, columns, source, others))
+    write = computed(binder, rows_of(table, mode, columns, source, others))
+    return not_null_checked(binder, statement.table, write)
+
+
+def not_null_checked(binder: StatementBinder, name: Name, write: BoundWrite) -> BoundWrite:
+    """A write of new rows that fails if a column of a mapping with NOT NULL is NULL."""
+    found = binder.lookup(name.text, name.position)
+    if not isinstance(found, Mapping) or not found.not_null or write.relation is None:
+        return write
+    # Loaded on first use: few mappings have NOT NULL.
+    from runnel.planner.bind.tables.definitions import present_rows
+
+    relation = present_rows(found, name.position, write.columns, write.relation)
+    return replace(write, relation=relation, rows=None)
 
 
 def has_generated(table: Table) -> bool:

@@ -46,7 +46,8 @@ def mapping_ddl(mapping: Mapping) -> str:
             if column.external_name is None
             else " EXTERNAL NAME " + _external(column.external_name)
         )
-        texts.append(f"  {quoted(column.name)} {type_text(column.type)}{external}")
+        not_null = " NOT NULL" if column.name.lower() in mapping.not_null else ""
+        texts.append(f"  {quoted(column.name)} {type_text(column.type)}{external}{not_null}")
     for item in mapping.table.computed:
         texts.insert(item.index, f"  {quoted(item.name)} AS {item.text}")
     if mapping.watermark is not None:

@@ -270,10 +270,11 @@ def _columns(
         else:
             column_type = parse_type(reader)
             external_name = _external_name(reader) if reader.accept("EXTERNAL", "NAME") else None
-            columns.append(MappingColumn(name, column_type, external_name))
+            is_not_null = reader.accept("NOT", "NULL")
+            columns.append(MappingColumn(name, column_type, external_name, is_not_null))
         if not reader.accept(","):
             break
-    if reader.peek() in ("PRIMARY KEY", "NOT", "NULL", "DEFAULT", "UNIQUE", "CHECK", "REFERENCES"):
+    if reader.peek() in ("PRIMARY KEY", "NULL", "DEFAULT", "UNIQUE", "CHECK", "REFERENCES"):
         raise NotSupportedError(
             f"{reader.peek()} in a column of a mapping is not supported",
             hint='the key of an IMap is the column named "__key", or with EXTERNAL NAME "__key"',

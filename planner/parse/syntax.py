@@ -118,11 +118,13 @@ class MappingColumn:
     name: the column in SQL.
     type: the declared SQL type.
     external_name: the column's name in the external data; None: the same name.
+    is_not_null: whether NOT NULL is written.
     """
 
     name: Name
     type: SqlType
     external_name: Name | None = None
+    is_not_null: bool = False
 
 
 @frozen

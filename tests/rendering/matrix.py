@@ -30,6 +30,7 @@ PATH = Path(__file__).parents[2] / "docs" / "functions.md"
 ENGINES = (DUCKDB, SPARK)
 COLUMNS = ("function", "arguments", "result", "", "example", "DuckDB", "Spark")
 INTERNAL = (
+    "not_null",
     "decimal_key",
     "exact_cast",
     "parse_time",

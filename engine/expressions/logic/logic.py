@@ -11,9 +11,9 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.errors import Position, ProgrammingError
+from runnel.errors import IntegrityError, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, convert, retype_parameters
-from runnel.expressions.function import Bound, Datum, Function, Kernel
+from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail
 from runnel.expressions.kernels.buffers import FALSE, TRUE
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.signature import ANY, named, signature
@@ -70,6 +70,17 @@ def _is_not_null(value: Datum) -> Datum:
     return pc.is_valid(value)
 
 
+def _bind_not_null(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    return tuple(arguments), arguments[0].type
+
+
+def _present(value: Datum, column: Datum) -> Datum:
+    """The value; IntegrityError if it is NULL."""
+    if pc.any(pc.is_null(pa.array([value]) if isinstance(value, pa.Scalar) else value)).as_py():
+        raise IntegrityError(f'column "{column.as_py()}" must not be NULL')
+    return value
+
+
 def _count_of(test: Callable[[Datum], Datum]) -> Kernel:
     """The number of arguments that pass a test."""
 
@@ -108,6 +119,15 @@ FUNCTIONS = (
     _boolean("is_not_false", _is_not_false),
     _any("is_null", _is_null),
     _any("is_not_null", _is_not_null),
+    Function(
+        "not_null",
+        "x ANY, column VARCHAR",
+        "the type of x",
+        _bind_not_null,
+        lambda call: _present,
+        can_fail=always_may_fail,
+        family="logic",
+    ),
     *(
         named(
             name,

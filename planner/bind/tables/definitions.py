@@ -1,4 +1,5 @@
-"""Binding of CREATE TABLE: columns, DEFAULT, CHECK and keys; and of DEFAULT in a write."""
+"""Binding of CREATE TABLE: columns, DEFAULT, CHECK and keys; in a write of DEFAULT, and of NOT NULL
+of a mapping."""
 
 from __future__ import annotations
 
@@ -6,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
+from runnel.catalog import Mapping
 from runnel.columns.table_definition import TableDefinition, TableKey
 from runnel.connector import ColumnDefinition
-from runnel.errors import Error, Position, ProgrammingError, suggest
+from runnel.errors import Error, IntegrityError, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Cast, Column, Expression, Literal, walk
 from runnel.expressions.properties import depends_on_statement, is_volatile
@@ -17,9 +19,18 @@ from runnel.planner.bind.scope import Scope, ScopeColumn
 from runnel.planner.parse.query.query import parse_expression
 from runnel.planner.parse.tables import CreateTable, KeyClause, TableColumnClause
 from runnel.planner.parse.tokens import tokenize
-from runnel.relation.nodes import Filter, Limit, Project, Relation, Sort, Union, Values
+from runnel.relation.nodes import (
+    Filter,
+    Limit,
+    Project,
+    Relation,
+    Sort,
+    Union,
+    Values,
+    references,
+)
 from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
-from runnel.sqltypes import INTEGER, NULL, Kind, SqlType
+from runnel.sqltypes import INTEGER, NULL, VARCHAR, Kind, SqlType
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
@@ -276,3 +287,25 @@ def length_check(column: str, length: int) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def present_rows(
+    mapping: Mapping, position: Position | None, columns: Sequence[int], rows: Relation
+) -> Relation:
+    """New rows of a mapping, which have `columns`, with an error where a column with NOT NULL is
+    NULL; IntegrityError if the rows do not have the column."""
+    names = [mapping.table.columns[i].name for i in columns]
+    for name in sorted(mapping.not_null - {name.lower() for name in names}):
+        raise IntegrityError(
+            f'column "{name}" must not be NULL',
+            hint=f'add "{name}" to the columns of the statement',
+            position=position,
+        )
+    values = (
+        build.call("not_null", [value, Literal(value=name, type=VARCHAR)], position)
+        if name.lower() in mapping.not_null
+        else value
+        for name, value in zip(names, references(rows.fields), strict=True)
+    )
+    fields = tuple(field.name for field in rows.fields)
+    return Project(input=rows, expressions=tuple(values), names=fields)

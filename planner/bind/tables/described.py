@@ -12,7 +12,7 @@ from sqlglot import exp
 from runnel.catalog import CatalogObject, Mapping, Table, View
 from runnel.errors import NotSupportedError, Position
 from runnel.expressions.nodes import Column, Literal
-from runnel.planner.bind.tables.information_schema import position_of, view_fields
+from runnel.planner.bind.tables.information_schema import nullable, position_of, view_fields
 from runnel.planner.explain.ddl import watermark_of
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Describe, Query, Show, Summarize
@@ -146,9 +146,9 @@ def _table_rows(item: CatalogObject, table: Table) -> tuple[Row, ...]:
         if definition is not None and column.hidden:
             continue  # the address of the row, which DuckDB does not show either
         is_nullable, key, default = number not in keys, "PRI" if number in keys else None, None
+        is_nullable = is_nullable and nullable(item, column.name) == "YES"
         if definition is not None:
             lower = column.name.lower()
-            is_nullable = definition.is_nullable(column.name)
             default = definition.defaults.get(lower)
             for unique in definition.keys:
                 if lower in [name.lower() for name in unique.columns]:

@@ -146,8 +146,11 @@ def comments_of(item: CatalogObject) -> MappingType[str, str]:
 
 def nullable(item: CatalogObject, column: str) -> str:
     """ "YES" if the column may be NULL, else "NO"."""
-    definition = item.definition if isinstance(item, Mapping) else None
-    return "YES" if definition is None or definition.is_nullable(column) else "NO"
+    if not isinstance(item, Mapping):
+        return "YES"
+    definition = item.definition
+    is_declared = column.lower() in item.not_null
+    return "NO" if is_declared or (definition and not definition.is_nullable(column)) else "YES"
 
 
 def default_of(item: CatalogObject, column: str) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written
+from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.flink.options import FlinkOptions, FlinkTable, translated
 from runnel.planner.parse.flink.types import flink_type
 from runnel.planner.parse.reader import StatementReader
@@ -31,7 +32,6 @@ class FlinkColumns:
         self.computed: list[ComputedClause] = []
         self.watermark: MappingWatermark | None = None
         self.key: tuple[Name, ...] = ()
-        self._not_null: list[Name] = []
 
     def read(self) -> None:
         """Reads `(column type, …)`."""
@@ -62,14 +62,10 @@ class FlinkColumns:
                     position=name.position,
                 )
         keys = {name.text.lower() for name in self.key}
-        for name in self._not_null:
-            if name.text.lower() not in keys:
-                raise NotSupportedError(
-                    f'NOT NULL of column "{name}" is not supported',
-                    hint="external data is not checked: leave NOT NULL out, and add WHERE "
-                    f"{as_written(name.text)} IS NOT NULL to the query",
-                    position=name.position,
-                )
+        self.columns = [
+            replace(item, is_not_null=True) if item.name.text.lower() in keys else item
+            for item in self.columns
+        ]
 
     def _watermark(self) -> None:
         reader = self._reader
@@ -111,19 +107,20 @@ class FlinkColumns:
                 reader.string("a comment in quotes")
             return
         kind = flink_type(reader)
+        is_not_null = False
         while True:
             if reader.accept("METADATA"):
                 self.computed.append(self._metadata(name, kind, len(known)))
                 return
             if reader.accept("NOT", "NULL"):
-                self._not_null.append(name)
+                is_not_null = True
             elif reader.accept("PRIMARY KEY"):
                 self._primary_key((name,))
             elif reader.accept("COMMENT"):
                 reader.string("a comment in quotes")
             elif not reader.accept("NULL"):
                 break
-        self.columns.append(MappingColumn(name, kind))
+        self.columns.append(MappingColumn(name, kind, is_not_null=is_not_null))
 
     def _metadata(self, name: Name, kind: SqlType, index: int) -> ComputedClause:
         """Reads `[FROM 'key'] [VIRTUAL]` of a column of metadata, which is computed from a hidden

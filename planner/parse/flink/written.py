@@ -211,16 +211,40 @@ def _items(reader: StatementReader) -> Sequence[TableItem]:
                 continue
             break
         start, words = reader.index, reader.words
-        reader.skip_to(",", ")")
+        _skip_item(reader)
         if reader.index == start:
             raise reader.error("a column")
         first, last = reader.tokens[start], reader.tokens[reader.index - 1]
         text = reader.sql[first.start : last.end + 1]
-        found.append(table_item(words[start : reader.index], first.text, text))
+        found += _split(table_item(words[start : reader.index], first.text, text), reader, start)
         if not reader.accept(","):
             break
     reader.expect(")")
     return found
+
+
+def _skip_item(reader: StatementReader) -> None:
+    """Skips to the comma or parenthesis after an item, past the commas of ROW<a INT, b INT>."""
+    start = reader.index
+    reader.skip_to(",", ")")
+    words = reader.words
+    while words[start + 1] != "AS" and reader.peek() == ",":
+        text = "".join(words[start : reader.index])
+        if text.count("<") <= text.count(">"):
+            break
+        reader.next()
+        reader.skip_to(",", ")")
+
+
+def _split(item: TableItem, reader: StatementReader, start: int) -> list[TableItem]:
+    """A column with PRIMARY KEY NOT ENFORCED as a column with NOT NULL, and the key."""
+    words = reader.words[start : reader.index]
+    if item.feature != COLUMN or words[-3:] != ["PRIMARY KEY", "NOT", "ENFORCED"]:
+        return [item]
+    end = reader.tokens[reader.index - 4].end + 1
+    column = reader.sql[reader.tokens[start].start : end] + " NOT NULL"
+    key = f"PRIMARY KEY ({quoted(reader.tokens[start].text)}) NOT ENFORCED"
+    return [TableItem(COLUMN, item.name, column), TableItem(CONSTRAINTS, "", key)]
 
 
 def _copied(reader: StatementReader) -> CopiedColumns:
