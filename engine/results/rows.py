@@ -265,10 +265,8 @@ class Result:
         job = self._job
         if self._stored is not None:
             self._take_stored()
-        is_complete = (
-            self._stored is None
-            if job is None
-            else job.results.is_ended and job.results.failure is None
+        is_complete = self._stored is None and (
+            job is None or (job.results.is_ended and job.results.failure is None)
         )
         batches = [*self._here(), *([] if job is None else job.results.waiting())]
         rows = self._rows[self._next : self._next + count]
@@ -394,8 +392,8 @@ class Result:
         return None if batch is None else _conform(batch, schema)
 
     def cancel(self) -> None:
-        """Ends the job; a thread that waits for its rows gets an OperationalError, as does one that
-        takes stored rows."""
+        """Ends the job: a thread that waits for its rows, or takes stored ones, gets an
+        OperationalError."""
         job = self._job
         if job is not None:
             job.cancel()
