@@ -91,22 +91,21 @@ def _no_schema(
 ) -> ProgrammingError:
     databases = sorted({database_of(key) for key in known} - {""})
     if catalog and catalog not in databases:
-        hint = f'the only catalog is "{CATALOG}"'
-        if databases:
-            hint = suggest(
-                catalog, databases, f"the catalogs are {', '.join([CATALOG, *databases])}"
-            )
+        listed = f"the catalogs are {', '.join([CATALOG, *databases])}"
+        hint = (
+            suggest(catalog, databases, listed) if databases else f'the only catalog is "{CATALOG}"'
+        )
         return ProgrammingError(f'catalog "{catalog}" does not exist', hint=hint, position=position)
     names = [catalog_and_schema(key)[1] for key in known if database_of(key) == catalog]
     create = f"{catalog}.{as_written(schema)}" if catalog else as_written(schema)
-    hint = (
+    remedy = (
         "a schema is made with CREATE SCHEMA, a database is opened with ATTACH: "
         f"CREATE SCHEMA {create}"
     )
     return ProgrammingError(
         f'schema "{schema}" does not exist',
         code=ErrorCode.OBJECT_NOT_FOUND,
-        hint=suggest(schema, names, hint),
+        hint=suggest(schema, names, remedy),
         position=position,
     )
 

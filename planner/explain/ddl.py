@@ -224,7 +224,7 @@ def _one(texts: dict[str, str], kind: str, name: str, position: Position | None)
             return _text(found[name.lower()[len(before) :]])
     *qualifiers, last = name.split(".")
     if kind == "relation" and len(qualifiers) in (1, 2):
-        schema_key((), (), ("".join(qualifiers[:-1]), qualifiers[-1]), position)
+        schema_key({}, (), ("".join(qualifiers[:-1]), qualifiers[-1]), position)
         name = last
     what = "data connection" if kind == "dataconnection" else "mapping or view"
     raise ProgrammingError(

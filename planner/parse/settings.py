@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
@@ -19,6 +21,9 @@ from runnel.planner.parse.syntax import (
     Show,
 )
 from runnel.planner.parse.tokens import blank, like, tokenize
+
+if TYPE_CHECKING:
+    from runnel.planner.parse.session.schemas import UseSchemas
 
 _JOB_COLUMNS = "id, name, status, query, uptime, rows_per_second, watermark_lag, last_error"
 """The columns of information_schema.jobs that SHOW JOBS shows."""
@@ -224,7 +229,9 @@ class SetVariable(Command):
     parameters: int = 0
 
 
-def parse_set(reader: StatementReader) -> SetOption | SetVariable | Show | NoEffect:
+def parse_set(
+    reader: StatementReader,
+) -> SetOption | SetVariable | Show | NoEffect | UseSchemas:
     """SET {VARIABLE name = expression | {name {= | TO} | TIME ZONE} value}; SET alone is SHOW
     SETTINGS"""
     position = reader.position
@@ -318,7 +325,7 @@ def parse_set_config(reader: StatementReader) -> Query:
     )
 
 
-def parse_reset(reader: StatementReader) -> SetOption | SetVariable:
+def parse_reset(reader: StatementReader) -> SetOption | SetVariable | UseSchemas:
     """RESET [VARIABLE name | name | ALL]"""
     position = reader.position
     reader.expect("RESET")
