@@ -43,7 +43,14 @@ class FileConnector(Connector):
             )
         if definition.object_type is not None:
             raise NotSupportedError(f'connector File has no object type "{definition.object_type}"')
-        return open_table(definition, read_options(definition.options, definition.access))
+        options = read_options(definition.options, definition.access)
+        table = open_table(definition, options)
+        if not options.file_columns:
+            return table
+        # Loaded on first use: few mappings have these columns.
+        from runnel.connectors.files.hive.file_names import FILE_COLUMNS, FileNameTable
+
+        return FileNameTable(table, FILE_COLUMNS)
 
 
 def open_table(

@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +23,7 @@ from runnel.connectors.files.sniffing.encoding import (
     likely_encodings,
     marked_encoding,
 )
-from runnel.connectors.files.storage import RemotePath, opened
+from runnel.connectors.files.storage import RemotePath, local, opened
 from runnel.errors import DataError, Error
 
 BLOCK_BYTES = 1 << 20
@@ -215,3 +217,15 @@ def split_lines(data: bytes) -> pa.Array:
     np.subtract(ends, np.arange(len(ends)), out=offsets[1:], casting="unsafe")
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data.replace(b"\n", b""))]
     return pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string())
+
+
+def modified(path: str) -> datetime | None:
+    """The time of the last change; None if the file system of a URL does not report it."""
+    if not isinstance(path, RemotePath):
+        with reading(path):
+            return datetime.fromtimestamp(Path(local(path)).stat().st_mtime, UTC)
+    try:
+        found: datetime | None = path.system.modified(path.inner)
+    except (NotImplementedError, KeyError):
+        return None
+    return found

@@ -57,6 +57,7 @@ TIMESTAMP_FORMAT = text("timestampFormat")
 DECIMAL_SEPARATOR = Option("decimalSeparator", _point_or_comma, "a point or a comma", ".")
 HIVE_PARTITIONING = boolean("hivePartitioning")
 PARTITION_BY = text("partitionBy")
+FILE_COLUMNS = boolean("fileColumns", False)
 ON_ERROR = on_error("onError")
 FOLLOW = boolean("follow", False)
 POLL_MILLIS = integer("pollMillis", 100, least=1, most=3_600_000)
@@ -84,6 +85,7 @@ OPTIONS = OptionSet(
     DECIMAL_SEPARATOR,
     HIVE_PARTITIONING,
     PARTITION_BY,
+    FILE_COLUMNS,
     ON_ERROR,
     FOLLOW,
     POLL_MILLIS,
@@ -206,6 +208,7 @@ class FileOptions:
     is_merging: whether files with different columns are expected, so that no warning is logged.
     encoding: the encoding of text files.
     group_rows: the number of rows of a written row group of Parquet; None: the usual one.
+    file_columns: whether there are hidden columns about the file of a row.
     unset: the names of the options that the statement leaves out and that sniffing can find.
     """
 
@@ -228,6 +231,7 @@ class FileOptions:
     encoding: str = UTF_8
     group_rows: int | None = None
     is_merging: bool = False
+    file_columns: bool = False
     unset: frozenset[str] = frozenset()
 
 
@@ -259,6 +263,11 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
             f"growing files in {encoding} can't be followed",
             hint="convert them to UTF-8, or read them without 'follow'",
         )
+    if options.require(FOLLOW) and options.require(FILE_COLUMNS):
+        raise NotSupportedError(
+            "files can't be followed with columns about them",
+            hint="leave fileColumns (file.path and so on) out, or read the files without 'follow'",
+        )
     if options.is_set(PARTITIONS) and not options.require(FOLLOW):
         raise ProgrammingError(
             'option "partitions" is for followed files',
@@ -281,6 +290,7 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
         access,
         options.require(PARTITIONS),
         encoding=encoding or UTF_8,
+        file_columns=options.require(FILE_COLUMNS),
         unset=frozenset(item.name for item in (*_SNIFFED, ENCODING) if not options.is_set(item)),
     )
 

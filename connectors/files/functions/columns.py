@@ -115,4 +115,4 @@ def _with_filename(function: str, table: FileTable, name: str) -> FileTable:
         )
     if has_column:
         return table
-    return FileNameTable(table, TableColumn(name or FILENAME, VARCHAR, hidden=not name))
+    return FileNameTable(table, [TableColumn(name or FILENAME, VARCHAR, hidden=not name)])

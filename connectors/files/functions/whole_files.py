@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +10,9 @@ import pyarrow as pa
 from runnel.access import Access
 from runnel.catalog import Table
 from runnel.connectors.arrow.tables import ArrowTable, LazyOrigin
-from runnel.connectors.files.input import reading
+from runnel.connectors.files.input import modified, reading
 from runnel.connectors.files.paths import FilePath, file_path
-from runnel.connectors.files.storage import DataFile, RemotePath, local, opened
+from runnel.connectors.files.storage import DataFile, opened
 from runnel.errors import DataError, ProgrammingError
 
 WHOLE_FILES = {"read_text": pa.string(), "read_blob": pa.binary()}
@@ -60,7 +58,7 @@ def _rows(
         "filename": lambda file: str(file.path),
         "content": lambda file: _content(function, file),
         "size": lambda file: file.size,
-        "last_modified": lambda file: _modified(file.path),
+        "last_modified": lambda file: modified(file.path),
     }
     fields = [schema.field(i) for i in columns]
     for path in paths:
@@ -83,15 +81,3 @@ def _content(function: str, file: DataFile) -> bytes | str:
             f'file "{file.path}" is not valid UTF-8 at byte {error.start}',
             hint="use read_blob, or read_csv and read_lines with the option encoding",
         ) from None
-
-
-def _modified(path: str) -> datetime | None:
-    """The time of the last change; None if the file system of a URL does not report it."""
-    if not isinstance(path, RemotePath):
-        with reading(path):
-            return datetime.fromtimestamp(Path(local(path)).stat().st_mtime, UTC)
-    try:
-        found: datetime | None = path.system.modified(path.inner)
-    except (NotImplementedError, KeyError):
-        return None
-    return found

@@ -19,8 +19,23 @@ from runnel.planner.parse.syntax import (
 from runnel.planner.parse.tokens import read_options
 from runnel.sqltypes import SqlType
 
-_HIDDEN = {"timestamp": "__timestamp", "partition": "__partition", "offset": "__offset"}
-"""The columns of TYPE Kafka for the metadata of Flink's connector."""
+_METADATA = {
+    "kafka": {"timestamp": "__timestamp", "partition": "__partition", "offset": "__offset"},
+    "filesystem": {
+        "file.path": "__file_path",
+        "file.name": "__file_name",
+        "file.size": "__file_size",
+        "file.modification-time": "__file_modified",
+    },
+}
+"""The hidden columns of Runnel for the metadata of Flink's connectors, by connector and key."""
+_MISSING = {
+    "headers": "the headers of a message are not read: write the values into the message",
+    "topic": "a mapping reads one topic: write it as a computed column, x AS 'topic'",
+    "timestamp-type": "use timestamp, which is the time of the message in either case",
+    "leader-epoch": "leave it out",
+}
+"""The remedy for metadata of Kafka that Runnel does not read."""
 
 
 class FlinkColumns:
@@ -32,6 +47,7 @@ class FlinkColumns:
         self.computed: list[ComputedClause] = []
         self.watermark: MappingWatermark | None = None
         self.key: tuple[Name, ...] = ()
+        self.metadata: dict[str, Name] = {}
 
     def read(self) -> None:
         """Reads `(column type, …)`."""
@@ -66,6 +82,18 @@ class FlinkColumns:
             replace(item, is_not_null=True) if item.name.text.lower() in keys else item
             for item in self.columns
         ]
+
+    def check_metadata(self, connector: str) -> None:
+        """NotSupportedError for a column of metadata that the connector does not have."""
+        known = _METADATA.get(connector, {})
+        for key, name in self.metadata.items():
+            if key not in known:
+                there = ", ".join(known) or "none"
+                raise NotSupportedError(
+                    f"the metadata '{key}' of column \"{name}\" is not supported",
+                    hint=_MISSING.get(key, f"of connector '{connector}' there are: {there}"),
+                    position=name.position,
+                )
 
     def _watermark(self) -> None:
         reader = self._reader
@@ -130,14 +158,12 @@ class FlinkColumns:
         if reader.accept("FROM"):
             key = reader.string("the key of the metadata in quotes").text
         reader.accept("VIRTUAL")
-        hidden = _HIDDEN.get(key.lower())
-        if hidden is None:
-            raise NotSupportedError(
-                f"the metadata '{key}' of column \"{name}\" is not supported",
-                hint=f"there are {', '.join(_HIDDEN)} of connector 'kafka'; a file's name is a "
-                "column of FROM read_json('…', filename = true), read_csv and read_parquet",
-                position=name.position,
-            )
+        if reader.accept("COMMENT"):
+            reader.string("a comment in quotes")
+        self.metadata[key.lower()] = name
+        hidden = {k: c for columns in _METADATA.values() for k, c in columns.items()}.get(
+            key.lower(), ""
+        )
         return ComputedClause(name, f"CAST({hidden} AS {kind})", index, type=kind)
 
 
@@ -193,6 +219,9 @@ def parse_flink_table(
             "own",
             position=start,
         )
+    body.check_metadata(options.kind)
+    if options.kind == "filesystem" and body.metadata:
+        options.put("fileColumns", "true", start)
     table = FlinkTable(
         name, tuple(body.columns), tuple(body.computed), body.key, partition, body.watermark
     )
