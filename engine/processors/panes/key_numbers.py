@@ -20,6 +20,7 @@ from runnel.columns.batches import Indexes, from_numbers, indexes, join_arrays, 
 from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.processors.grouping.row_identity import is_plain, normalised, same
 from runnel.processors.joins.index import is_integer_like
+from runnel.storage.memory_budget import size_of
 
 SMALLEST_TABLE = 64
 """The least number of positions of the table."""
@@ -93,7 +94,7 @@ class KeyNumbers:
     def size(self) -> int:
         """The approximate number of bytes that the keys occupy."""
         columns = tuple(part for parts in self._parts for part in tuple(parts))
-        return 8 * self._hash_count + sum(part.get_total_buffer_size() for part in columns)
+        return 8 * self._hash_count + sum(map(size_of, columns))
 
     def numbers_of(self, keys: Sequence[pa.Array], num_rows: int) -> Indexes | None:
         """Return the number of each row's key; new keys get new numbers.

@@ -62,6 +62,11 @@ class OpenPanes:
         return not self._panes
 
     @property
+    def has_keys(self) -> bool:
+        """Whether keys are numbered, perhaps keys that no pane has any more."""
+        return self._key_numbers.count > 0
+
+    @property
     def rows(self) -> int:
         """The number of rows in all panes."""
         return sum(pane.states.rows for pane in tuple(self._panes.values()))
@@ -157,7 +162,7 @@ class OpenPanes:
         return list(self._taken(complete))
 
     def take_all(self) -> list[Partial]:
-        """Remove and return all groups."""
+        """Remove and return all groups, and forget all keys."""
         found = list(self._taken(list(self._panes)))
         self._key_numbers.clear()
         return found

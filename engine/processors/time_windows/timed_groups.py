@@ -188,7 +188,7 @@ class TimedGroups:
         if panes is None:
             return False
         if not add():
-            if panes.is_empty:
+            if not panes.has_keys:
                 return False
             self._end_panes()
             if not add():
@@ -201,15 +201,16 @@ class TimedGroups:
         return True
 
     def _end_panes(self) -> None:
-        """Turns the groups of panes into runs."""
+        """Turns the groups of panes into runs, and forgets their keys."""
         panes = self._panes
-        if panes is None or panes.is_empty:
+        if panes is None or not panes.has_keys:
             return
         rows = panes.rows
         self._looked_at_rows = PANE_ROWS * BUFFERED_ROWS
         parts = panes.take_all()
-        self._share = sum(part.num_rows for part in parts) / rows
-        self.add_partial(appended(parts))
+        if parts:
+            self._share = sum(part.num_rows for part in parts) / rows
+            self.add_partial(appended(parts))
 
     def is_sparse(self, share: float) -> bool:
         """Whether the rows that were grouped last, if any since groups were taken, made more

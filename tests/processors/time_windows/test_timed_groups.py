@@ -4,11 +4,13 @@ them."""
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
 from runnel.columns.batches import MAX_ROWS
 from runnel.columns.key_hash import keyed_state
 from runnel.expressions.aggregates.states import Count, SumInteger
 from runnel.processors.grouping.group_state import GroupLayout
+from runnel.processors.panes import open_panes
 from runnel.processors.panes.due_times import DueTimes
 from runnel.processors.time_windows import timed_groups
 from runnel.processors.time_windows.timed_groups import TimedGroups, is_rows
@@ -96,6 +98,21 @@ def test_many_groups_are_not_merged_for_a_few_rows() -> None:
     found = given(waiting)
     assert len(found) == many
     assert sum(found[key][0] - 1 for key in range(10)) == rows
+
+
+def test_keys_that_no_pane_has_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise rows of other keys would not be accumulated in panes any more."""
+    monkeypatch.setattr(open_panes, "ROOM", 1)
+    monkeypatch.setattr(open_panes, "ROOM_PER_ROW", 2)
+    waiting = groups()
+    rows = timed_groups.EAGER_ROWS
+    for number in range(4):
+        keys = [10**12 * number + 10**6 * i for i in range(rows)]
+        columns = [pa.array([DUE] * rows), pa.array(keys), pa.array([1] * rows)]
+        waiting.add(columns, rows, [DUE])
+        assert waiting._panes is not None
+        assert waiting._panes.rows == rows
+        assert given(waiting) == dict.fromkeys(keys, (1, 1))
 
 
 def test_what_stays_is_saved_as_the_same_batches() -> None:
