@@ -326,13 +326,14 @@ class TimedGroups:
         self._end_panes()
 
     def _collapse_rows(self) -> None:
-        """Turns the buffered rows into groups: in panes, where that can be done, else in a run."""
+        """Turns the buffered rows into groups: many in panes, where that can be done, else in a
+        run."""
         if not self._row_count:
             return
         rows, count = self._rows, self._row_count
         self._rows, self._row_count, self._saved_rows, self._saved_parts = [], 0, [], 0
         panes = self._panes
-        if panes is not None:
+        if panes is not None and count >= EAGER_ROWS:
             joined = [join_arrays(parts) for parts in zip(*rows, strict=True)]
             if self._add_to_panes(lambda: panes.add(joined, count)):
                 self._note_groups(panes.size[0])
