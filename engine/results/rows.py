@@ -149,7 +149,6 @@ class Result:
         self._origin = here()
         self.otherwise: Start | None = None
         self._job: RowSource | None = None
-        # The queue of the job, also after its end: it has the epochs of the rows.
         self._queue: ResultQueue | None = None
         self._epoch: int | None = None
         self._finalizer: weakref.finalize[..., Result] | None = None
@@ -285,8 +284,8 @@ class Result:
 
     @property
     def epoch(self) -> int | None:
-        """Of the result of EMIT CHANGES: the last epoch all of whose rows were returned; None
-        before the first one, and for other results."""
+        """Of EMIT CHANGES: the last epoch all of whose rows were returned; None before the first."""
+        # Also after the end of the job, its queue has the epochs of the rows.
         if self._queue is not None:
             self._epoch = self._queue.epoch_of(self.fetched, self._epoch)
         return self._epoch

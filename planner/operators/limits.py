@@ -74,7 +74,7 @@ class PhysicalGroupLimit(SingleInput):
 
 @passes.MAINTENANCE.of(Limit)
 def _maintain_limit(node: Limit, maintain: Maintain) -> Maintained:
-    """The first rows in an order, without the order: a change has no place among the others."""
+    """The first rows in an order; the changes themselves have no order."""
     from runnel.planner.live.maintained import refused, stays
 
     if not node.is_unbounded:

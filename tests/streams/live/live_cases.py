@@ -1,7 +1,7 @@
 """Random queries with EMIT CHANGES over scripted streams, in the simulation: after every epoch the
 weights add up to DuckDB's answer over a prefix of each stream.
 
-`python -m tests.streams.live.live_cases SECONDS [SEED]` goes on for a given time and prints what it
+`python -m tests.streams.live.live_cases SECONDS [SEED]` runs for a given time and prints what it
 finds; `python -m tests.streams.live.live_cases case SEED` repeats one case.
 """
 
@@ -216,7 +216,7 @@ def with_pauses(rng: random.Random, batches: Sequence[pa.RecordBatch]) -> Iterat
 
 def states(changes: Sequence[Row]) -> Iterator[tuple[int, Answer]]:
     """The result after each epoch: the sums of the weights. AssertionError unless the rows of an
-    epoch come together, consolidated, and only rows disappear that were there."""
+    epoch come together, consolidated, and only rows disappear that had appeared."""
     current: Answer = Counter()
     epoch, seen = 0, set[Row]()
     for number, weight, *values in changes:
@@ -230,7 +230,7 @@ def states(changes: Sequence[Row]) -> Iterator[tuple[int, Answer]]:
         seen.add(row)
         current[row] += weight
     negative = {row: count for row, count in current.items() if count < 0}
-    assert not negative, f"rows disappeared that were not there: {negative}"
+    assert not negative, f"rows disappeared that had not appeared: {negative}"
     if epoch:
         yield epoch, +current
 
