@@ -284,7 +284,7 @@ class Result:
 
     @property
     def epoch(self) -> int | None:
-        """Of EMIT CHANGES: the last epoch all of whose rows were returned; None before the first."""
+        """Of EMIT CHANGES: the last epoch all of whose rows were returned; None: there is none."""
         # Also after the end of the job, its queue has the epochs of the rows.
         if self._queue is not None:
             self._epoch = self._queue.epoch_of(self.fetched, self._epoch)
