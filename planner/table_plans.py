@@ -86,7 +86,8 @@ def _change(
     types, returning = rows.parameters, None
     tree = statement.returning
     if tree is not None:
-        relation = bind_returning(binder, tree, ReturnedRows(columns))
+        schema = binder.lookup(statement.table.text, statement.table.position).schema
+        relation = bind_returning(binder, tree, ReturnedRows(columns), schema)
         types = tuple(
             other if other != own else mine
             for mine, other, own in zip(
@@ -95,7 +96,7 @@ def _change(
         )
 
         def returning(batches: Sequence[pa.RecordBatch]) -> QueryPlan:
-            found = bind_returning(binder, tree.copy(), ReturnedRows(columns, batches))
+            found = bind_returning(binder, tree.copy(), ReturnedRows(columns, batches), schema)
             return replace(planning.rows(found), parameters=types)
 
     return ChangePlan(

@@ -85,6 +85,7 @@ def definitions_in_schema(
         constraints = cursor.execute(_CONSTRAINTS, where).fetchall()
         comments = cursor.execute(_COMMENTS, where * 2).fetchall()
         types = {name: _types(cursor, own, name) for name, kind in tables if kind != "VIEW"}
+        sequences = own.foreign_sequences(cursor)
     for name, kind in tables:
         if kind == "VIEW":
             yield MappingDefinition(before + name, (), options, f"{schema}.{name}", schema=own.key)
@@ -98,6 +99,7 @@ def definitions_in_schema(
                 [item[1:] for item in columns if item[0] == name],
                 [item[1:] for item in constraints if item[0] == name],
                 {column.lower(): text for table, column, text in comments if table == name},
+                sequences,
             ),
             schema=own.key,
         )
@@ -135,18 +137,20 @@ def _type(duck: Any) -> Any:
 
 
 def _definition(
-    columns: list[tuple[str, str | None, bool]],
+    columns: list[tuple[str, str | None, bool, str | None]],
     constraints: list[tuple[str, str, list[str]]],
     comments: dict[str, str],
+    sequences: frozenset[str],
 ) -> TableDefinition:
     """The constraints of one table, with the texts of DuckDB."""
+    computed = {name.lower(): text for name, _, _, text in columns if text is not None}
     return TableDefinition(
         defaults={
             name.lower(): default
-            for name, default, _ in columns
-            if default is not None and default.upper() != "NULL"
+            for name, default, _, generated in columns
+            if default is not None and generated is None and default.upper() != "NULL"
         },
-        not_null=frozenset(name.lower() for name, _, is_nullable in columns if not is_nullable),
+        not_null=frozenset(name.lower() for name, _, is_nullable, _ in columns if not is_nullable),
         keys=tuple(
             TableKey(tuple(names), is_primary=kind == "PRIMARY KEY")
             for kind, _, names in constraints
@@ -154,6 +158,9 @@ def _definition(
         ),
         checks=tuple(text for kind, text, _ in constraints if kind == "CHECK"),
         comments=comments,
+        computed=computed,
+        computed_by_database=bool(computed),
+        file_sequences=sequences,
     )
 
 
@@ -166,7 +173,8 @@ _TABLES = (
     "WHERE table_catalog = ? AND table_schema = ? ORDER BY table_name"
 )
 _COLUMNS = (
-    "SELECT table_name, column_name, column_default, is_nullable FROM duckdb_columns() "
+    "SELECT table_name, column_name, column_default, is_nullable, generation_expression "
+    "FROM duckdb_columns() "
     "WHERE database_name = ? AND schema_name = ? ORDER BY table_name, column_index"
 )
 _COMMENTS = (

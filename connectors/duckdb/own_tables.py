@@ -18,12 +18,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
-from runnel.base.schemas import local_name
+from runnel.base.schemas import database_of, local_name
 from runnel.catalog import TableColumn
-from runnel.columns.table_definition import TableDefinition
+from runnel.columns.table_definition import TableDefinition, drawn_sequences
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, TableLocation
 from runnel.connectors.duckdb.sequences import DuckDBSequences
@@ -47,6 +47,10 @@ SCHEMA = "runnel_tables"
 """The schema of the DuckDB tables."""
 
 
+_SEQUENCES = (
+    "SELECT sequence_name FROM duckdb_sequences() "
+    "WHERE database_name = ? AND schema_name = coalesce(?, schema_name)"
+)
 _NOT_COPIED = """
 SELECT 'it has a foreign key' FROM duckdb_constraints()
 WHERE constraint_type = 'FOREIGN KEY' AND database_name = ? AND schema_name = ? AND table_name = ?
@@ -141,6 +145,7 @@ class OwnTables:
         _check_keys(columns, definition)
         if self.is_file and not definition.is_temporary:
             _check_storable(definition, self._key)
+            self.check_sequences(definition, TableDefinition())
         kernel = self._kernel()
         database = self._database(definition.is_temporary)
         if self.is_read_only:
@@ -165,6 +170,32 @@ class OwnTables:
         return MappingDefinition(
             name, tuple(columns), {}, external_name, table=definition, schema=self._key
         )
+
+    def foreign_sequences(self, cursor: Any) -> frozenset[str]:
+        """The names of sequences by which a DEFAULT of these tables means one that the connection
+        does not have: in an attached file any, in the connection's own file one of this schema."""
+        if not self._key:
+            return frozenset()
+        schema = None if database_of(self._key) else self._schema
+        where = [self.alias[1:-1].replace('""', '"'), schema]
+        rows = cursor.execute(_SEQUENCES, where).fetchall()
+        return frozenset(name.lower() for (name,) in rows)
+
+    def check_sequences(self, definition: TableDefinition, old: TableDefinition) -> None:
+        """NotSupportedError if a DEFAULT that is not one of `old` draws from a sequence that would
+        be another one in DuckDB."""
+        for column, text in definition.defaults.items():
+            drawn = drawn_sequences(text) if self._key and self.is_file else []
+            if not drawn or old.defaults.get(column) == text:
+                continue
+            with self.kernel.cursor() as cursor:
+                foreign = self.foreign_sequences(cursor)
+            if database_of(self._key) or not foreign.isdisjoint(drawn):
+                raise NotSupportedError(
+                    f'DEFAULT {text} of column "{column}" is not supported in schema "{self._key}"',
+                    detail="in the file it would draw from a sequence of the file",
+                    hint="connect to the file, and create the table in its schema main",
+                )
 
     def check_copyable(self, table: DuckDBTable) -> None:
         """NotSupportedError for a table of a file that a copy, which ALTER TABLE makes, would

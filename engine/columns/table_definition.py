@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 
 from runnel.base.frozen import frozen
+
+_DRAWN = re.compile(r"\b(?:nextval|currval)\s*\(\s*'((?:[^']|'')*)'", re.IGNORECASE)
+
+
+def drawn_sequences(default: str) -> list[str]:
+    """The sequences from which the text of a DEFAULT draws, in lower case, without schemas."""
+    return [name.rpartition(".")[2].strip('"').lower() for name in _DRAWN.findall(default)]
 
 
 @frozen
@@ -50,6 +58,10 @@ class TableDefinition:
     computed: by column, in lower case: the text of the expression that each write computes from the
         other columns of the row, GENERATED ALWAYS AS.
     comments: the texts of COMMENT ON by column, in lower case; "": the one of the table.
+    computed_by_database: whether the database computes the `computed` columns, which no write may
+        have.
+    file_sequences: sequences of a DuckDB file, in lower case, from which its DEFAULTs draw instead
+        of the connection's own.
     """
 
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -60,6 +72,8 @@ class TableDefinition:
     identities: Mapping[str, IdentityColumn] = field(default_factory=dict)
     computed: Mapping[str, str] = field(default_factory=dict)
     comments: Mapping[str, str] = field(default_factory=dict)
+    computed_by_database: bool = False
+    file_sequences: frozenset[str] = frozenset()
 
     def is_nullable(self, column: str) -> bool:
         """Whether a column may be NULL."""

@@ -71,6 +71,13 @@ def translated(error: BaseException) -> Error:
         return OperationalError("the job was cancelled", code=ErrorCode.CANCELLED)
     if kind == "Invalid Input Error":
         return _invalid_input(said)
+    if kind == "Binder Error" and "generated column" in said:
+        return NotSupportedError(
+            "a column that DuckDB computes can't be written",
+            detail=text,
+            hint="tables with such columns support INSERT, UPDATE and DELETE, but no ON CONFLICT, "
+            "MERGE and RETURNING",
+        )
     known = _KINDS.get(kind)
     if known is not None:
         made, message = known

@@ -10,6 +10,7 @@ written. Directories from before the file have version 1.
 | 3 | tables of CREATE TABLE in `catalog.json` |
 | 4 | macros and sequences in `catalog.json`, as "definitions" |
 | 5 | "identities" and "computed" of tables in `catalog.json` |
+| 6 | "schema" of tables, and "schema" and "path" of views, in `catalog.json` |
 
 A Runnel from before `directory.json` reads the number "format" of `catalog.json` first. Therefore a
 version whose files such a Runnel would misread also has a new number in `catalog.json`, and its
@@ -31,7 +32,7 @@ from runnel.errors import ErrorCode, OperationalError
 from runnel.storage.durable_files import replace_file, sealed, unsealed
 
 FILE = "directory.json"
-VERSION = 5
+VERSION = 6
 """The version that this Runnel writes."""
 
 CATALOG = "catalog.json"

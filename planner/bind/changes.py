@@ -36,6 +36,7 @@ from runnel.planner.bind.write import (
     bind_insert,
     changed_table,
     column_index,
+    target_scope,
 )
 from runnel.planner.parse.dml import is_default
 from runnel.planner.parse.merge import MergeBranch, MergeInto
@@ -112,17 +113,13 @@ class _Change:
             )
         self.columns = tuple(i for i, c in enumerate(self.table.columns) if not c.hidden)
         self.written = tuple(i for i in self.columns if not is_computed(self.table, i))
-        self.qualifier = (alias or name).local
+        self._scope = target_scope(binder, self.table, name, alias)
 
     def scan(self) -> BoundRelation:
         """All rows of the target, with all columns."""
         table = self.table
-        columns = tuple(
-            ScopeColumn(c.name, c.type, i, self.qualifier, c.hidden)
-            for i, c in enumerate(table.columns)
-        )
         relation = Scan(table=table, columns=tuple(range(len(table.columns))))
-        return BoundRelation(relation, Scope(columns))
+        return BoundRelation(relation, self._scope)
 
     @property
     def marker(self) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from runnel.catalog import Registration, TableColumn
+from runnel.catalog import Mapping, Registration, TableColumn
 from runnel.columns.batches import empty_columns
 from runnel.connector import (
     BATCH_ROWS,
@@ -72,8 +72,9 @@ class _RowsPartition(SourcePartition):
         return batch.select(self._columns) if self._columns else empty_columns(batch.num_rows)
 
 
-def bind_returning(binder: Binder, tree: Any, rows: ReturnedRows) -> Relation:
-    """The relation of RETURNING over the changed rows."""
-    objects = {**binder.snapshot.objects, NAME: Registration(NAME, rows)}
+def bind_returning(binder: Binder, tree: Any, rows: ReturnedRows, schema: str) -> Relation:
+    """The relation of RETURNING over the changed rows of a table in the schema of that key."""
+    returned = Mapping(NAME, rows.connector, rows, {}, None, schema=schema)
+    objects = {**binder.snapshot.objects, NAME: returned if schema else Registration(NAME, rows)}
     inner = replace(binder, snapshot=replace(binder.snapshot, objects=objects))
     return inner.query(tree, None)

@@ -276,7 +276,7 @@ class SelectBinder:
         # Loaded on first use: many statements list their columns.
         from runnel.planner.bind.select_list.stars import StarColumns
 
-        return StarColumns(self._scope, binder.bind, self._binder.sql)
+        return StarColumns(self._scope, binder.bind, self._binder)
 
     def _several(self, tree: Any, binder: ExpressionBinder, number: int) -> list[Item] | None:
         """The items of `* LIKE '…'` or of an expression with COLUMNS; None for any other item."""

@@ -470,11 +470,19 @@ def _keyed(
     binder: StatementBinder, name: Name, alias: Name | None, mode: WriteMode
 ) -> tuple[KeyedTable | RowAddressedTable, Scope]:
     table = changed_table(binder, name, mode)
+    return table, target_scope(binder, table, name, alias)
+
+
+def target_scope(binder: StatementBinder, table: Table, name: Name, alias: Name | None) -> Scope:
+    """The names of the columns of a table whose rows are changed."""
+    key = binder.lookup(name.text, name.position).schema
     qualifier = (alias or name).local
-    columns = tuple(
-        ScopeColumn(c.name, c.type, i, qualifier, c.hidden) for i, c in enumerate(table.columns)
+    return Scope(
+        tuple(
+            ScopeColumn(c.name, c.type, i, qualifier, c.hidden, schema=key)
+            for i, c in enumerate(table.columns)
+        )
     )
-    return table, Scope(columns)
 
 
 def changed_table(

@@ -183,7 +183,11 @@ def get_ddl(
         )
     texts = _texts(snapshot, str(kind.value).lower(), hides_secrets)
     if isinstance(name, Literal):
-        return _one(texts, str(kind.value).lower(), str(name.value), name.position or position)
+        written = str(name.value)
+        found = snapshot.find(written) if str(kind.value).lower() == "relation" else None
+        if found is not None and found.name in texts:
+            return _text(texts[found.name])
+        return _one(texts, str(kind.value).lower(), written, name.position or position)
     lower = build.call("LOWER", [name], position)
     # The unqualified name is last, and wins: an object may be named "public.t".
     kinds = reversed(_BEFORE[str(kind.value).lower()])

@@ -28,7 +28,8 @@ ATTACHED = (
     "INSERT INTO o.c (id) VALUES (7)",
     "SELECT * FROM o.c WHERE id = 7",
     "UPDATE o.c SET n = 'z' WHERE id = 7",
-    "DELETE FROM o.c WHERE id = 1",
+    "UPDATE o.main.c SET n = 'y' WHERE o.main.c.id = 7",
+    "DELETE FROM o.c WHERE o.c.id = 1",
     "SELECT * FROM o.c ORDER BY id",
     "CREATE OR REPLACE TABLE o.cust AS SELECT 1 AS id, 'u' AS nm",
     "CREATE TABLE o.main.pp (a INT PRIMARY KEY, b VARCHAR DEFAULT 'hey')",
@@ -86,7 +87,8 @@ SCHEMAS = (
     "SELECT a FROM s.t WHERE EXISTS (SELECT 1 FROM t WHERE s.t.a = 1)",
     "WITH t AS (SELECT 9 AS a) SELECT t.a, x.a FROM t, s.t x ORDER BY ALL",
     "UPDATE s.t SET b = 6 WHERE a = 2",
-    "DELETE FROM s.t WHERE a = 1 RETURNING a",
+    "UPDATE s.t SET b = s.t.b + 1 WHERE s.t.a = 2",
+    "DELETE FROM s.t WHERE s.t.a = 1 RETURNING s.t.a",
     "MERGE INTO s.t USING (SELECT 2 AS a, 7 AS b) n USING (a) WHEN MATCHED THEN UPDATE SET b = n.b",
     "FROM s.t",
     "CREATE VIEW s.v AS SELECT sum(b) AS b FROM s.t",
@@ -205,6 +207,9 @@ def test_schemas_of_a_file(folder: Path) -> None:
     with runnel.connect("shop.duckdb") as connection:
         assert run(connection, "FROM st.x") == [(1,)]
         assert run(connection, "SELECT shop.main.c.id FROM shop.main.c WHERE id = 1") == [(1,)]
+        assert run(connection, "SELECT shop.c.* EXCLUDE (n, p) FROM shop.c WHERE id = 1") == [(1,)]
+        assert run(connection, "SELECT shop.main.c.* FROM c WHERE id = 2")[0][:2] == (2, "b")
+        assert run(connection, "UPDATE shop.c SET n = 'q' WHERE shop.main.c.id < 0") == []
         run(connection, "CREATE SCHEMA z")
         run(connection, "CREATE TABLE z.n (a INT DEFAULT 4, b INT)")
         run(connection, "INSERT INTO z.n (b) VALUES (1)")
@@ -307,6 +312,84 @@ def test_errors(folder: Path, sql: str, words: str) -> None:
         run(connection, "CREATE TABLE s.t (a INT)")
         with pytest.raises(runnel.Error, match=words):
             run(connection, sql)
+
+
+def test_sequences_of_a_file(folder: Path) -> None:
+    """A DEFAULT of an attached file draws from the file's sequence, not from the connection's."""
+    with duckdb.connect("shop.duckdb") as other:
+        other.execute("CREATE SEQUENCE q START 100")
+        other.execute("CREATE TABLE n (id INT DEFAULT nextval('q'), a INT)")
+        other.execute("CREATE SEQUENCE st.q START 500")
+        other.execute("USE st")
+        other.execute("CREATE TABLE n (id INT DEFAULT nextval('q'), a INT)")
+    with runnel.connect() as connection:
+        run(connection, "CREATE SEQUENCE q")
+        run(connection, "ATTACH 'shop.duckdb' AS o")
+        for sql in (
+            "INSERT INTO o.n (a) VALUES (1)",
+            "INSERT INTO o.n VALUES (DEFAULT, 1)",
+            "INSERT INTO o.st.n (a) VALUES (1)",
+            "CREATE TABLE o.m (id INT DEFAULT nextval('q'))",
+            "ALTER TABLE o.c ADD COLUMN k INT DEFAULT nextval('q')",
+            "ALTER TABLE o.c ALTER id SET DEFAULT nextval('q')",
+        ):
+            with pytest.raises(runnel.NotSupportedError, match="DEFAULT nextval"):
+                run(connection, sql)
+        run(connection, "INSERT INTO o.n VALUES (nextval('q'), 1)")
+        run(connection, "ALTER TABLE o.n RENAME TO nn")
+        assert run(connection, "FROM o.nn") == [(1, 1)]
+        assert "nextval('q')" in run(connection, "SHOW CREATE TABLE o.nn")[0][0]
+    with runnel.connect("shop.duckdb") as connection:
+        run(connection, "INSERT INTO nn (a) VALUES (2)")
+        assert run(connection, "SELECT id FROM nn WHERE a = 2") == [(100,)]
+        for sql in (
+            "INSERT INTO st.n (a) VALUES (2)",
+            "CREATE TABLE st.m (id INT DEFAULT nextval('q'))",
+        ):
+            with pytest.raises(runnel.NotSupportedError, match="of column"):
+                run(connection, sql)
+
+
+def test_comments_of_an_attached_file(folder: Path) -> None:
+    shown = "SELECT table_comment FROM information_schema.tables WHERE table_name = 'c'"
+    with runnel.connect() as connection:
+        run(connection, "ATTACH 'shop.duckdb' AS o")
+        run(connection, "COMMENT ON TABLE o.c IS 'goods'")
+        run(connection, "COMMENT ON COLUMN o.main.c.n IS 'name'")
+        assert run(connection, shown) == [("goods",)]
+    with duckdb.connect("shop.duckdb") as other:
+        found = other.execute("SELECT comment FROM duckdb_tables() WHERE table_name = 'c'")
+        assert found.fetchall() == [("goods",)]
+    with runnel.connect() as connection:
+        run(connection, "ATTACH 'shop.duckdb' AS o")
+        assert run(connection, shown) == [("goods",)]
+        assert run(
+            connection,
+            "SELECT column_comment FROM information_schema.columns "
+            "WHERE table_name = 'c' AND column_name = 'n'",
+        ) == [("name",)]
+
+
+def test_generated_columns_of_a_file(folder: Path) -> None:
+    with duckdb.connect("shop.duckdb") as other:
+        other.execute("CREATE TABLE g (a INT, b INT AS (a + 1), c INT DEFAULT 4)")
+    with runnel.connect() as connection:
+        run(connection, "ATTACH 'shop.duckdb' AS o")
+        run(connection, "INSERT INTO o.g (a) VALUES (1)")
+        run(connection, "INSERT INTO o.g VALUES (2, 5), (3, 6)")
+        run(connection, "UPDATE o.g SET a = 10 WHERE b = 3")
+        run(connection, "DELETE FROM o.g WHERE b = 4")
+        assert run(connection, "FROM o.g ORDER BY a") == [(1, 2, 4), (10, 11, 5)]
+        for sql in ("INSERT INTO o.g (b) VALUES (1)", "UPDATE o.g SET b = 1"):
+            with pytest.raises(runnel.ProgrammingError, match=r'"b" of table "o[.]g" is computed'):
+                run(connection, sql)
+        for sql in (
+            "INSERT INTO o.g (a) VALUES (1) RETURNING b",
+            "UPDATE o.g SET a = 1 RETURNING b",
+            "ALTER TABLE o.g ADD COLUMN d INT DEFAULT 1",
+        ):
+            with pytest.raises(runnel.NotSupportedError, match=r"DuckDB|not supported"):
+                run(connection, sql)
 
 
 def test_a_read_only_file(folder: Path) -> None:

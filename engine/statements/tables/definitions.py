@@ -226,6 +226,8 @@ def _check_alterable(session: Session, plan: AlterTablePlan, found: TableMapping
     with session.definitions:
         _unchanged(session, plan)
         check_own(session, found)
+        assert found.definition is not None
+        _tables_of(session, found).check_sequences(plan.definition, found.definition)
         is_renamed = plan.new_name.lower() != plan.name.lower()
         is_dropped = is_renamed and not plan.is_cascading
         check_unused(session, found.name, "table", is_dropped=is_dropped)

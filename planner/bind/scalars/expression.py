@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.base.schemas import CATALOG, PUBLIC
 from runnel.deadline import check_time
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
@@ -235,9 +234,7 @@ class ExpressionBinder(AggregateBinder):
 
     def _of_schema(self, scope: Scope, tree: Any) -> Scope:
         """The scope of a.b.c, if `a` is a schema; it may be a field of a column, too."""
-        catalog, schema = tree.text("catalog"), tree.text("db")
-        if self._query.snapshot.names_own(catalog or schema):
-            catalog, schema = CATALOG, schema if catalog else PUBLIC
+        catalog, schema = self._query.snapshot.qualifiers(tree.text("catalog"), tree.text("db"))
         try:
             return scope.of_schema(catalog, schema, self._at(tree))
         except ProgrammingError as error:

@@ -23,6 +23,7 @@ from runnel.planner.parse.query.allow_list import position_of
 from runnel.sqltypes import BOOLEAN, VARCHAR
 
 if TYPE_CHECKING:
+    from runnel.planner.bind.binders import StatementBinder
     from runnel.planner.bind.scope import Scope
 
 Bind = Callable[[Any], Expression]
@@ -35,13 +36,14 @@ class StarColumns:
 
     scope: the names of FROM.
     bind: binds an expression of the clause.
-    sql: the text of the statement.
+    query: the binder of the query.
     """
 
-    def __init__(self, scope: Scope, bind: Bind, sql: str) -> None:
+    def __init__(self, scope: Scope, bind: Bind, query: StatementBinder) -> None:
         self._scope = scope
         self._bind = bind
-        self._sql = sql
+        self._query = query
+        self._sql = query.sql
 
     def _at(self, tree: Any) -> Position | None:
         return position_of(tree, self._sql)
@@ -52,7 +54,8 @@ class StarColumns:
         if isinstance(tree, exp.Column):
             table = tree.table or None
             if schema := tree.text("db"):
-                scope = scope.of_schema(tree.text("catalog"), schema, self._at(tree))
+                named = self._query.snapshot.qualifiers(tree.text("catalog"), schema)
+                scope = scope.of_schema(*named, self._at(tree))
             elif table is not None and (fields := self._fields(tree, table)):
                 return self._chosen(tree.find(exp.Star), fields, [None] * len(fields))
         shown = scope.star(table, self._at(tree))

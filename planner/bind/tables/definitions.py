@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
 from runnel.catalog import Mapping
-from runnel.columns.table_definition import TableDefinition, TableKey
+from runnel.columns.table_definition import TableDefinition, TableKey, drawn_sequences
 from runnel.connector import ColumnDefinition
-from runnel.errors import Error, IntegrityError, Position, ProgrammingError, suggest
+from runnel.errors import (
+    Error,
+    IntegrityError,
+    NotSupportedError,
+    Position,
+    ProgrammingError,
+    suggest,
+)
 from runnel.expressions import build
 from runnel.expressions.nodes import Cast, Column, Expression, Literal, walk
 from runnel.expressions.properties import depends_on_statement, is_volatile
@@ -245,6 +252,12 @@ def default_of(
 ) -> Expression:
     """The value of a column in a row that doesn't set it: of its DEFAULT, else NULL."""
     text = "NULL" if table is None else table.defaults.get(name.lower(), "NULL")
+    if table is not None and not table.file_sequences.isdisjoint(drawn_sequences(text)):
+        raise NotSupportedError(
+            f'DEFAULT {text} of column "{name}" is not supported',
+            detail="the sequence is one of the DuckDB file, outside the connection's own schema",
+            hint="set the column, or connect to the file: the sequences of its schema main work",
+        )
     try:
         return bound_default(binder.of_text(text), parsed_text(text), name, sql_type)
     except Error as error:

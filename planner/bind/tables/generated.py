@@ -58,6 +58,8 @@ def computed_of(
 ) -> dict[int, Expression]:
     """The expressions of the computed columns among `columns`, over `columns`, by index."""
     found: dict[int, Expression] = {}
+    if definition.computed_by_database:
+        return found
     for i, column in enumerate(columns):
         text = definition.computed.get(column.name.lower())
         if text is None:
@@ -173,7 +175,7 @@ def with_recomputed(
 ) -> tuple[Relation, dict[int, Expression]]:
     """The rows of an UPDATE with the new values of all columns, and the columns that it changes:
     the assigned ones, and the computed ones."""
-    computed = [i for i in range(len(table.columns)) if is_computed(table, i)]
+    computed = computed_columns(binder, table)
     if not computed:
         return source, assigned
     old = references(source.fields)

@@ -82,7 +82,7 @@ def _entries(items: FromItems, scope: Scope, binder: ExpressionBinder, tree: Any
     label = None
     if isinstance(tree, exp.PivotAlias):
         label, tree = tree.args["alias"].name, tree.this
-    stars = StarColumns(scope, binder.bind, items.binder.sql)
+    stars = StarColumns(scope, binder.bind, items.binder)
     if isinstance(tree, exp.Star):
         return [(item.name, [item.expression]) for item in stars.of_star(tree)]
     if any(calls_of_columns(tree)):
