@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
 from runnel.base.schemas import (
-    CATALOG,
     CATALOG_KIND,
     DATABASE_KIND,
     MAIN,
-    PUBLIC,
     SCHEMA_KIND,
     candidates,
     new_key,
@@ -406,13 +404,6 @@ class Snapshot:
     def names_own(self, catalog: str) -> bool:
         """Whether a name is the one of the DuckDB file to which the connection is opened."""
         return (CATALOG_KIND, catalog.lower()) in self.definitions
-
-    def qualifiers(self, catalog: str, schema: str) -> tuple[str, str]:
-        """The catalog, or "", and the schema before the name of a table, without the name of the
-        file to which the connection is opened."""
-        if self.names_own(catalog or schema):
-            return CATALOG, schema if catalog else PUBLIC
-        return catalog, schema
 
     @property
     def databases(self) -> tuple[NamedText, ...]:

@@ -14,7 +14,7 @@ TEXT = r"""
 Bit strings: there is no type BIT: use integers with & | ~ and <<
   bitstring bitstring_agg bitstring_byte_comparable bit_position get_bit set_bit
 Hashes: there is no such hash; use MD5, SHA256, or CRC32(CAST(x AS VARCHAR)) % n for a bucket
-  hash md5_number md5_number_lower md5_number_upper crc32c
+  md5_number md5_number_lower md5_number_upper crc32c
 Trigonometry in degrees: use SIN(RADIANS(x)) and DEGREES(ASIN(x))
   sind cosd tand cotd asind acosd atand atan2d
 Digits of a DECIMAL: a DECIMAL has the digits of its type

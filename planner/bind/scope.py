@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sqlglot import exp
 
 from runnel.base.frozen import frozen
-from runnel.base.schemas import INFORMATION_SCHEMA, ONLY_SCHEMAS, OWN_CATALOGS, is_within
+from runnel.base.schemas import (
+    CATALOG,
+    INFORMATION_SCHEMA,
+    ONLY_SCHEMAS,
+    OWN_CATALOGS,
+    PUBLIC,
+    is_within,
+)
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import STORED, Column, Expression, LambdaVariable, stored_name
 from runnel.relation.nodes import Field, Relation
@@ -94,10 +101,18 @@ class Scope:
     aliases: Aliases | None = field(default=None, compare=False, repr=False)
     variables: tuple[LambdaVariable, ...] = ()
 
-    def of_schema(self, catalog: str, schema: str, position: Position | None) -> Scope:
+    def of_schema(
+        self,
+        catalog: str,
+        schema: str,
+        position: Position | None,
+        names_own: Callable[[str], bool],
+    ) -> Scope:
         """The scope for references that are qualified by a schema, and a catalog or "": it has only
         the columns of the schema's tables. ProgrammingError if no table is in another schema than
-        public."""
+        public. `names_own`: whether a name is the one of the connection's file."""
+        if names_own(catalog or schema):
+            catalog, schema = CATALOG, schema if catalog else PUBLIC
         found = self._within(catalog, schema)
         is_known = schema.lower() in (INFORMATION_SCHEMA, *ONLY_SCHEMAS)
         is_known = is_known and catalog.lower() in ("", *OWN_CATALOGS)
@@ -107,7 +122,8 @@ class Scope:
         if not is_known:
             raise ProgrammingError(
                 f'no table in FROM is in a schema "{f"{catalog}." if catalog else ""}{schema}"',
-                hint="a column is named as column, table.column or schema.table.column",
+                hint="a column is named as column, table.column or schema.table.column; for a "
+                "field of a column write (t.column).field",
                 position=position,
             )
         return found

@@ -113,6 +113,8 @@ def parse_show(reader: StatementReader) -> Show | Query:
 def _shown_word(reader: StatementReader) -> str:
     """The word after SHOW; CATALOGS for CURRENT CATALOG, as there is one, and so DATABASES."""
     word = reader.peek()
+    if word == "FULL" and reader.peek(1) == "":
+        raise reader.error("MODULES, as in SHOW FULL MODULES; SHOW JOBS FULL has all columns")
     if word == "CURRENT" and reader.peek(1) in ("CATALOG", "DATABASE"):
         reader.next()
         return f"{reader.peek()}S"

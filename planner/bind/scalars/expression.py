@@ -211,8 +211,9 @@ class ExpressionBinder(AggregateBinder):
         inside = tree.meta_get("below")
         if inside is not None:  # in the body of a macro
             scope = scope.below(inside)
-        if tree.args.get("db"):
-            scope = self._of_schema(scope, tree)
+        if schema := tree.text("db"):
+            own = self._query.snapshot.names_own
+            scope = scope.of_schema(tree.text("catalog"), schema, self._at(tree), own)
         if self._query.emits and self._is_window_final(tree):
             assert self._aggregates is not None
             return self._aggregates.add(
@@ -231,15 +232,6 @@ class ExpressionBinder(AggregateBinder):
     def _bound(self, tree: Any) -> Expression:
         """A column that COLUMNS stands for."""
         return tree.this  # type: ignore[no-any-return]
-
-    def _of_schema(self, scope: Scope, tree: Any) -> Scope:
-        """The scope of a.b.c, if `a` is a schema; it may be a field of a column, too."""
-        catalog, schema = self._query.snapshot.qualifiers(tree.text("catalog"), tree.text("db"))
-        try:
-            return scope.of_schema(catalog, schema, self._at(tree))
-        except ProgrammingError as error:
-            error.hint = f"{error.hint}; for a field of a column write (t.column).field"
-            raise
 
     def _is_window_final(self, tree: Any) -> bool:
         """Whether a column is `window_final`, which marks the last result of a window in a query
@@ -306,7 +298,13 @@ class ExpressionBinder(AggregateBinder):
 
     def _cast(self, tree: Any) -> Expression:
         to, position = tree.args["to"], self._at(tree)
-        found = build.cast(self.bind(tree.this), sql_type_of(to), position)
+        operand, target = self.bind(tree.this), sql_type_of(to)
+        if isinstance(operand, Literal) and operand.value == "epoch":
+            # Loaded on first use: few statements write it.
+            from runnel.planner.bind.scalars.literals import epoch
+
+            operand = epoch(operand, target)
+        found = build.cast(operand, target, position)
         size = size_of(to)
         if size is None:
             return found
@@ -414,6 +412,11 @@ class ExpressionBinder(AggregateBinder):
 
     def _like(self, tree: Any) -> Expression:
         position = self._at(tree)
+        if isinstance(unwrapped(tree.expression), (exp.Any, exp.All)):
+            # Loaded on first use: few statements compare with several patterns.
+            from runnel.planner.bind.scalars.quantified import like_any
+
+            return like_any(self.bind, tree, position)
         operands = [self.bind(operand) for operand in (tree.this, tree.expression)]
         matched = build.call("ilike" if isinstance(tree, exp.ILike) else "like", operands, position)
         return build.call("not", [matched], position) if tree.args.get("negate") else matched

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
-from runnel.sqltypes import BIGINT, INTERVAL, VARBINARY, VARCHAR, Kind
+from runnel.sqltypes import BIGINT, INTERVAL, VARBINARY, VARCHAR, Kind, SqlType
 
 _UNITS = {0: "second", 3: "milliseconds"}
 
@@ -37,3 +38,14 @@ def binary_literal(tree: Any, position: Position | None) -> Expression:
             hint="write pairs of the digits 0-9 and a-f",
             position=position,
         ) from None
+
+
+def epoch(literal: Literal, target: SqlType) -> Literal:
+    """The literal 'epoch' as the text of the start of 1970, if it is cast to a date or time."""
+    texts = {
+        Kind.DATE: "1970-01-01",
+        Kind.TIMESTAMP: "1970-01-01 00:00:00",
+        Kind.TIMESTAMP_TZ: "1970-01-01 00:00:00+00",
+    }
+    text = texts.get(target.kind)
+    return literal if text is None else replace(literal, value=text)

@@ -65,6 +65,28 @@ def quantified(
     return _unless_null(array, _over_rows(operand, rows, function, is_all, position), is_all)
 
 
+def like_any(bind: Callable[[Any], Expression], tree: Any, position: Position | None) -> Expression:
+    """Binds LIKE or ILIKE whose right side is exp.Any or exp.All over a list of patterns."""
+    patterns = tree.expression.unnest()
+    listed = patterns.this.unnest()
+    if isinstance(listed, exp.Query):
+        raise NotSupportedError(
+            "LIKE ANY and LIKE ALL of a subquery are not supported",
+            hint="list the patterns, LIKE ANY ('a%', 'b%'), or write EXISTS (SELECT 1 FROM p WHERE "
+            "x LIKE p.pattern)",
+            position=position,
+        )
+    items = listed.expressions if isinstance(listed, (exp.Tuple, exp.Array)) else [listed]
+    operand = bind(tree.this)
+    function = "ilike" if isinstance(tree, exp.ILike) else "like"
+    found = [build.call(function, [operand, bind(item)], position) for item in items]
+    if tree.args.get("negate"):
+        found = [build.call("not", [item], position) for item in found]
+    if len(found) == 1:
+        return found[0]
+    return build.call("and" if isinstance(patterns, exp.All) else "or", found, position)
+
+
 _UNKNOWN = Literal(value=None, type=BOOLEAN)
 
 

@@ -54,8 +54,8 @@ class StarColumns:
         if isinstance(tree, exp.Column):
             table = tree.table or None
             if schema := tree.text("db"):
-                named = self._query.snapshot.qualifiers(tree.text("catalog"), schema)
-                scope = scope.of_schema(*named, self._at(tree))
+                catalog, names_own = tree.text("catalog"), self._query.snapshot.names_own
+                scope = scope.of_schema(catalog, schema, self._at(tree), names_own)
             elif table is not None and (fields := self._fields(tree, table)):
                 return self._chosen(tree.find(exp.Star), fields, [None] * len(fields))
         shown = scope.star(table, self._at(tree))

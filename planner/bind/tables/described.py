@@ -15,7 +15,7 @@ from runnel.expressions.nodes import Column, Literal
 from runnel.planner.bind.tables.information_schema import nullable, position_of, view_fields
 from runnel.planner.explain.ddl import watermark_of
 from runnel.planner.parse.statement import parse
-from runnel.planner.parse.syntax import Describe, Query, Show, Summarize
+from runnel.planner.parse.syntax import Describe, Name, Query, Show, Summarize
 from runnel.relation.nodes import Field, Project, Relation, Scan, Values
 from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, SqlType, array
 
@@ -84,11 +84,26 @@ def description(
         return DESCRIPTION, _query_rows(binder.statement_query(statement.query))
     if statement.name is None:
         return ALL_TABLES, all_tables(binder)
+    view = _system_view(binder, statement.name)
+    if view is not None:
+        columns = [column for column in view.columns if not column.hidden]
+        return DESCRIPTION, tuple(_row(column.name, column.type) for column in columns)
     found = binder.lookup(statement.name.text, statement.name.position)
     if isinstance(found, View):
         fields = binder.view_fields(found)
         return DESCRIPTION, tuple(_row(field.name, field.type) for field in fields)
     return DESCRIPTION, _table_rows(found, found.table)
+
+
+def _system_view(binder: StatementBinder, name: Name) -> Table | None:
+    """The view of the catalog of PostgreSQL, DuckDB or SQLite that a name means; None if an object
+    of the catalog has the name, or no view."""
+    from runnel.planner.bind.system_views.views import is_view, view_table
+
+    schema = "".join(name.qualifiers)
+    if not is_view(name.local) or binder.snapshot.find(name.text) is not None:
+        return None
+    return view_table(name.local, schema, binder)
 
 
 def all_tables(binder: StatementBinder) -> tuple[Row, ...]:

@@ -152,8 +152,12 @@ def _restore_quantifier(node: Any) -> None:
     """Replaces a call of ALL, ANY or SOME by its node: without a query in the parentheses, sqlglot
     parses a function call."""
     quantifier = {"ALL": exp.All, "ANY": exp.Any, "SOME": exp.Any}.get(node.name.upper())
-    if quantifier is not None and len(node.expressions) == 1:
+    if quantifier is None:
+        return
+    if len(node.expressions) == 1:
         node.replace(quantifier(this=node.expressions[0]))
+    elif node.expressions and isinstance(node.parent, exp.Like | exp.ILike):
+        node.replace(quantifier(this=exp.Tuple(expressions=node.expressions)))
 
 
 def _restore_type(node: Any, types: Sequence[tuple[SqlType, int | None]]) -> None:
