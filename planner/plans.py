@@ -55,7 +55,7 @@ class StoredScan:
     """A query of all rows of a table in memory, which starts no job.
 
     source: the scan.
-    columns: the indexes of the result's columns among those of the scan; None: all, in order.
+    columns: the indexes of the result's columns in the scan; None: all, in order.
     """
 
     source: Source

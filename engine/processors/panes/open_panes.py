@@ -63,7 +63,7 @@ class OpenPanes:
 
     @property
     def has_keys(self) -> bool:
-        """Whether keys are numbered, perhaps keys that no pane has any more."""
+        """Whether keys are numbered, including keys that no pane has now."""
         return self._key_numbers.count > 0
 
     @property
