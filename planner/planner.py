@@ -429,6 +429,11 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
             hint="write them at the end of the query that reads the view's stream",
             position=statement.query.emission.position,
         )
+    if statement.must_exist:
+        altered = binder.lookup(statement.name.text, statement.name.position)
+        if not isinstance(altered, View):
+            raise ProgrammingError(f'"{altered.name}" is no view', position=statement.name.position)
+        statement = replace(statement, temporary=altered.temporary)
     schema, name = _new_view(binder, statement)
     inner = replace(binder, views=(name.lower(),))
     relation = inner.query(statement.query.expression, None)

@@ -17,6 +17,7 @@ from runnel.catalog import (
     Registration,
     Table,
     View,
+    next_version,
     visible_columns,
 )
 from runnel.connector import IndexedTable, KeyedTable, MappingDefinition, RowAddressedTable
@@ -28,6 +29,7 @@ from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import connector_and_definition
 
 if TYPE_CHECKING:
+    from runnel.planner.parse.flink.inspections import RenameView
     from runnel.session.session import Session
 
 NO_COUNT = -1
@@ -152,6 +154,30 @@ def create_view(session: Session, plan: CreateViewPlan, call: StatementCall) -> 
         session.change_catalog(put=view)
     if not view.temporary:
         session.warn_if_lost("view", view.name)
+    return NO_COUNT
+
+
+def rename_view(session: Session, statement: RenameView, call: StatementCall) -> int:
+    """Gives a view another name. What reads it by the old name fails then."""
+    with session.definitions:
+        found = session.catalog.find(statement.name.text)
+        if found is None and statement.if_exists:
+            return NO_COUNT
+        found = session.catalog.get(statement.name.text, statement.name.position)
+        if not isinstance(found, View):
+            raise ProgrammingError(
+                f'"{found.name}" is a {kind_of(found)}, not a view',
+                position=statement.name.position,
+            )
+        check_own(session, found)
+        new = statement.new_name
+        schema, name = session.catalog.new_name(
+            new.qualifiers, new.local, new.position, is_temporary=found.temporary
+        )
+        if session.catalog.objects.get(name.lower()) is not None:
+            raise ProgrammingError(f'"{name}" exists already', position=new.position)
+        renamed = replace(found, name=name, schema=schema, version=next_version())
+        session.change_catalog(put=renamed, drop=found)
     return NO_COUNT
 
 

@@ -107,6 +107,17 @@ def function_rows(
         for name, item in WINDOW_FUNCTIONS.items()
     ]
     rows += [
+        (name, "table", arguments, result, "table functions")
+        for name, arguments, result in _TABLE_FUNCTIONS
+    ]
+    rows += _macro_rows()
+    rows += own_rows(own, definitions)
+    return sorted(rows, key=lambda row: (row[0], row[1]))
+
+
+def own_rows(own: Iterable[PythonFunction], definitions: Iterable[NamedText]) -> list[Row]:
+    """The rows of the functions and macros that users have created, by name."""
+    rows: list[Row] = [
         (
             item.name.upper(),
             "aggregate" if item.is_aggregate else "scalar",
@@ -116,11 +127,6 @@ def function_rows(
         )
         for item in own
     ]
-    rows += [
-        (name, "table", arguments, result, "table functions")
-        for name, arguments, result in _TABLE_FUNCTIONS
-    ]
-    rows += _macro_rows()
     rows += [
         (item.name.upper(), item.kind, *_parts(item.text), "CREATE MACRO")
         for item in definitions

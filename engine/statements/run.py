@@ -268,6 +268,7 @@ def _schema_handlers() -> dict[type[plans.Plan | Command], Handler]:
 def _load_handlers() -> None:
     from runnel.planner.parse import jobs as job_syntax
     from runnel.planner.parse import syntax
+    from runnel.planner.parse.flink.inspections import RenameView
     from runnel.planner.parse.session import prepared
     from runnel.planner.parse.session.backup import BackupTo
     from runnel.planner.parse.session.transactions import BeginTransaction, EndTransaction
@@ -289,6 +290,7 @@ def _load_handlers() -> None:
             plans.FilledMappingPlan: _run_filled,
             plans.StatementSetPlan: _run_set,
             plans.CreateViewPlan: definitions.create_view,
+            RenameView: definitions.rename_view,
             **_text_handlers(),
             **_schema_handlers(),
             plans.CreateTablePlan: _lazily(tables, "create_table"),

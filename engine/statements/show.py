@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Mapping, TableColumn, visible_columns
 from runnel.connector import DataConnector
-from runnel.errors import Error, internal
+from runnel.errors import Error, ProgrammingError, internal
 from runnel.planner.bind.tables.described import ALL_TABLES, DESCRIPTION
 from runnel.planner.parse.syntax import SetOption
 from runnel.planner.plans import ShowPlan
@@ -19,7 +19,7 @@ from runnel.settings import SETTINGS, WITHOUT_LIMIT, find, has_no_effect, hint_w
 from runnel.sqltypes import BIGINT, JSON, VARCHAR
 from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import data_connector
-from runnel.statements.functions import function_rows
+from runnel.statements.functions import function_rows, own_rows
 from runnel.statements.session_tables import plan_rows, setting_rows
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def _found(session: Session, plan: ShowPlan) -> Result:
         return Result(_texts("name", "query", "columns"), list(plan.rows))
     if plan.what == "plans":
         return _plans(session)
+    if plan.what == "partitions":
+        return _partitions(session, plan.name or "")
     show = _SHOWS.get(plan.what)
     if show is None:
         raise internal(f"no SHOW {plan.what.upper()}")
@@ -142,6 +144,14 @@ def _functions(session: Session) -> Result:
     )
 
 
+def _user_functions(session: Session) -> Result:
+    snapshot = session.catalog
+    return Result(
+        _texts("name", "kind", "arguments", "result", "family"),
+        own_rows(snapshot.functions.values(), snapshot.definitions.values()),
+    )
+
+
 def _data_connections(session: Session) -> Result:
     rows: list[Row] = []
     for item in sorted(session.catalog.connections.values(), key=lambda item: item.name.lower()):
@@ -157,6 +167,23 @@ def _resources(session: Session, name: str) -> Result:
     return Result(_texts("name", "type"), list(connector.resources(connection.options)))
 
 
+def _partitions(session: Session, name: str) -> Result:
+    """The partitions that have files, as `key=value/key=value`."""
+    # Loaded on first use, with the writers of files.
+    from runnel.processors.sinks.written_files import WritableFiles
+
+    found = session.catalog.get(name)
+    table = found.table if isinstance(found, Mapping) else None
+    partitions = table.partitions() if isinstance(table, WritableFiles) else None
+    if partitions is None:
+        raise ProgrammingError(
+            f'"{found.name}" is not partitioned',
+            hint="a table of files with PARTITIONED BY is; of others, query the columns: SELECT "
+            "DISTINCT c FROM t",
+        )
+    return Result(_texts("partition name"), [(item,) for item in partitions])
+
+
 def _texts(*names: str) -> tuple[Field, ...]:
     return tuple(Field(name, VARCHAR) for name in names)
 
@@ -164,6 +191,7 @@ def _texts(*names: str) -> tuple[Field, ...]:
 _SHOWS: dict[str, Callable[[Session], Result]] = {
     "mappings": _mappings,
     "functions": _functions,
+    "user functions": _user_functions,
     "data connections": _data_connections,
     "indexes": _indexes,
     "snapshots": _snapshots,

@@ -34,8 +34,10 @@ _REMEDIES = {
     "SEQUENCE": "write CREATE SEQUENCE s, without OR REPLACE and TEMP",
     "FUNCTION": "write it in Python, and register it: connection.create_function('f', f, …)",
     "AGGREGATE": "write it in Python: connection.create_function(…)",
-    "CATALOG": "a connection has one catalog, its directory: for another system use CREATE DATA "
-    "CONNECTION",
+    "CATALOG": "a connection has one catalog, its directory: write CREATE DATABASE d for a schema "
+    "in it; for another system use CREATE DATA CONNECTION, or ATTACH a DuckDB file",
+    "MATERIALIZED": "write CREATE TABLE t AS SELECT …, or for a stream CREATE JOB j AS INSERT INTO "
+    "t SELECT …; CREATE VIEW v AS SELECT … is computed when it is read",
 }
 _TEMPORARY = ("TABLE", "VIEW", "FUNCTION", "MACRO")
 _OBJECTS = ("TABLE", "MAPPING", "VIEW", "INDEX", "SNAPSHOT")
@@ -59,7 +61,7 @@ def parse_create(reader: StatementReader) -> Statement:
     if not external and reader.accept("TABLE"):
         return parse_create_table(reader, position, or_replace, temporary)
     if not external and reader.accept("VIEW"):
-        return _create_view(reader, position, or_replace, temporary)
+        return parse_view(reader, position, or_replace, temporary)
     if not (external or temporary) and reader.accept("DATA", "CONNECTION"):
         return _create_data_connection(reader, position, or_replace)
     if not (external or temporary or or_replace):
@@ -320,9 +322,10 @@ def _create_data_connection(
     )
 
 
-def _create_view(
+def parse_view(
     reader: StatementReader, position: Position, or_replace: bool, temporary: bool
 ) -> CreateView:
+    """The rest of CREATE VIEW, after VIEW."""
     if_not_exists = reader.accept_if_not_exists(or_replace)
     name = reader.object_name("the view")
     columns = reader.names("a column") if reader.peek() == "(" else ()

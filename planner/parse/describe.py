@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import TokenType
 
-from runnel.errors import NotSupportedError, Position
+from runnel.errors import Position
 from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
 from runnel.planner.parse.syntax import Describe, NamePattern, Query, Show, Summarize
 from runnel.planner.parse.tokens import like
@@ -20,8 +20,9 @@ def _function(reader: StatementReader, position: Position) -> Show:
     return Show(sql=reader.sql, position=position, what="functions", like=pattern)
 
 
-def parse_describe(reader: StatementReader) -> Describe | Show:
-    """{DESCRIBE | DESC} [[EXTENDED] [TABLE] name | FUNCTION name | 'file' | query]"""
+def parse_describe(reader: StatementReader) -> Describe | Show | Query:
+    """{DESCRIBE | DESC} [[EXTENDED] [TABLE] name | FUNCTION name | 'file' | query
+    | {CATALOG | DATABASE | SCHEMA | JOB} name]"""
     position = reader.position
     reader.next()
     if reader.peek() == "EXTENDED" and reader.index + 1 < len(reader.tokens):
@@ -32,12 +33,12 @@ def parse_describe(reader: StatementReader) -> Describe | Show:
         return Describe(sql=reader.sql, position=position)
     if reader.peek() == "FUNCTION" and reader.index + 1 < len(reader.tokens):
         return _function(reader, position)
-    if reader.peek() in ("JOB", "JOBS", "CATALOG") and reader.index + 1 < len(reader.tokens):
-        raise NotSupportedError(
-            f"DESCRIBE {reader.peek()} is not supported",
-            hint="use SHOW JOBS LIKE 'name', or SHOW TABLES",
-            position=reader.position,
-        )
+    is_named = reader.index + 1 < len(reader.tokens) and reader.peek(1) != "."
+    if is_named and reader.peek() in ("JOB", "CATALOG", "DATABASE", "SCHEMA"):
+        # Loaded on first use: most descriptions are of tables.
+        from runnel.planner.parse.flink.inspections import parse_description
+
+        return parse_description(reader, position)
     is_schema_table = reader.peek() == "INFORMATION_SCHEMA" and reader.peek(1) == "."
     if reader.at_string or is_schema_table or _is_call(reader):
         return Describe(sql=reader.sql, position=position, query=_rows_of(reader))

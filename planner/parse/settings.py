@@ -36,6 +36,7 @@ _QUERIES = {
     "CATALOGS": ("catalog_name", 'SELECT name AS catalog_name FROM "show databases"'),
     "MODULES": ("module_name", "SELECT 'core' AS module_name"),
     "JARS": ("jar", "SELECT '' AS jar WHERE FALSE"),
+    "CURRENT": ("database_name", "SELECT current_schema() AS database_name"),
     "SEARCH_PATH": ("search_path", 'SELECT * FROM "show search_path"'),
     "SCHEMAS": ("schema_name", 'SELECT * FROM "show schemas"'),
 }
@@ -43,7 +44,6 @@ _QUERIES = {
 _CONDITIONS = ("LIKE", "ILIKE", "NOT", "WHERE", "ORDER BY", "LIMIT")
 _REMEDIES = {
     "TYPES": INSTEAD_OF_TYPES,
-    "PARTITIONS": "query the columns: SELECT DISTINCT dt FROM t",
     "PROCEDURES": "there are functions: SHOW FUNCTIONS",
     "MATERIALIZED": "a job writes results to a table: SHOW JOBS, SHOW TABLES and SHOW VIEWS",
 }
@@ -55,6 +55,7 @@ def parse_show(reader: StatementReader) -> Show | Query:
     | MAPPINGS | VIEWS | JOBS … | SNAPSHOTS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL
     | DATA CONNECTIONS
     | CREATE [TABLE | MAPPING | VIEW] name
+    | USER FUNCTIONS | PARTITIONS name
     | RESOURCES FOR name | COLUMNS {FROM | IN} name [LIKE pattern] | setting}"""
     position = reader.position
     reader.expect("SHOW")
@@ -80,6 +81,12 @@ def parse_show(reader: StatementReader) -> Show | Query:
         raise NotSupportedError(
             f"SHOW {word} is not supported", hint=_REMEDIES[word], position=reader.position
         )
+    if reader.accept("USER", "FUNCTIONS"):
+        like_own = _pattern(reader, True)
+        return Show(sql=reader.sql, position=position, what="user functions", like=like_own)
+    if reader.accept("PARTITIONS"):
+        name = reader.object_name("a table")
+        return Show(sql=reader.sql, position=position, what="partitions", name=name)
     if reader.accept("DATA", "CONNECTIONS"):
         return Show(sql=reader.sql, position=position, what="data connections")
     if reader.peek() == "CREATE" and len(reader.tokens) > reader.index + 1:
@@ -111,22 +118,16 @@ def parse_show(reader: StatementReader) -> Show | Query:
 
 
 def _shown_word(reader: StatementReader) -> str:
-    """The word after SHOW; CATALOGS for CURRENT CATALOG, as there is one, and so DATABASES."""
+    """The word after SHOW; CATALOGS for CURRENT CATALOG, and CURRENT for CURRENT DATABASE."""
     word = reader.peek()
     if word == "FULL" and reader.peek(1) == "":
         raise reader.error("MODULES, as in SHOW FULL MODULES; SHOW JOBS FULL has all columns")
     if word == "CURRENT" and reader.peek(1) in ("CATALOG", "DATABASE"):
         reader.next()
-        return f"{reader.peek()}S"
+        return "CATALOGS" if reader.peek() == "CATALOG" else "CURRENT"
     if word == "FULL" and reader.peek(1) == "MODULES":
         reader.next()
         return reader.peek()
-    if word == "USER" and reader.peek(1) == "FUNCTIONS":
-        raise NotSupportedError(
-            "SHOW USER FUNCTIONS is not supported",
-            hint="use SHOW FUNCTIONS, which lists all",
-            position=reader.position,
-        )
     return word
 
 

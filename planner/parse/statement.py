@@ -27,7 +27,7 @@ _MAY_BE_FLINK = ("EXECUTE", "BEGIN", "START")
 """The words that begin statements of Flink as well as ones of Runnel."""
 _EXTRAS = "connectors and formats are extras of the package: pip install 'runnel[all]'"
 _FOREIGN = {
-    "ALTER": "ALTER supports TABLE and JOB; a view is replaced by CREATE OR REPLACE VIEW",
+    "ALTER": "ALTER supports TABLE, VIEW and JOB",
     "ANALYZE": "leave it out: statistics are read when a query is planned. EXPLAIN ANALYZE runs a "
     "query and shows its rows and times",
     "CALL": "call a function in a query: SELECT f(x), or SELECT * FROM f(x) for a table function",
@@ -182,6 +182,11 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
             return {"UPDATE": changes.parse_update, "DELETE": changes.parse_delete}.get(
                 word, changes.parse_insert
             )
+        case "ANALYZE" | "ALTER" if (word, second) in (("ANALYZE", "TABLE"), ("ALTER", "VIEW")):
+            from runnel.planner.parse.flink import inspections
+
+            is_view = word == "ALTER"
+            return inspections.parse_alter_view if is_view else inspections.parse_analyze
         case "ALTER" | "TRUNCATE" if word == "TRUNCATE" or second == "TABLE":
             from runnel.planner.parse import alter_table
 

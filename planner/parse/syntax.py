@@ -240,6 +240,7 @@ class CreateView(Statement):
     or_replace: whether an existing view is replaced.
     if_not_exists: whether an existing view is left as it is.
     temporary: whether TEMPORARY is written: the view is not stored in a directory.
+    must_exist: whether it is ALTER VIEW, which replaces an existing view.
     """
 
     name: Name
@@ -248,6 +249,7 @@ class CreateView(Statement):
     or_replace: bool
     if_not_exists: bool
     temporary: bool
+    must_exist: bool = False
 
 
 @frozen(kw_only=True)
@@ -525,8 +527,8 @@ class Show(Statement):
     """SHOW.
 
     what: "mappings", "views", "snapshots", "plans", "indexes", "settings" (also for SHOW
-        ALL), "functions", "data connections" or "all tables"; with a `name`: "setting",
-        "resources" (of a data connection) or "columns" (of a table or view).
+        ALL), "functions", "user functions", "data connections" or "all tables"; with a `name`:
+        "setting", "resources" (of a data connection), "partitions" or "columns" (of a table).
     like: the pattern that the names must match; None: all are shown.
     """
 

@@ -84,6 +84,9 @@ class FileNameTable(HiveTable):
     def sink(self, request: SinkRequest) -> Sink:
         return self.inner.sink(request)
 
+    def partitions(self) -> list[str] | None:
+        return self.inner.partitions()
+
     def replacing(self, partition: Mapping[str, str]) -> WritableTable:
         return self.inner.replacing(partition)
 

@@ -24,10 +24,17 @@ from runnel.connector import (
     WriteMode,
 )
 from runnel.connectors.files import storage as file_system
-from runnel.connectors.files.format import Batches, FileFormat, FileScanRequest, FileShare
+from runnel.connectors.files.format import (
+    Batches,
+    FileFormat,
+    FileScanRequest,
+    FileShare,
+    files_now,
+)
 from runnel.connectors.files.hive.paths import (
     constant_column,
     folder_name,
+    keys_of,
     matching_files,
     partition_values,
     selects_files,
@@ -102,6 +109,10 @@ class HiveTable(FileTable):
 
     def sink(self, request: SinkRequest) -> Sink:
         return PartitionedSink(self, request)
+
+    def partitions(self) -> list[str] | None:
+        found = {tuple(keys_of(self.path, file)) for file in files_now(self.path)}
+        return sorted("/".join(f"{key}={value}" for key, value in items) for items in found)
 
     def replacing(self, partition: Mapping[str, str]) -> WritableTable:
         keys = self.partitioning.keys

@@ -19,3 +19,8 @@ class WritableFiles(WritableTable):
     def replacing(self, partition: Mapping[str, str]) -> WritableTable:
         """The table for one INSERT OVERWRITE: its sinks remove the earlier rows with the commit.
         `partition`: the values, as text, of the columns after PARTITION, by name in lower case."""
+
+    def partitions(self) -> list[str] | None:
+        """The folders that have files, as `key=value/key=value`, in order; None if the table is not
+        partitioned."""
+        return None

@@ -95,6 +95,8 @@ def parse_create_schema(reader: StatementReader, position: Position) -> CreateSc
     reader.next()
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = _qualified(reader)
+    if reader.accept("COMMENT"):
+        reader.string("a comment in quotes")
     if reader.peek() == "AUTHORIZATION":
         raise NotSupportedError(
             "AUTHORIZATION of CREATE SCHEMA is not supported",
