@@ -177,13 +177,15 @@ def _to_date(arguments: list[Expression], position: Position | None) -> Expressi
 
 
 def _to_timestamp_ltz(arguments: list[Expression], position: Position | None) -> Expression:
-    """The instant of a text in the session's zone, by a pattern if there is one; or of a number of
-    milliseconds, or of seconds if the second argument is 0."""
-    _count("TO_TIMESTAMP_LTZ", arguments, range(1, 3), position)
+    """The instant of a text in a zone or the session's one, by a pattern if there is one; or of a
+    number of milliseconds, or of seconds if the second argument is 0."""
+    _count("TO_TIMESTAMP_LTZ", arguments, range(1, 4 if _is_text(arguments) else 3), position)
     if _is_text(arguments):
         if len(arguments) == 1:
             return cast(arguments[0], TIMESTAMP_TZ, position)
-        local = _parsed("TO_TIMESTAMP_LTZ", arguments, TIMESTAMP, position)
+        local = _parsed("TO_TIMESTAMP_LTZ", arguments[:2], TIMESTAMP, position)
+        if len(arguments) == 3:
+            return _function("at_time_zone", [local, arguments[2]], position)
         return cast(local, TIMESTAMP_TZ, position)
     number = arguments[0]
     is_seconds = False
@@ -277,6 +279,14 @@ def _hex(arguments: list[Expression], position: Position | None) -> Expression |
     return _function("upper", [_function("to_hex", arguments, position)], position)
 
 
+def _nulls_order(argument: Expression) -> Expression:
+    """The third argument of ARRAY_SORT, in Flink whether NULLs come first, as a text."""
+    if not isinstance(argument, Literal) or not isinstance(argument.value, bool):
+        return argument
+    text = "NULLS FIRST" if argument.value else "NULLS LAST"
+    return Literal(value=text, type=VARCHAR, position=argument.position)
+
+
 def _sort_of(name: str) -> Callable[[list[Expression], Position | None], Expression | None]:
     """DuckDB's LIST_SORT(x, 'DESC', 'NULLS FIRST'), and Flink's ARRAY_SORT(x, FALSE), under one of
     the names."""
@@ -294,7 +304,8 @@ def _sort_of(name: str) -> Callable[[list[Expression], Position | None], Express
                 position=arguments[1].position or position,
             )
         function = "array_sort" if order else "array_reverse_sort"
-        return _function(function, [arguments[0], *arguments[2:]], position)
+        nulls = [_nulls_order(item) for item in arguments[2:]]
+        return _function(function, [arguments[0], *nulls], position)
 
     return sort
 

@@ -15,12 +15,15 @@ from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import signature
 from runnel.expressions.text.uuids import text_of
-from runnel.sqltypes import UUID, VARCHAR
+from runnel.sqltypes import BOOLEAN, UUID, VARCHAR
 
 
 def _bind_type(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """Replaces the argument by the name of its type, so that the argument is never evaluated."""
-    check_count(name, arguments, 1, position)
+    """Replaces the argument by the name of its type, so that the argument is never evaluated. Flink
+    has a second argument, TRUE or FALSE, which changes the names of types that do not exist
+    here."""
+    is_flag = len(arguments) == 2 and arguments[1].type == BOOLEAN
+    check_count(name, arguments[:1] if is_flag else arguments, 1, position)
     return (
         Literal(value=str(arguments[0].type), type=VARCHAR, position=arguments[0].position),
     ), VARCHAR
@@ -44,7 +47,7 @@ def _random_uuids(frame: EvaluationInput) -> Datum:
 FUNCTIONS = (
     Function(
         name="typeof",
-        arguments="x ANY",
+        arguments="x ANY [, flag BOOLEAN]",
         result="VARCHAR",
         bind=_bind_type,
         compile=_compile_type,

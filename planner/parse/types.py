@@ -68,6 +68,8 @@ def simple_types() -> list[tuple[str, SqlType]]:
 MAX_NESTING = 16
 
 _SIZED_TEXTS = ("VARCHAR", "TEXT", "STRING", "CHARACTER VARYING", "CHAR VARYING")
+_PADDED_TEXTS = ("CHAR", "CHARACTER")
+_SIZED_BYTES = ("BINARY", "VARBINARY")
 _SIZED_TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_LTZ", "DATETIME")
 _DIGITS = (0, 3, 6)
 _REMEDIES = {
@@ -118,12 +120,14 @@ def parse_type(source: TokenReader | str) -> SqlType:
 def parse_cast_type(reader: TokenReader) -> tuple[SqlType, int | None]:
     """Parses the type of a CAST, and its length or precision, if it has one.
 
-    CAST(x AS VARCHAR(n)) cuts texts to n characters, CAST(x AS TIMESTAMP(n)) rounds to n digits of
-    a second. Both need no type of their own, because they are applied once, to the result of the
-    CAST.
+    CAST(x AS VARCHAR(n)) cuts texts to n characters, and CAST(x AS CHAR(n)), whose size is -n, also
+    fills them with spaces; CAST(x AS BINARY(n)) and VARBINARY(n) cut to n bytes. CAST(x AS
+    TIMESTAMP(n)) rounds to n digits of a second. They need no type of their own, because they are
+    applied once, to the result of the CAST.
     """
     word, position = reader.peek(), reader.position
-    if reader.peek(1) != "(" or word not in (*_SIZED_TEXTS, *_SIZED_TIMES):
+    is_sized = word in (*_SIZED_TEXTS, *_SIZED_TIMES, *_PADDED_TEXTS, *_SIZED_BYTES)
+    if reader.peek(1) != "(" or not is_sized:
         return parse_type(reader), None
     reader.next()
     reader.expect("(")
@@ -131,6 +135,8 @@ def parse_cast_type(reader: TokenReader) -> tuple[SqlType, int | None]:
     size = _number(reader, "a number")
     reader.expect(")")
     parsed = _SIMPLE.get(word, sqltypes.VARCHAR)
+    if word in _PADDED_TEXTS:
+        size = -size
     if word == "TIMESTAMP":
         parsed = _zoned(reader, parsed, position)
     if reader.peek() in ("[", "ARRAY"):
@@ -207,7 +213,8 @@ def _base(reader: TokenReader, depth: int) -> SqlType:
 def _zoned(reader: TokenReader, plain: SqlType, position: Position) -> SqlType:
     if reader.accept("WITHOUT", "TIME", "ZONE"):
         return plain
-    if not reader.accept("WITH", "TIME", "ZONE"):
+    is_local = plain is sqltypes.TIMESTAMP and reader.accept("WITH", "LOCAL", "TIME", "ZONE")
+    if not is_local and not reader.accept("WITH", "TIME", "ZONE"):
         return plain
     if plain is sqltypes.TIME:
         raise NotSupportedError(

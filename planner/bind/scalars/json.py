@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from runnel.errors import DatabaseError, Position, ProgrammingError
+from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.coercion import convert
 from runnel.expressions.json import text as json_text
@@ -157,7 +157,7 @@ class _Behaviour:
 
 
 _VALUE_CLAUSES = frozenset({"RETURNING", "DEFAULT", "NULL", "ERROR"})
-_QUERY_CLAUSES = frozenset({"WRAPPER", "NULL", "ERROR", "EMPTY ARRAY", "EMPTY OBJECT"})
+_QUERY_CLAUSES = frozenset({"RETURNING", "WRAPPER", "NULL", "ERROR", "EMPTY ARRAY", "EMPTY OBJECT"})
 _EXISTS_CLAUSES = frozenset({"TRUE", "FALSE", "UNKNOWN", "ERROR"})
 
 
@@ -186,9 +186,30 @@ def _query(bind: Bind, name: str, arguments: list[Any], position: Position | Non
     count = _plain_count(arguments)
     behaviour = _Behaviour(name, arguments[count:], _QUERY_CLAUSES, position)
     answers = f"{behaviour.answers['EMPTY']},{behaviour.answers['ERROR']},{behaviour.wrapper}"
-    return build.call(
+    found = build.call(
         "json_query", [*(bind(item) for item in arguments[:count]), _text(answers)], position
     )
+    if behaviour.returning is None:
+        return found
+    target = bind(behaviour.returning).type
+    if target not in (found.type, VARCHAR, JSON, array(VARCHAR)):
+        raise NotSupportedError(
+            f"RETURNING {target} of JSON_QUERY is not supported",
+            hint="write RETURNING ARRAY<STRING>, or CAST the result: CAST(CAST(q AS JSON) AS …)",
+            position=position,
+        )
+    if target != array(VARCHAR):
+        return build.cast(found, target, position)
+    on_error, json = behaviour.answers["ERROR"], build.cast(found, JSON, position)
+    if on_error == "NULL":  # also where the value is no array
+        return Call(function="try_cast", arguments=(json,), type=target, position=position)
+    if on_error != "ERROR":
+        raise NotSupportedError(
+            f"{on_error} ON ERROR with RETURNING {target} is not supported",
+            hint="write NULL ON ERROR or ERROR ON ERROR",
+            position=position,
+        )
+    return build.cast(json, target, position)
 
 
 def _exists(bind: Bind, name: str, arguments: list[Any], position: Position | None) -> Expression:

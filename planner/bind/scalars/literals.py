@@ -15,8 +15,14 @@ _UNITS = {0: "second", 3: "milliseconds"}
 
 
 def fitted(value: Expression, size: int, position: Position | None) -> Expression:
-    """The result of a CAST to VARCHAR(size), cut to `size` characters, or to TIMESTAMP(size),
-    rounded to `size` digits of a second, halves up, as in PostgreSQL and DuckDB."""
+    """The result of a CAST to VARCHAR(size) or VARBINARY(size), cut to `size` characters or bytes;
+    to CHAR(n), whose size is -n, also filled with spaces; or to TIMESTAMP(size), rounded to `size`
+    digits of a second, halves up, as in PostgreSQL and DuckDB."""
+    if value.type.kind is Kind.VARBINARY:
+        one, length = Literal(value=1, type=BIGINT), Literal(value=size, type=BIGINT)
+        return build.call("SUBSTRING", [value, one, length], position)
+    if value.type.kind is Kind.VARCHAR and size < 0:
+        return build.call("RPAD", [value, Literal(value=-size, type=BIGINT)], position)
     if value.type.kind is Kind.VARCHAR:
         return build.call("LEFT", [value, Literal(value=size, type=BIGINT)], position)
     unit = _UNITS.get(size)
