@@ -323,3 +323,37 @@ class TestRemoteCompliance(LocalCompliance):
 
 del LocalCompliance
 assert issubclass(TestRemoteCompliance, dbapi20.DatabaseAPI20Test)
+
+
+def test_each_statement_of_a_client_is_a_transaction(
+    connection: runnel.Connection, remote: runnel.Connection
+) -> None:
+    """BEGIN is refused, so no client believes that ROLLBACK undoes its writes."""
+    remote.execute("CREATE TABLE account (id INT PRIMARY KEY, amount INT)")
+    for sql in ("BEGIN", "START TRANSACTION", "BEGIN TRANSACTION READ ONLY"):
+        with pytest.raises(runnel.NotSupportedError, match="BEGIN is not supported") as error:
+            remote.execute(sql)
+        assert error.value.detail == "each statement of a client is a transaction by itself"
+    remote.execute("INSERT INTO account VALUES (1, 10)")
+    for sql in ("COMMIT", "ROLLBACK"):
+        with pytest.raises(runnel.ProgrammingError, match="without a transaction") as found:
+            remote.execute(sql)
+        assert "a client of a server has no BEGIN" in (found.value.hint or "")
+    remote.commit()
+    remote.rollback()
+    assert connection.execute("SELECT * FROM account").fetchall() == [(1, 10)]
+    remote.execute("CREATE SCHEMA stage")
+    with pytest.raises(runnel.NotSupportedError, match="USE is not supported through a server"):
+        remote.execute("USE stage")
+
+
+def test_a_transaction_of_the_owner_is_not_one_of_its_clients(
+    connection: runnel.Connection, remote: runnel.Connection
+) -> None:
+    connection.execute("CREATE TABLE account (id INT, amount INT)")
+    connection.execute("BEGIN")
+    connection.execute("INSERT INTO account VALUES (1, 10)")
+    assert remote.execute("SELECT count(*) FROM account").fetchall() == [(0,)]
+    remote.execute("INSERT INTO account VALUES (2, 20)")
+    connection.execute("ROLLBACK")
+    assert remote.execute("SELECT id FROM account").fetchall() == [(2,)]

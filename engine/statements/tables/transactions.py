@@ -69,7 +69,9 @@ def end(session: Session, statement: EndTransaction, call: StatementCall) -> int
         raise ProgrammingError(
             f"{statement.word} without a transaction",
             detail="each statement outside of BEGIN … COMMIT is committed when it returns",
-            hint="begin one with BEGIN",
+            hint="begin one with BEGIN"
+            if session.prepared is not None
+            else "leave it out: a client of a server has no BEGIN",
             position=statement.position,
         )
     session.end(is_commit=statement.is_commit)
