@@ -183,6 +183,8 @@ def _sign(token: Token, following: Token | None, before: Sequence[Token], sql: s
         f'syntax error at "{shown}"',
         hint=f"{HINT}; %s and %(name)s after runnel.connect(paramstyle='pyformat')"
         if token.token_type is TokenType.MOD
+        else f"{HINT}; for the operator @ write abs(x)"
+        if shown.startswith("@")
         else HINT,
         position=Position.at(sql, token.start, len(shown)),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.catalog import CatalogObject, Mapping, Table, View
-from runnel.errors import NotSupportedError, Position
+from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import Column, Literal
 from runnel.planner.bind.tables.information_schema import nullable, position_of, view_fields
 from runnel.planner.explain.ddl import watermark_of
@@ -84,26 +84,28 @@ def description(
         return DESCRIPTION, _query_rows(binder.statement_query(statement.query))
     if statement.name is None:
         return ALL_TABLES, all_tables(binder)
-    view = _system_view(binder, statement.name)
-    if view is not None:
-        columns = [column for column in view.columns if not column.hidden]
-        return DESCRIPTION, tuple(_row(column.name, column.type) for column in columns)
-    found = binder.lookup(statement.name.text, statement.name.position)
+    name = statement.name
+    try:
+        found = binder.lookup(name.text, name.position)
+    except ProgrammingError:
+        rows = _rows_of_view(binder, name)
+        if rows is None:
+            raise
+        return DESCRIPTION, rows
     if isinstance(found, View):
         fields = binder.view_fields(found)
         return DESCRIPTION, tuple(_row(field.name, field.type) for field in fields)
     return DESCRIPTION, _table_rows(found, found.table)
 
 
-def _system_view(binder: StatementBinder, name: Name) -> Table | None:
-    """The view of the catalog of PostgreSQL, DuckDB or SQLite that a name means; None if an object
-    of the catalog has the name, or no view."""
-    from runnel.planner.bind.system_views.views import is_view, view_table
-
-    schema = "".join(name.qualifiers)
-    if not is_view(name.local) or binder.snapshot.find(name.text) is not None:
+def _rows_of_view(binder: StatementBinder, name: Name) -> tuple[Row, ...] | None:
+    """The columns of a view that only FROM finds, such as information_schema.tables, pg_tables and
+    duckdb_tables; None if there is none of that name."""
+    tree = exp.select("*").from_(exp.table_(name.local, *reversed(name.qualifiers)))
+    try:
+        return _query_rows(binder.query(tree, None))
+    except ProgrammingError:
         return None
-    return view_table(name.local, schema, binder)
 
 
 def all_tables(binder: StatementBinder) -> tuple[Row, ...]:

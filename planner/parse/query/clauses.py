@@ -98,7 +98,7 @@ CLAUSES: tuple[Clause, ...] = (
         nodes={"Lambda": "this expressions"},
         shapes={"Lambda": shapes.lambda_function},
     ),
-    Clause("|/ x, x # y", ("|", "||", "#"), (), rules.absent_operator),
+    Clause("|/ x, x # y, x !", ("|", "||", "#", "!"), (), rules.absent_operator),
     Clause("f(*COLUMNS('…'))", ("*",), (), rules.unpacked_columns),
     Clause("SELECT a AS b", ("AS",), (), rules.missing_before_as),
     Clause("VALUES", nodes={"Values": "expressions alias"}),

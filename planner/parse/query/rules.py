@@ -567,13 +567,18 @@ def row_pattern(to: TokenPass, token: Token) -> bool:
     return False
 
 
-_OPERATORS = {"|": "sqrt(x)", "||": "cbrt(x)", "#": "xor(x, y)"}
+_OPERATORS = {"|": "sqrt(x)", "||": "cbrt(x)", "#": "xor(x, y)", "!": "factorial(x)"}
+_AFTER_OPERAND = ("", ")", ",", ";", "+", "-", "*", "/", "=", "FROM", "AS", "WHERE")
 """The functions that stand for operators of PostgreSQL: |/, ||/, ! and #."""
 
 
 def absent_operator(to: TokenPass, token: Token) -> bool:
-    """Refuses the operators |/, ||/ and # of PostgreSQL."""
+    """Refuses the operators |/, ||/, # and, after an operand, ! of PostgreSQL."""
     is_root = token.text in ("|", "||")
+    before = to.output[-1].token_type if to.output else None
+    is_after = before in (TokenType.NUMBER, TokenType.VAR, TokenType.R_PAREN)
+    if token.text == "!" and not (is_after and to.peek(1) in _AFTER_OPERAND):
+        return False
     if is_root and to.peek(1) != "/":
         return False
     raise NotSupportedError(
