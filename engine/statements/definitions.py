@@ -158,7 +158,7 @@ def create_view(session: Session, plan: CreateViewPlan, call: StatementCall) -> 
 
 
 def rename_view(session: Session, statement: RenameView, call: StatementCall) -> int:
-    """Gives a view another name. What reads it by the old name fails then."""
+    """Renames a view. A query or view that reads it by the old name fails then."""
     with session.definitions:
         found = session.catalog.find(statement.name.text)
         if found is None and statement.if_exists:

@@ -32,6 +32,11 @@ FILE_COLUMNS = tuple(
 )
 """The columns of option 'fileColumns'."""
 
+
+def _path(file: DataFile) -> str:
+    return str(file.path)
+
+
 _VALUES: Mapping[str, Callable[[DataFile], Any]] = {
     "__file_name": lambda file: PurePosixPath(file.path).name,
     "__file_size": lambda file: file.size,
@@ -77,7 +82,7 @@ class FileNameTable(HiveTable):
         inner = self.inner.file_values(files) if isinstance(self.inner, HiveTable) else []
         for index in self._added:
             column = self.columns[index]
-            value = _VALUES.get(column.name, lambda file: str(file.path))
+            value = _VALUES.get(column.name, _path)
             inner.append(pa.array([value(file) for file in files], to_arrow(column.type)))
         return inner
 

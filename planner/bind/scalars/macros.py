@@ -131,6 +131,11 @@ def _chosen(arguments: list[Any], position: Position | None) -> Any:
     )
 
 
+def _is_distinct(argument: Any) -> bool:
+    """Whether the argument is DISTINCT of one expression."""
+    return isinstance(argument, exp.Distinct) and len(argument.expressions) == 1
+
+
 def _substituted(
     name: str,
     found: tuple[Macro, ...],
@@ -147,6 +152,10 @@ def _substituted(
         raise ProgrammingError(
             f"{name} expects {wanted} argument{plural}, not {len(arguments)}", position=position
         )
+    if name == "HISTOGRAM" and _is_distinct(arguments[0]):
+        # COLLECT(DISTINCT x) of Flink
+        macro = macro._replace(body=macro.body.replace("ARRAY_AGG(x)", "ARRAY_AGG(DISTINCT x)"))
+        arguments = arguments[0].expressions
     for item in arguments:
         inner = item.this if isinstance(item, exp.Order) else item
         what = (
