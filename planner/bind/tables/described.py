@@ -101,7 +101,8 @@ def description(
 def _rows_of_view(binder: StatementBinder, name: Name) -> tuple[Row, ...] | None:
     """The columns of a view that only FROM finds, such as information_schema.tables, pg_tables and
     duckdb_tables; None if there is none of that name."""
-    tree = exp.select("*").from_(exp.table_(name.local, *reversed(name.qualifiers)))
+    catalog, schema = ("", "", *name.qualifiers)[-2:]
+    tree = exp.select("*").from_(exp.table_(name.local, schema or None, catalog or None))
     try:
         return _query_rows(binder.query(tree, None))
     except ProgrammingError:
