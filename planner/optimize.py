@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 from runnel.catalog import Snapshot, Table, View, dependency_version
 from runnel.connector import IndexedTable
 from runnel.errors import NotSupportedError
-from runnel.expressions.nodes import Column
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.foreign.fragment import engine_of
 from runnel.planner.physical.choose import choose
-from runnel.planner.physical.nodes import Physical, SourceScan, tables_of
-from runnel.planner.plans import StoredScan
+from runnel.planner.physical.nodes import Physical, tables_of
 from runnel.planner.rules import apply
 from runnel.relation.nodes import Generate, Join, Limit, Relation, Scan, walk
 from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery, everything
@@ -169,23 +167,6 @@ def _joins_rows_from_apart(relation: Relation) -> bool:
     return any(item is not None and item.is_apart for item in engines) and any(
         isinstance(node, Join) for node in nodes
     )
-
-
-def stored_scan(plan: Physical) -> StoredScan | None:
-    """The scan that the plan consists of, if its rows are in memory as the query returns them."""
-    if type(plan) is not SourceScan or plan.time is not None or plan.malformed is not None:
-        return None
-    request, projections = plan.request, plan.projections
-    is_bare = plan.condition is None and request.predicate is None and request.limit is None
-    if not is_bare or plan.table.is_unbounded:
-        return None
-    columns = None
-    if projections is not None:
-        columns = tuple(item.index for item in projections if type(item) is Column)
-        if len(columns) != len(projections):
-            return None
-    source = plan.table.scan(request)
-    return StoredScan(source, columns) if source.is_stored else None
 
 
 def is_lasting(snapshot: Snapshot, relation: Relation) -> bool:

@@ -47,7 +47,6 @@ from runnel.planner.optimize import (
     notice,
     pushed_down,
     simplified,
-    stored_scan,
     tables_in,
 )
 from runnel.planner.parse import syntax
@@ -294,6 +293,8 @@ def _rows(binder: Binder, bound: Relation) -> QueryPlan:
 def _query_plan(
     binder: Binder, fields: tuple[Field, ...], logical: Relation, parameters: tuple[SqlType, ...]
 ) -> QueryPlan:
+    from runnel.planner.operators.sources import stored_scan
+
     pushed, left_out = pushed_down(binder, logical)
     binder.environment.check()
     physical = chosen(binder, pushed, logical, choose, binder.environment.pushdown is not None)

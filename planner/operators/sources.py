@@ -26,6 +26,7 @@ from runnel.planner.physical.nodes import (
     Write,
     column_names,
 )
+from runnel.planner.plans import StoredScan
 from runnel.planner.rewriting import conjunction, substitute
 from runnel.planner.rules.column_pruning import Pruned, unchanged
 from runnel.planner.rules.limit_pushdown import rows_needed, with_limit
@@ -329,6 +330,23 @@ def _lookup(table: Table, lookup: IndexLookup) -> str:
     if lookup.ordered:
         text += ", in order" + (" from the last" if lookup.descending else "")
     return text
+
+
+def stored_scan(plan: Physical) -> StoredScan | None:
+    """The scan that the plan consists of, if its rows are in memory as the query returns them."""
+    if type(plan) is not SourceScan or plan.time is not None or plan.malformed is not None:
+        return None
+    request, projections = plan.request, plan.projections
+    is_bare = plan.condition is None and request.predicate is None and request.limit is None
+    if not is_bare or plan.table.is_unbounded:
+        return None
+    columns = None
+    if projections is not None:
+        columns = tuple(item.index for item in projections if type(item) is Column)
+        if len(columns) != len(projections):
+            return None
+    source = plan.table.scan(request)
+    return StoredScan(source, columns) if source.is_stored else None
 
 
 @passes.LOWERING.of(SourceScan)
