@@ -196,8 +196,6 @@ class ExpressionBinder(AggregateBinder):
 
             look_up = nested_field if tree.args.get("table") else whole_row
             found = look_up(self._scope, tree, self._at(tree))
-            if found is None and tree.name.upper() == "PI" and not tree.table:
-                return build.call("PI", [], self._at(tree))  # a constant, as in Flink
             if found is None:
                 raise
             return found

@@ -200,7 +200,7 @@ def nested_field(scope: Scope, tree: Any, position: Position | None) -> Expressi
 
 def whole_row(scope: Scope, tree: Any, position: Position | None) -> Expression | None:
     """The ROW of the columns of a table, if the tree is the name of a table of the scope or of a
-    scope around it, and no column has this name; None: there is no such table."""
+    scope around it, and no column has this name; or the constant PI of Flink; None: neither."""
     around: Scope | None = scope
     if scope.has(tree.name):
         return None
@@ -211,7 +211,7 @@ def whole_row(scope: Scope, tree: Any, position: Position | None) -> Expression 
                 {name: scope.resolve(name, tree.name, position) for name in names}, position
             )
         around = around.outer
-    return None
+    return build.call("PI", [], position) if tree.name.upper() == "PI" else None
 
 
 def worded_call(
