@@ -153,8 +153,9 @@ def _pieces(data: bytes, line: int) -> list[tuple[bytes, int]]:
 def _unfit_values(values: Sequence[Any], wanted: SqlType) -> Sequence[int]:
     """Which values don't fit the type. Each distinct text is tried once, since malformed ones tend
     to be alike."""
-    convert = converter(VARCHAR, wanted)
-    if convert is not None and not wanted.is_nested and wanted.kind is not Kind.JSON:
+    is_text = not wanted.is_nested and wanted.kind is not Kind.JSON
+    convert = converter(VARCHAR, wanted) if is_text else None
+    if convert is not None:
         try:
             texts = array_of_values(values, VARCHAR)
         except DataError:

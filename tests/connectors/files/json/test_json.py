@@ -350,3 +350,24 @@ def test_the_first_fault_of_a_large_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
         read_rows(table, [0])
     assert "9001" in str(raised.value.detail)
+
+
+def test_nested_columns_of_a_file_with_records_left_out(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "f.json",
+        '{"r": {"x": "p", "y": 2}, "m": {"k": 1}, "l": [1]}\n'
+        "{bad\n"
+        '{"r": {"x": "q", "y": "z"}, "m": {}, "l": []}\n'
+        '{"r": {"x": "q"}, "m": {"k": "z"}, "l": []}\n'
+        '{"r": null, "m": {"k": 2, "l": null}, "l": [null]}\n',
+    )
+    kinds = [
+        ("r", row(("x", VARCHAR), ("y", BIGINT))),
+        ("m", map_of(VARCHAR, BIGINT)),
+        ("l", array(BIGINT)),
+    ]
+    table = mapping(path, kinds, onError="skip")
+    assert visible_rows(table) == [
+        ({"x": "p", "y": 2}, {"k": 1}, [1]),
+        (None, {"k": 2, "l": None}, [None]),
+    ]
