@@ -55,8 +55,8 @@ def parse_show(reader: StatementReader) -> Show | Query:
     | MAPPINGS | VIEWS | JOBS … | SNAPSHOTS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL
     | DATA CONNECTIONS
     | CREATE [TABLE | MAPPING | VIEW] name
-    | USER FUNCTIONS | PARTITIONS name
-    | RESOURCES FOR name | COLUMNS {FROM | IN} name [LIKE pattern] | setting}"""
+    | USER FUNCTIONS | PARTITIONS name | RESOURCES FOR name
+    | COLUMNS {FROM | IN} name [LIKE pattern] | setting}"""
     position = reader.position
     reader.expect("SHOW")
     if reader.peek() == "EXTERNAL" and reader.peek(1) == "MAPPINGS":
@@ -81,12 +81,8 @@ def parse_show(reader: StatementReader) -> Show | Query:
         raise NotSupportedError(
             f"SHOW {word} is not supported", hint=_REMEDIES[word], position=reader.position
         )
-    if reader.accept("USER", "FUNCTIONS"):
-        like_own = _pattern(reader, True)
-        return Show(sql=reader.sql, position=position, what="user functions", like=like_own)
-    if reader.accept("PARTITIONS"):
-        name = reader.object_name("a table")
-        return Show(sql=reader.sql, position=position, what="partitions", name=name)
+    if word == "PARTITIONS" or (word == "USER" and reader.peek(1) == "FUNCTIONS"):
+        return _of_flink(reader, position)
     if reader.accept("DATA", "CONNECTIONS"):
         return Show(sql=reader.sql, position=position, what="data connections")
     if reader.peek() == "CREATE" and len(reader.tokens) > reader.index + 1:
@@ -115,6 +111,16 @@ def parse_show(reader: StatementReader) -> Show | Query:
             like=_pattern(reader, False),
         )
     return Show(sql=reader.sql, position=position, what="setting", name=_setting(reader))
+
+
+def _of_flink(reader: StatementReader, position: Position) -> Show:
+    """{PARTITIONS name | USER FUNCTIONS [LIKE pattern]}"""
+    if reader.accept("PARTITIONS"):
+        name = reader.object_name("a table")
+        return Show(sql=reader.sql, position=position, what="partitions", name=name)
+    reader.expect("USER", "FUNCTIONS")
+    pattern = _pattern(reader, True)
+    return Show(sql=reader.sql, position=position, what="user functions", like=pattern)
 
 
 def _shown_word(reader: StatementReader) -> str:

@@ -182,11 +182,6 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
             return {"UPDATE": changes.parse_update, "DELETE": changes.parse_delete}.get(
                 word, changes.parse_insert
             )
-        case "ANALYZE" | "ALTER" if (word, second) in (("ANALYZE", "TABLE"), ("ALTER", "VIEW")):
-            from runnel.planner.parse.flink import inspections
-
-            is_view = word == "ALTER"
-            return inspections.parse_alter_view if is_view else inspections.parse_analyze
         case "ALTER" | "TRUNCATE" if word == "TRUNCATE" or second == "TABLE":
             from runnel.planner.parse import alter_table
 
@@ -221,12 +216,17 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
             from runnel.planner.parse.flink.statement_set import parse_statement_set
 
             return parse_statement_set
-    return _session_reader(word)
+    return _session_reader(f"{word} {second}" if word in ("ALTER", "ANALYZE") else word)
 
 
 def _session_reader(word: str) -> Callable[[StatementReader], Statement] | None:
     """The parser of a statement about the session or its directory; None if it is no such word."""
     match word:
+        case "ALTER VIEW" | "ANALYZE TABLE":
+            from runnel.planner.parse.flink import inspections
+
+            is_view = word == "ALTER VIEW"
+            return inspections.parse_alter_view if is_view else inspections.parse_analyze
         case "COMMENT":
             from runnel.planner.parse.session.comments import parse_comment
 
