@@ -59,8 +59,6 @@ def parse_show(reader: StatementReader) -> Show | Query:
     | COLUMNS {FROM | IN} name [LIKE pattern] | setting}"""
     position = reader.position
     reader.expect("SHOW")
-    if reader.peek() == "EXTERNAL" and reader.peek(1) == "MAPPINGS":
-        reader.next()
     word = _shown_word(reader)
     if word == "JOBS":
         return _parse_show_jobs(reader, position)
@@ -125,6 +123,8 @@ def _of_flink(reader: StatementReader, position: Position) -> Show:
 
 def _shown_word(reader: StatementReader) -> str:
     """The word after SHOW; CATALOGS for CURRENT CATALOG, and CURRENT for CURRENT DATABASE."""
+    if reader.peek() == "EXTERNAL" and reader.peek(1) == "MAPPINGS":
+        reader.next()
     word = reader.peek()
     if word == "FULL" and reader.peek(1) == "":
         raise reader.error("MODULES, as in SHOW FULL MODULES; SHOW JOBS FULL has all columns")
