@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.processor import (
+    Epoch,
     Item,
     JobContext,
     Processor,
@@ -131,6 +132,7 @@ class BenchResults:
 
     def __init__(self, tight: bool) -> None:
         self.batches: list[pa.RecordBatch] = []
+        self.epochs: list[Epoch] = []
         self.accepted = 0
         self.refused = False
         self._tight = tight
@@ -144,6 +146,9 @@ class BenchResults:
         self.batches.append(batch)
         self.accepted += 1
         return True
+
+    def end_epoch(self, epoch: Epoch) -> None:
+        self.epochs.append(epoch)
 
 
 class Bench:

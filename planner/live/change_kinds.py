@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from runnel.planner.explain.nodes import Node
@@ -19,8 +20,9 @@ def with_change_kinds(plan: Relation | Physical, node: Node) -> Node:
     """
     fields = plan.fields
     kind = CHANGES if fields and fields[-1].name == WEIGHT else APPENDED
+    below: Sequence[Relation | Physical] = plan.inputs
     inputs = tuple(
-        with_change_kinds(item, below)
-        for item, below in zip(plan.inputs, node.inputs, strict=False)
+        with_change_kinds(item, described)
+        for item, described in zip(below, node.inputs, strict=False)
     )
     return replace(node, properties={"emits": kind, **node.properties}, inputs=inputs)

@@ -192,7 +192,7 @@ class ResultOutbox(BaseOutbox):
             raise no_such_output(ordinal, 1)
         if item.__class__ is not RecordBatch:
             if item.__class__ is Epoch:
-                self._results.end_epoch(item)  # type: ignore[arg-type]
+                self._results.end_epoch(item)
             self.offered = True
             return True
         rows = item.num_rows  # type: ignore[union-attr]
