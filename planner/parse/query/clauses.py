@@ -99,6 +99,7 @@ CLAUSES: tuple[Clause, ...] = (
         shapes={"Lambda": shapes.lambda_function},
     ),
     Clause("|/ x, x # y, x !", ("|", "||", "#", "!"), (), rules.absent_operator),
+    Clause("SELECT a, FROM t", (",",), (), rules.comma_at_the_end),
     Clause("f(*COLUMNS('…'))", ("*",), (), rules.unpacked_columns),
     Clause("SELECT a AS b", ("AS",), (), rules.missing_before_as),
     Clause("VALUES", nodes={"Values": "expressions alias"}),

@@ -322,6 +322,18 @@ def unpacked_columns(to: TokenPass, token: Token) -> bool:
     return True
 
 
+def comma_at_the_end(to: TokenPass, token: Token) -> bool:
+    """Leaves out the comma after the last item, as DuckDB does; refuses two in a row."""
+    if to.peek(1) == ",":
+        to.index += 1
+        raise to.error("an expression")
+    is_last = to.index + 1 == len(to.tokens) or to.peek(1) in ("FROM", ")", "]", "}")
+    if not is_last or to.previous() in (",", "(", "[", "{", "SELECT"):
+        return False
+    to.index += 1
+    return True
+
+
 _NO_OPERAND = ("SELECT", "DISTINCT", "ALL", ",", "(", "BY", "WHERE", "HAVING", "ON", "QUALIFY")
 
 
