@@ -485,11 +485,11 @@ class Snapshot:
 class Dependency:
     """A catalog object that a plan used.
 
-    kind: "object", "function" (a user function), "indexes" (of a table), "catalog" (all of it), or
-        the kind of a definition.
-    name: name of the object; of the table for "indexes".
-    version: its version at the time; for "indexes" the sum of their versions, 0 without any. 0: a
-        definition of that name did not exist, and would be used if it did.
+    kind: "object", "hidden" (a name that the search path passed over), "function" (a user
+        function), "indexes" (of a table), "catalog" (all of it), or the kind of a definition.
+    name: name of the object in the catalog; of the table for "indexes".
+    version: its version at the time; for "indexes" the sum of their versions, 0 without any. 0:
+        nothing had that name, and what gets it would be used.
     """
 
     kind: str
@@ -591,8 +591,8 @@ def dependency_version(snapshot: Snapshot, kind: str, name: str) -> int:
         return sum(index.version for index in snapshot.indexes_on(name))
     if kind == "catalog":
         return snapshot.version
-    if kind == "object":
-        found: Any = snapshot.find(name)
+    if kind in ("object", "hidden"):
+        found: Any = snapshot.objects.get(name.lower())
     elif kind == "function":
         found = snapshot.functions.get(name.lower())
     else:

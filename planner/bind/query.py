@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.base.schemas import PUBLIC
-from runnel.catalog import CatalogObject, Dependency, NamedText, Snapshot, View
+from runnel.base.schemas import PUBLIC, SCHEMA_KIND, candidates, database_of
+from runnel.catalog import (
+    CatalogObject,
+    Dependency,
+    NamedText,
+    Snapshot,
+    View,
+    dependency_version,
+)
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, UnnamedColumn, distinct_names, stored_name
@@ -199,7 +207,23 @@ class Binder:
             error.hint = file_hint(name) or error.hint
             raise
         self.note("object", found.name, found.version)
+        if self.snapshot.path or found.name.lower() != name.lower():
+            self._note_hidden(name.lower(), found.name.lower())
         return found
+
+    def _note_hidden(self, name: str, found: str) -> None:
+        """Records the names that the search path passed over before it came to the object: what
+        gets one of them later would be used instead."""
+        snapshot = self.snapshot
+        earlier = takewhile(
+            lambda key: key != found, candidates(snapshot.schemas, snapshot.path, name)
+        )
+        hidden = [("hidden", key) for key in {name, *earlier} - {found}]
+        schema, dot, _ = name.partition(".")
+        if dot and snapshot.path:
+            hidden.append((SCHEMA_KIND, f"{database_of(snapshot.path[0])}.{schema}"))
+        for kind, key in hidden:
+            self.note(kind, key, dependency_version(snapshot, kind, key))
 
     def python_function(self, name: str) -> PythonFunction | None:
         """The user function of that name, recorded as a dependency; None if there is none."""

@@ -150,7 +150,9 @@ def _must_be_job(binder: StatementBinder, statement: Insert) -> NotSupportedErro
 
     start = 0 if statement.position is None else statement.position.offset
     written = job_statement(statement.sql[start:], statement.table.text)
-    named = [binder.snapshot.find(name) for kind, name in binder.dependencies if kind == "object"]
+    named = [
+        binder.snapshot.objects.get(name) for kind, name in binder.dependencies if kind == "object"
+    ]
     is_of_flink = any(isinstance(item, Mapping) and item.flink_text is not None for item in named)
     kind = JobNeeded if is_of_flink and statement.mode is WriteMode.INSERT else NotSupportedError
     return kind(

@@ -257,6 +257,39 @@ def test_a_plan_follows_the_search_path() -> None:
         assert run(connection, "SELECT a FROM t") == [(3,)]
 
 
+def test_the_plan_of_a_view_follows_the_search_path_of_the_view() -> None:
+    with runnel.connect() as connection:
+        for sql in (
+            "CREATE SCHEMA s",
+            "CREATE TABLE u AS SELECT 1 AS a",
+            "SET search_path = 's,public'",
+            "CREATE VIEW public.vu AS SELECT * FROM u",
+            "USE public",
+        ):
+            run(connection, sql)
+        assert run(connection, "SELECT * FROM vu") == [(1,)]
+        run(connection, "CREATE TABLE s.u AS SELECT 2 AS a")
+        assert run(connection, "SELECT * FROM vu") == [(2,)]
+        run(connection, "DROP TABLE u")
+        run(connection, "CREATE TEMP TABLE u AS SELECT 3 AS a")
+        assert run(connection, "SELECT * FROM vu") == [(3,)]
+
+
+def test_a_plan_follows_the_schemas_of_the_database_in_use() -> None:
+    with runnel.connect() as connection:
+        for sql in (
+            "ATTACH ':memory:' AS m",
+            "CREATE SCHEMA s",
+            "CREATE TABLE s.t AS SELECT 1 AS a",
+            "USE m",
+        ):
+            run(connection, sql)
+        assert run(connection, "SELECT a FROM s.t") == [(1,)]
+        run(connection, "CREATE SCHEMA m.s")
+        run(connection, "CREATE TABLE m.s.t AS SELECT 2 AS a")
+        assert run(connection, "SELECT a FROM s.t") == [(2,)]
+
+
 def test_changes_in_a_transaction(folder: Path) -> None:
     with runnel.connect() as connection:
         run(connection, "ATTACH 'shop.duckdb' AS o")
