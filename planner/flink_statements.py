@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from runnel.base.schemas import PUBLIC
 from runnel.catalog import CatalogObject, Mapping, View, visible_columns
 from runnel.connector import ReadableTable
 from runnel.errors import Error, ErrorCode, NotSupportedError, ProgrammingError
@@ -62,7 +63,7 @@ def plan_flink_statement(binder: Binder, statement: Statement, planning: Plannin
     if isinstance(statement, Insert):
         return _overwrite(binder, statement, planning)
     if isinstance(statement, StatementSet):
-        return _statement_set(statement, planning)
+        return _statement_set(binder, statement, planning)
     if isinstance(statement, AlterOptions | AlterItems):
         return _altered(binder, statement, planning)
     assert isinstance(statement, ComposedTable)
@@ -73,16 +74,17 @@ def plan_flink_statement(binder: Binder, statement: Statement, planning: Plannin
         if statement.source is None
         else _like(binder, statement, statement.source)
     )
-    return _composed(statement, text, planning)
+    return _composed(binder, statement, text, planning)
 
 
-def _composed(statement: ComposedTable, text: str, planning: Planning) -> Plan:
-    """The plan of the CREATE TABLE of this text, with the flags of the statement."""
+def _composed(binder: Binder, statement: ComposedTable, text: str, planning: Planning) -> Plan:
+    """The plan of the CREATE TABLE of this text, with the name and the flags of the statement."""
     try:
-        made = parse(text)
+        made = parse(text, keeps_public=bool(binder.snapshot.path))
         assert isinstance(made, CreateMapping | CreateTable)
         made = replace(
             made,
+            name=statement.name,
             or_replace=statement.or_replace,
             if_not_exists=statement.if_not_exists,
             is_temporary=statement.is_temporary,
@@ -99,7 +101,7 @@ def _with_copied(binder: Binder, statement: ComposedTable) -> str:
     texts: list[str] = []
     for item in statement.clauses.items:
         texts += [item.text] if item.copied is None else _copied(binder, item.copied)
-    return f"CREATE TABLE {quoted(statement.name.text)} ({', '.join(texts)})"
+    return f"CREATE TABLE {quoted(statement.name.local)} ({', '.join(texts)})"
 
 
 def _copied(binder: Binder, copied: CopiedColumns) -> list[str]:
@@ -142,10 +144,10 @@ def _like(binder: Binder, statement: ComposedTable, source: Name) -> str:
         merged = _merged(base, own, merging)
         if not merged.options:
             merged = replace(merged, items=tuple(map(_own_column, merged.items)))
-        return merged.text(statement.name.text)
+        return merged.text(statement.name.local)
     if own.options:
         base = Clauses(_columns(binder, found), "", {})
-        return _merged(base, own, merging).text(statement.name.text)
+        return _merged(base, own, merging).text(statement.name.local)
     if not isinstance(found, Mapping) or found.definition is None:
         raise ProgrammingError(
             f'"{found.name}" has no options for another table',
@@ -154,7 +156,7 @@ def _like(binder: Binder, statement: ComposedTable, source: Name) -> str:
             position=source.position,
         )
     items = [*table_items(found, found.definition), *(item.text for item in own.items)]
-    return f"CREATE TABLE {quoted(statement.name.text)} ({', '.join(items)})"
+    return f"CREATE TABLE {quoted(statement.name.local)} ({', '.join(items)})"
 
 
 def _own_column(item: TableItem) -> TableItem:
@@ -244,10 +246,12 @@ def _altered(binder: Binder, statement: AlterOptions | AlterItems, planning: Pla
     _check_options(binder, found, name)
     written = read_written(found.flink_text)
     new_name = statement.new_name if isinstance(statement, AlterItems) else None
+    qualifiers = () if new_name is None else new_name.qualifiers
+    target = found.name if new_name is None else new_name.local
     composed = ComposedTable(
         sql=statement.sql,
         position=statement.position,
-        name=new_name or name,
+        name=Name(target, (new_name or name).position, qualifiers or (PUBLIC,), target),
         clauses=written,
         source=name,
         merging={},
@@ -260,9 +264,9 @@ def _altered(binder: Binder, statement: AlterOptions | AlterItems, planning: Pla
         if isinstance(statement, AlterItems)
         else replace(written, options=_changed_options(written, statement))
     )
+    made = _composed(binder, composed, after.text(target), planning)
     if new_name is None:
-        return _composed(composed, after.text(found.name), planning)
-    made = _composed(composed, after.text(new_name.text), planning)
+        return made
     assert isinstance(made, CreateMappingPlan)
     return replace(made, renamed=found.name)
 
@@ -302,13 +306,16 @@ def _filled(binder: Binder, statement: ComposedTable, query: Query, planning: Pl
         )
     columns = tuple(_column(field.name, field.type) for field in source.fields)
     made = _composed(
-        statement, replace(own, items=(*columns, *own.items)).text(statement.name.text), planning
+        binder,
+        statement,
+        replace(own, items=(*columns, *own.items)).text(statement.name.local),
+        planning,
     )
     assert isinstance(made, CreateMappingPlan)
     names = ", ".join(quoted(field.name) for field in source.fields)
     return FilledMappingPlan(
         mapping=made,
-        insert=f"INSERT INTO {quoted(statement.name.text)} ({names}) {query.text}",
+        insert=f"INSERT INTO {PUBLIC}.{quoted(made.name)} ({names}) {query.text}",
         parameters=planning.parameters(source),
     )
 
@@ -394,10 +401,11 @@ def _replaced_files(
     return planning.write(replace(bound, table=target))
 
 
-def _statement_set(statement: StatementSet, planning: Planning) -> Plan:
+def _statement_set(binder: Binder, statement: StatementSet, planning: Planning) -> Plan:
     """The plans of the INSERTs. None of them reads what another one writes, so that their order
     makes no difference; jobs run side by side, and may follow what other jobs write."""
-    made = [_set_insert(statement, text, planning) for text in statement.inserts]
+    inserts = [parse(text, keeps_public=bool(binder.snapshot.path)) for text in statement.inserts]
+    made = [_set_insert(insert, statement, planning) for insert in inserts]
     plans = [item.write if isinstance(item, CreateJobPlan) else item for item in made]
     for number, write in enumerate(plans):
         for other, item, text in zip(plans, made, statement.inserts, strict=True):
@@ -416,14 +424,14 @@ def _statement_set(statement: StatementSet, planning: Planning) -> Plan:
 
 
 def _set_insert(
-    statement: StatementSet, text: str, planning: Planning
+    insert: Statement, statement: StatementSet, planning: Planning
 ) -> WritePlan | CreateJobPlan:
-    made = planning.plan(parse(text))
+    made = planning.plan(insert)
     if isinstance(made, WritePlan | CreateJobPlan):
         return made
     raise NotSupportedError(
         "a statement set has plain INSERTs alone",
-        detail=text.strip(),
+        detail=insert.sql.strip(),
         hint="execute this statement alone",
         position=statement.position,
     )

@@ -220,17 +220,17 @@ class StatementReader(TokenReader):
         shown = texts
         if len(texts) == 1 and texts[0].lower() in ONLY_SCHEMAS and not self.keeps_public:
             shown = []
-        return Name(".".join([*shown, last.text]), last.position, tuple(texts))
+        return Name(".".join([*shown, last.text]), last.position, tuple(texts), last.text)
 
     def public_name(self, what: str) -> Name:
         """Reads the name of an object that is in no schema: a macro, a sequence, an index. The
         schema public may qualify it."""
         found = self.object_name(what)
         if found.qualifiers and found.qualifiers[-1].lower() not in ONLY_SCHEMAS:
-            local = as_written(found.text.rpartition(".")[2])
+            local = as_written(found.local)
             raise NotSupportedError(
                 f'{what} can\'t be in schema "{found.qualifiers[-1]}"',
                 hint=f"only tables and views are in schemas: write {local}",
                 position=found.position,
             )
-        return Name(found.text.rpartition(".")[2], found.position) if found.qualifiers else found
+        return Name(found.local, found.position) if found.qualifiers else found

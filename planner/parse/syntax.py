@@ -24,17 +24,18 @@ class Name:
     text: as written, without quotes; of the name of an object with its qualifiers.
     position: of the identifier in the statement.
     qualifiers: the schema, or the catalog and the schema, that qualify the name of an object.
+    last: the name after the qualifiers.
     """
 
     text: str
     position: Position
     qualifiers: tuple[str, ...] = ()
+    last: str = ""
 
     @property
     def local(self) -> str:
         """The name without qualifiers."""
-        before = ".".join((*self.qualifiers, ""))
-        return self.text.removeprefix(before)
+        return self.last if self.qualifiers else self.text
 
     def __str__(self) -> str:
         return self.text

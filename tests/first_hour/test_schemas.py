@@ -448,3 +448,75 @@ def test_within_bounds(folder: Path) -> None:
         pytest.raises(runnel.ProgrammingError, match="callers without bounds"),
     ):
         run(connection, "ATTACH 'shop.duckdb' AS o")
+
+
+def test_a_statement_set_writes_into_public_under_a_path() -> None:
+    with runnel.connect() as connection:
+        for sql in (
+            "CREATE SCHEMA s",
+            "CREATE TABLE t (a INT)",
+            "CREATE TABLE s.t (a VARCHAR)",
+            "SET search_path = 's,public'",
+            "EXECUTE STATEMENT SET BEGIN INSERT INTO public.t VALUES (1); END",
+        ):
+            run(connection, sql)
+        assert run(connection, "FROM public.t") == [(1,)]
+        assert run(connection, "FROM s.t") == []
+        shown = "SELECT column_type FROM (DESCRIBE {})"
+        assert run(connection, shown.format("public.t")) == [("INTEGER",)]
+        assert run(connection, shown.format("t")) == [("VARCHAR",)]
+
+
+def test_create_like_in_schemas(folder: Path) -> None:
+    """CREATE TABLE … LIKE creates the table in the schema that it names."""
+    with runnel.connect() as connection:
+        for sql in (
+            "ATTACH 'shop.duckdb' AS o",
+            "CREATE SCHEMA s",
+            "CREATE TABLE o.copy (LIKE o.c INCLUDING ALL)",
+            "INSERT INTO o.copy VALUES (1, 'kept', 1)",
+            "CREATE TABLE o.st.second LIKE o.c",
+            "CREATE TABLE s.third (LIKE o.c)",
+            "CREATE TABLE s.fourth (LIKE s.third, more INT)",
+            "USE s",
+            "CREATE TABLE fifth (LIKE third)",
+            "CREATE TABLE public.sixth LIKE third",
+        ):
+            run(connection, sql)
+        names = [f"{row[0]}.{row[1]}.{row[2]}" for row in run(connection, "SHOW ALL TABLES")]
+        added = {name for name in names if name.split(".")[2] not in ("c", "x", "v")}
+        own = {f"runnel.s.{name}" for name in ("third", "fourth", "fifth")}
+        assert added == {"o.main.copy", "o.st.second", "runnel.public.sixth", *own}
+    with duckdb.connect("shop.duckdb") as other:
+        assert len(other.execute("FROM copy").fetchall()) == 1
+        assert other.execute("FROM st.second").fetchall() == []
+
+
+def test_mappings_under_a_path(tmp_path: Path) -> None:
+    """CREATE TABLE … WITH stays in public: a name says so, and another schema is refused."""
+    options = f"WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{tmp_path}/{{}}')"
+    with runnel.connect() as connection:
+        for sql in ("CREATE SCHEMA s", "CREATE TABLE s.m (k INT)", "SET search_path = 's,public'"):
+            run(connection, sql)
+        for sql in (
+            f"CREATE TABLE s.n {options.format('n')} AS SELECT 1 AS a",
+            f"CREATE TABLE n {options.format('n')} AS SELECT 1 AS a",
+            f"CREATE TABLE s.n {options.format('n')} LIKE s.m",
+        ):
+            with pytest.raises(runnel.NotSupportedError, match=r"write public[.]n"):
+                run(connection, sql)
+        run(connection, f"CREATE TABLE public.m {options.format('m')} AS SELECT 1 AS a")
+        run(connection, f"CREATE TABLE public.like_m {options.format('l')} LIKE public.m")
+        run(connection, "ALTER TABLE public.m SET ('csv.field-delimiter' = ',')")
+        run(connection, "ALTER TABLE like_m RENAME TO l")
+        assert run(connection, "FROM public.m") == [(1,)]
+        assert run(connection, "FROM public.l") == run(connection, "FROM s.m") == []
+
+
+def test_a_name_that_begins_like_its_schema() -> None:
+    """Only the qualifiers of a name are left out, not the same text in quotes."""
+    with runnel.connect() as connection:
+        run(connection, 'CREATE TABLE public."public.x" (a INT)')
+        assert run(connection, "SHOW TABLES") == [("public.x",)]
+        run(connection, 'CREATE SEQUENCE public."a.b" START 4')
+        assert run(connection, "SELECT sequence_name FROM duckdb_sequences()") == [("a.b",)]

@@ -24,10 +24,10 @@ def create_filled(
 ) -> Outcome:
     """Creates a mapping, and writes the rows of a query to it; returns their number. After an error
     the catalog is as before."""
-    name = plan.mapping.name
-    replaced = session.catalog.find(name)
+    name = plan.mapping.name.lower()  # in the schema public, which may not be the first of the path
+    replaced = session.catalog.objects.get(name)
     create_mapping(session, plan.mapping, call)
-    created = session.catalog.find(name)
+    created = session.catalog.objects.get(name)
     if created is replaced:  # IF NOT EXISTS
         return NO_COUNT
     try:
@@ -35,7 +35,7 @@ def create_filled(
         return run(session, insert, call)
     except BaseException as error:
         with session.definitions:
-            if session.catalog.find(name) is created:
+            if session.catalog.objects.get(name) is created:
                 _undo(session, created, replaced)
         if isinstance(error, Error):
             error.position = None  # it is one in the text of the INSERT

@@ -48,7 +48,8 @@ def rows_of_statement(binder: StatementBinder, start: int, end: int) -> Relation
     """The rows of the DESCRIBE, SUMMARIZE or SHOW that is the section of the statement's text from
     `start` to `end`, in FROM."""
     before = re.sub(r"[^\n]", " ", binder.sql[:start])  # so that positions point into the whole
-    statement = parse(before + binder.sql[start:end])
+    text = before + binder.sql[start:end]
+    statement = parse(text, keeps_public=bool(binder.snapshot.path))
     position: Position = statement.position
     if isinstance(statement, Summarize):
         return binder.query(summarize(binder, statement).expression, None)

@@ -149,12 +149,12 @@ def _qualified(reader: StatementReader) -> Name:
     if not reader.accept("."):
         return first
     last = reader.name("a schema")
-    return Name(f"{first.text}.{last.text}", first.position, (first.text,))
+    return Name(f"{first.text}.{last.text}", first.position, (first.text,), last.text)
 
 
 def _of_text(text: str, position: Position) -> Name:
-    catalog, dot, _ = text.partition(".")
-    return Name(text, position, (catalog,) if dot else ())
+    catalog, dot, schema = text.partition(".")
+    return Name(text, position, (catalog,), schema) if dot else Name(text, position)
 
 
 _SYSTEMS = {
