@@ -24,6 +24,7 @@ from runnel.base.schemas import (
     MAIN,
     SCHEMA_KIND,
     candidates,
+    full_name,
     new_key,
     remedy,
     schema_key,
@@ -423,10 +424,9 @@ class Snapshot:
         *,
         is_temporary: bool = False,
     ) -> tuple[str, str]:
-        """The key of the schema of a new object, and its name in the catalog; ProgrammingError if
-        the schema does not exist."""
+        """The key of the schema of a new object, and its name; ProgrammingError without either."""
         key = new_key(self.schemas, self.path, qualifiers, position, is_temporary=is_temporary)
-        return key, f"{key}.{local}" if key else local
+        return key, full_name(self.schemas, key, local, position)
 
     def with_functions(self, functions: MappingType[str, PythonFunction]) -> Snapshot:
         """The snapshot with more functions, which hide its own of the same names.

@@ -74,6 +74,7 @@ def create_schema(connector: DuckDBConnector, key: str) -> None:
     """Creates a schema in an attached database, or in the DuckDB file of the connection."""
     database, _, schema = key.rpartition(".")
     first = connector.schemas[f"{database}.{MAIN}"] if database else connector.own_tables
+    first.check_writable(f'schema "{key}"', "created")
     _run(first, f"CREATE SCHEMA IF NOT EXISTS {first.alias}.{quoted(schema)}")
     connector.schemas[key] = _tables(connector, first.alias, key, is_read_only=first.is_read_only)
 
@@ -81,7 +82,7 @@ def create_schema(connector: DuckDBConnector, key: str) -> None:
 def drop_schema(connector: DuckDBConnector, key: str) -> None:
     """Drops a schema whose tables are dropped, with views that only DuckDB knows."""
     own = connector.schemas.pop(key)
-    _run(own, f"DROP SCHEMA IF EXISTS {own.alias}.{quoted(key.rpartition('.')[2])} CASCADE")
+    _run(own, f"DROP SCHEMA IF EXISTS {own.alias}.{quoted(own.schema)} CASCADE")
 
 
 def detach(connector: DuckDBConnector, attachment: Attachment, *, is_in_use: bool) -> None:

@@ -8,7 +8,8 @@ can be read. The rest of the catalog (views, mappings, jobs) is in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +23,8 @@ from runnel.connectors.duckdb.own_tables import OwnTables
 from runnel.connectors.duckdb.types import quoted, sql_type_of
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError
 from runnel.sqltypes import VARCHAR
+
+logger = logging.getLogger("runnel.connectors.duckdb")
 
 _MAGIC = b"DUCK"
 _MAGIC_AT = 8
@@ -53,10 +56,24 @@ def is_database_file(path: str | Path) -> bool:
 
 
 def schemas_in(connector: DuckDBConnector, alias: str) -> list[str]:
-    """The schemas of a database whose name in DuckDB is `alias`, in quotes; `main` first."""
+    """The schemas of a database whose name in DuckDB is `alias`, in quotes; `main` first. A schema
+    whose name has a dot, or is another one's in another case, can't be named in SQL."""
     with connector.own_tables.kernel.cursor() as cursor:
         rows = cursor.execute(_SCHEMAS, [_unquoted(alias)]).fetchall()
-    return [MAIN, *(name for (name,) in rows if name != MAIN)]
+    names = [name for (name,) in rows if name != MAIN and "." not in name]
+    return [MAIN, *_distinct(names)]
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """The names without the ones that Runnel, but not DuckDB, takes for the same as an earlier one:
+    DuckDB folds the case of ASCII letters only."""
+    found: dict[str, str] = {}
+    for name in names:
+        if found.setdefault(name.lower(), name) != name:
+            logger.warning(
+                '"%s" of a DuckDB file is left out: "%s" has its name', name, found[name.lower()]
+            )
+    return list(found.values())
 
 
 def open_file(connector: DuckDBConnector, path: str | Path) -> list[str]:
@@ -80,7 +97,8 @@ def definitions_in_schema(
     schema, where = own.schema, [_unquoted(own.alias), own.schema]
     before = f"{own.key}." if own.key else ""
     with own.kernel.cursor() as cursor:
-        tables = cursor.execute(_TABLES, where).fetchall()
+        kinds = dict(cursor.execute(_TABLES, where).fetchall())
+        tables = [(name, kinds[name]) for name in _distinct(kinds)]
         columns = cursor.execute(_COLUMNS, where).fetchall()
         constraints = cursor.execute(_CONSTRAINTS, where).fetchall()
         comments = cursor.execute(_COMMENTS, where * 2).fetchall()

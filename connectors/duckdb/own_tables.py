@@ -148,11 +148,7 @@ class OwnTables:
             self.check_sequences(definition, TableDefinition())
         kernel = self._kernel()
         database = self._database(definition.is_temporary)
-        if self.is_read_only:
-            raise NotSupportedError(
-                f'table "{name}" can\'t be created: the database is attached READ_ONLY',
-                hint="DETACH it, and ATTACH it without READ_ONLY",
-            )
+        self.check_writable(f'table "{name}"', "created")
         local = local_name(name, self._key)
         with kernel.cursor() as cursor:
             cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {database}.{quoted(self._schema)}")
@@ -298,6 +294,14 @@ class OwnTables:
                 cursor.execute(_comment(location.qualified, column, text))
             except Exception as error:
                 raise location.failure(error) from error
+
+    def check_writable(self, what: str, action: str) -> None:
+        """NotSupportedError if the tables may not be changed: `what` can't be `action`."""
+        if self.is_read_only:
+            raise NotSupportedError(
+                f"{what} can't be {action}: the database is attached READ_ONLY",
+                hint="DETACH it, and ATTACH it without READ_ONLY",
+            )
 
     def drop(self, table: DuckDBTable) -> None:
         """Drops the rows of a table that the catalog no longer names."""

@@ -169,6 +169,19 @@ def new_key(
     return key
 
 
+def full_name(known: Mapping[str, str], key: str, local: str, position: Position | None) -> str:
+    """The name in the catalog of a new object of a schema; ProgrammingError for a quoted name with
+    a dot that would be the name of an object of another schema."""
+    first, dot, rest = local.lower().partition(".")
+    if dot and not key and (first in known or f"{first}.{rest.partition('.')[0]}" in known):
+        raise ProgrammingError(
+            f'"{local}" can\'t be the name of an object: "{first}" is a schema or a database',
+            hint="take a name without a dot",
+            position=position,
+        )
+    return _joined(key, local)
+
+
 def remedy(known: Mapping[str, str], name: str) -> str:
     """The hint for an unknown name to which no known name is near."""
     first, dot, _ = name.partition(".")

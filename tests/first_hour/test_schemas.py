@@ -434,6 +434,90 @@ def test_a_read_only_file(folder: Path) -> None:
                 run(connection, sql)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE r.c RENAME TO other",
+        "ALTER TABLE r.c ADD COLUMN more INT",
+        "DROP TABLE r.c",
+        "DROP SCHEMA r.st CASCADE",
+        "CREATE SCHEMA r.more",
+    ],
+)
+def test_read_only_holds_where_another_name_may_write(folder: Path, sql: str) -> None:
+    with runnel.connect() as connection:
+        run(
+            connection,
+            "CREATE MAPPING w EXTERNAL NAME c TYPE DuckDB OPTIONS ('path'='shop.duckdb')",
+        )
+        run(connection, "INSERT INTO w (id) VALUES (9)")
+        run(connection, "ATTACH 'shop.duckdb' AS r (READ_ONLY)")
+        with pytest.raises(runnel.NotSupportedError, match="READ_ONLY"):
+            run(connection, sql)
+        assert run(connection, "SELECT count(*) FROM r.c") == [(3,)]
+        assert run(connection, "FROM r.st.x") == [(1,)]
+
+
+def test_quoted_names_with_dots(folder: Path) -> None:
+    with runnel.connect() as connection:
+        for sql in ("ATTACH 'shop.duckdb' AS d", "CREATE SCHEMA s", "CREATE TABLE s.t (a INT)"):
+            run(connection, sql)
+        for name in ("s.t", "S.new", "d.st.x", "d.main.c"):
+            for sql in (
+                f'CREATE OR REPLACE TABLE "{name}" (a INT)',
+                f'CREATE VIEW "{name}" AS SELECT 1',
+            ):
+                with pytest.raises(runnel.ProgrammingError, match="can't be the name of an object"):
+                    run(connection, sql)
+        run(connection, "CREATE TABLE plain (a INT)")
+        with pytest.raises(runnel.ProgrammingError, match="can't be the name of an object"):
+            run(connection, 'ALTER TABLE plain RENAME TO "s.t"')
+        run(connection, 'CREATE TABLE "other.t" (a INT)')
+        assert run(connection, 'FROM "other.t"') == []
+        assert run(connection, "FROM d.st.x") == [(1,)]
+
+
+def test_names_that_only_duckdb_tells_apart(folder: Path) -> None:
+    with duckdb.connect("odd.duckdb") as other:
+        for sql in (
+            'CREATE SCHEMA "do.t"',
+            'CREATE TABLE "do.t".z AS SELECT 1 AS a',
+            "CREATE SCHEMA t",
+            "CREATE TABLE t.keep AS SELECT 2 AS a",
+            'CREATE SCHEMA "Ä"',
+            'CREATE TABLE "Ä".k AS SELECT 3 AS a',
+            'CREATE SCHEMA "ä"',
+            'CREATE TABLE "ä".k2 AS SELECT 4 AS a',
+            'CREATE TABLE "Ü" AS SELECT 5 AS a',
+            'CREATE TABLE "ü" AS SELECT 6 AS a',
+        ):
+            other.execute(sql)
+    with runnel.connect() as connection:
+        run(connection, "ATTACH 'odd.duckdb' AS d")
+        with pytest.raises(runnel.ProgrammingError):
+            run(connection, 'DROP SCHEMA d."do.t" CASCADE')
+        run(connection, 'DROP TABLE d."ü"')
+        run(connection, 'DROP SCHEMA d."ä" CASCADE')
+    with duckdb.connect("odd.duckdb") as other:
+        left = other.execute(
+            "SELECT schema_name, table_name FROM duckdb_tables() ORDER BY ALL"
+        ).fetchall()
+    assert left == [("do.t", "z"), ("main", "ü"), ("t", "keep"), ("ä", "k2")]
+
+
+def test_a_table_that_another_one_refers_to(folder: Path) -> None:
+    with duckdb.connect("keys.duckdb") as other:
+        other.execute("CREATE TABLE base (id INT PRIMARY KEY)")
+        other.execute("CREATE TABLE detail (id INT REFERENCES base (id))")
+    with runnel.connect() as connection:
+        run(connection, "ATTACH 'keys.duckdb' AS d")
+        with pytest.raises(runnel.Error):
+            run(connection, "DROP TABLE d.base")
+        assert run(connection, "FROM d.base") == []
+        for sql in ("DROP TABLE d.detail", "DROP TABLE d.base", "CREATE TABLE d.base (x INT)"):
+            run(connection, sql)
+
+
 def test_a_job_looks_in_public() -> None:
     with runnel.connect() as connection:
         for sql in ("CREATE SCHEMA s", "CREATE TABLE s.t (a INT)", "USE s"):

@@ -144,6 +144,7 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
     with found.table.exclusive():  # type: ignore[attr-defined]
         _check_alterable(session, plan, found)
         own, table = _tables_of(session, found), None
+        own.check_writable(f'table "{plan.name}"', "changed")
         definition = MappingDefinition(
             plan.new_name,
             tuple(ColumnDefinition(c.name, c.type) for c in found.table.columns if not c.hidden),
@@ -285,6 +286,8 @@ def drop_objects(session: Session, items: Sequence[CatalogObject]) -> None:
     """Removes tables with their rows, and views. Called under the lock of the catalog."""
     for item in items:
         if isinstance(item, TableMapping):
+            if isinstance(item.table, DuckDBTable) and _tables_of(session, item).is_file:
+                _tables_of(session, item).drop(item.table)  # it may refuse
             _change(session, (), item, item.definition)
         else:
             session.change_catalog(drop=item)
@@ -315,6 +318,8 @@ def _table(session: Session, name: Name, if_exists: bool) -> TableMapping | None
             position=name.position,
         )
     check_own(session, found)
+    if isinstance(found.table, DuckDBTable):
+        _tables_of(session, found).check_writable(f'table "{found.name}"', "changed")
     return found
 
 

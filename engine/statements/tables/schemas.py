@@ -113,6 +113,7 @@ def create_schema(session: Session, statement: CreateSchema, call: StatementCall
             )
         _check_name(session, key, name)
         if database or session.own_tables.is_file:
+            session.caller.require_no_bounds("schemas of a file")
             attached.create_schema(_connector(session), key.lower())
         made = NamedText(SCHEMA_KIND, key, "", is_temporary=bool(database))
         session.change_catalog(definitions={**snapshot.definitions, made.key: made})
@@ -157,6 +158,11 @@ def drop_schema(session: Session, statement: DropSchema, call: StatementCall) ->
             hint="add CASCADE, which drops its tables and views",
             position=name.position,
         )
+    if key in _connector(session).schemas:
+        session.caller.require_no_bounds("schemas of a file")
+        _connector(session).schemas[key].check_writable(f'schema "{name}"', "dropped")
+    for item in items:
+        check_own(session, item)
     for item in items:
         suspend_users(session, item.name)
     with session.definitions:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import TokenType
 
-from runnel.base.schemas import local_name
+from runnel.base.schemas import full_name, local_name
 from runnel.catalog import CatalogObject, Mapping
 from runnel.columns.table_definition import TableDefinition, TableKey
 from runnel.connector import ColumnDefinition, ReadableTable
@@ -97,8 +97,8 @@ class AlteredTable:
         """Applies one change."""
         match change:
             case RenameTable():
-                before = f"{self._schema}." if self._schema else ""
-                self.name = before + change.new_name.text
+                known, to = self._binder.snapshot.schemas, change.new_name
+                self.name = full_name(known, self._schema, to.text, to.position)
                 return
             case ChangeDefault():
                 self._change_default(change)
