@@ -482,6 +482,8 @@ class Result:
                     self._ended()
                 return None
             if batch.num_rows:
+                if job.results.has_epochs:
+                    self._epoch = self.epoch  # and the queue forgets the ones before it
                 self._loaded += batch.num_rows
                 return batch
 

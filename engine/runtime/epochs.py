@@ -109,11 +109,14 @@ class EpochTicker:
             source.wake()
 
     def left(self, tasklet: EpochTasklet) -> None:
-        """A tasklet has ended."""
+        """A tasklet has ended. The last rows of a source belong to an epoch that has not ended."""
         with self._lock:
+            self._is_wanted |= tasklet in self._sources
             for tasklets in (self._sources, self._ends, self._to_send, self._to_reach):
                 tasklets.discard(tasklet)
             sources = self._finished()
+            if self._epoch is None and self._is_wanted:
+                sources = tuple(self._sources)
         for source in sources:
             source.wake()
 

@@ -35,6 +35,10 @@ are."""
 RANGE_ROOM_PER_ROW = 4
 """The number of consecutive integers per row that are numbered without a table."""
 
+MOST_ROOM = 1 << 22
+"""The number of consecutive integers that are numbered without a table, however many rows there
+were."""
+
 ENCODED_ROWS = 1 << 10
 """The number of rows from which text and several keys are reduced to distinct ones first."""
 
@@ -87,7 +91,8 @@ class KeyNumbers:
             self._parts = [[join_arrays(parts)] for parts in self._parts]
             return [part for (part,) in self._parts]
         kind = self._types[0]
-        values = np.arange(self._low, self._low + self._range_count)
+        # The end of such a range may be beyond int64.
+        values = np.int64(self._low) + np.arange(self._range_count, dtype=np.int64)
         return [from_numbers(values.astype(_WIDTHS[kind.bit_width], copy=False), kind)]
 
     @property
@@ -122,8 +127,12 @@ class KeyNumbers:
 
     def retain(self, chosen: Indexes) -> None:
         """Retain only the keys with these numbers, and number them in this order."""
+        if not len(chosen):
+            self.clear()
+            return
         rows = indexes(chosen)
         keys, self._low = [key.take(rows) for key in self.keys], None
+        self._rows = len(rows)
         self._enter_all(keys)
 
     # Example: the keys [7, 9, 7] of the first call. `_low` is 0, since 0 is near enough, and the
@@ -134,7 +143,7 @@ class KeyNumbers:
             return None
         values = numbers(key, _WIDTHS[key.type.bit_width])
         least, greatest = int(values.min()), int(values.max())
-        room = max(RANGE_ROOM, RANGE_ROOM_PER_ROW * self._rows)
+        room = max(RANGE_ROOM, min(RANGE_ROOM_PER_ROW * self._rows, MOST_ROOM))
         low = self._low
         if low is None:
             low = 0 if least >= 0 and greatest < room else least

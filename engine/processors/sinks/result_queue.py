@@ -100,6 +100,11 @@ class ResultQueue:
                 epochs.pop()
         epochs.append((rows, epoch.number))
 
+    @property
+    def has_epochs(self) -> bool:
+        """Whether ends of epochs are remembered, which `epoch_of` has not passed."""
+        return bool(self._epochs)
+
     def epoch_of(self, rows: int, before: int | None) -> int | None:
         """Return the last epoch all of whose rows are among the first `rows` rows.
 

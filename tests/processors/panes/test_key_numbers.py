@@ -82,6 +82,27 @@ def test_a_range_begins_where_the_keys_are() -> None:
     assert numbered.keys[0].view(pa.int64()).to_pylist() == list(range(start, start + 6))
 
 
+def test_a_range_at_the_end_of_the_integers() -> None:
+    last = 2**63 - 1
+    for kind in (pa.int64(), pa.timestamp("us")):
+        numbered = KeyNumbers((kind,))
+        keys = pa.array([last, last - 1, last], pa.int64()).view(kind)
+        found = numbered.numbers_of([keys], 3)
+        assert found is not None
+        assert numbered.keys[0].take(pa.array(found)).equals(keys)
+
+
+def test_a_range_is_not_wider_than_the_keys_that_are_left() -> None:
+    numbered = KeyNumbers((pa.int64(),))
+    for _ in range(30):
+        numbered.numbers_of([pa.array(np.arange(100_000) % 1000)], 100_000)
+    numbered.numbers_of([pa.array([0, 50_000_000])], 2)
+    assert numbered.count <= 1001
+    numbered.retain(np.array([], np.int64))
+    numbered.numbers_of([pa.array([0, 50_000])], 2)
+    assert numbered.count == 2
+
+
 def test_wide_ranges_are_numbered_by_their_hashes() -> None:
     numbered = KeyNumbers((pa.int32(),))
     assert _numbers(numbered, [2**31 - 1, -(2**31), 0], pa.int32()) == [0, 1, 2]

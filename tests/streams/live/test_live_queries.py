@@ -117,6 +117,40 @@ def test_the_epoch_of_a_cursor(connection: runnel.Connection) -> None:
     assert cursor.epoch == first[0]
 
 
+def test_a_stream_that_ends_within_the_distance(
+    connection: runnel.Connection, clock: ManualClock
+) -> None:
+    ending, silent = (connection.register_stream(name, CLICKS) for name in ("ending", "silent"))
+    cursor = connection.execute(
+        "SELECT COUNT(*) AS n FROM (SELECT x FROM ending UNION ALL SELECT x FROM silent) AS u "
+        "EMIT CHANGES"
+    )
+    assert fetch(cursor, 1) == [(1, 0)]
+    ending.write([("a", 1)])
+    assert fetch(cursor, 2) == [(-1, 0), (1, 1)]
+    ending.write([("a", 2), ("b", 3)])
+    ending.close()
+    clock.advance(20 * MILLISECOND)
+    assert fetch(cursor, 2) == [(-1, 1), (1, 3)]
+    silent.close()
+    assert cursor.fetchall() == []
+
+
+def test_ends_of_epochs_are_forgotten(connection: runnel.Connection, clock: ManualClock) -> None:
+    clicks = connection.register_stream("clicks", CLICKS)
+    cursor = connection.execute("SELECT COUNT(*) AS n FROM clicks EMIT CHANGES")
+    assert fetch(cursor, 1) == [(1, 0)]
+    result = cursor._result
+    assert result is not None
+    assert result.job is not None
+    for number in range(50):
+        clock.advance(20 * MILLISECOND)
+        clicks.write([("a", number)])
+        assert fetch(cursor, 2) == [(-1, number), (1, number + 1)]
+    assert len(result.job.results._epochs) < 5
+    assert cursor.epoch == 51
+
+
 def test_a_table_is_one_epoch(connection: runnel.Connection) -> None:
     connection.execute(
         "CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (3, 'a')) v(i, k)"
