@@ -131,10 +131,16 @@ def _format(options: Sequence[tuple[Name, OptionValue]]) -> RowFormat:
     return RowFormat(kind == "csv", delimiter, null, header)
 
 
+def _quoted(table: Name) -> str:
+    """The name of a table, each part in quotes."""
+    parts = (part.replace('"', '""') for part in (*table.qualifiers, table.local))
+    return ".".join(f'"{part}"' for part in parts)
+
+
 def read_rows(connection: Connection, copy: CopyStream, lines: Iterable[str]) -> int:
     """Inserts the rows, all or none; returns their number."""
     assert copy.table is not None
-    table = as_written(copy.table.text)
+    table = _quoted(copy.table)
     described = connection.execute(f"DESCRIBE {table}").fetchall()
     types = {str(row[0]).lower(): str(row[1]) for row in described}
     names = [name.text for name in copy.columns] or [str(row[0]) for row in described]
@@ -235,7 +241,7 @@ def _csv_records(lines: Iterable[str], form: RowFormat) -> Iterator[Row]:
 
 def write_rows(connection: Connection, copy: CopyStream, out: Output) -> int:
     """Prints the rows; returns their number."""
-    source = f"({copy.query}\n)" if copy.table is None else as_written(copy.table.text)
+    source = f"({copy.query}\n)" if copy.table is None else _quoted(copy.table)
     listed = ", ".join(as_written(name.text) for name in copy.columns) or "*"
     cursor, count, form = connection.cursor(), 0, copy.format
     query = f"SELECT {listed} FROM {source} AS q"

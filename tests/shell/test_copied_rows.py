@@ -109,3 +109,35 @@ def test_rows_of_a_skipped_block(run_script: RunScript) -> None:
     skipped = "\\if false\nCOPY t FROM STDIN;\n1\n\\.\n\\endif\n"
     status, out, err = run_script(f"CREATE TABLE t (a INT);\n{skipped}SELECT count(*) FROM t;\n")
     assert (status, out) == (0, "0\n"), err
+
+
+def test_tables_in_schemas(run_script: RunScript) -> None:
+    """A name means the same table as in other statements: also public under a search path, a
+    catalog with a schema, and names with dots."""
+    script = """CREATE SCHEMA s;
+CREATE TABLE t (a INT); CREATE TABLE s.t (a INT); CREATE TABLE s."x.y" (a INT);
+ATTACH ':memory:' AS d; CREATE TABLE d.t (a INT); CREATE TABLE "order" (a INT);
+SET search_path = 's,public';
+COPY public.t FROM STDIN;
+1
+\\.
+COPY t FROM STDIN;
+2
+\\.
+COPY d.main.t FROM STDIN;
+3
+\\.
+COPY s."x.y" FROM STDIN;
+4
+\\.
+COPY runnel.public."order" (a) FROM STDIN;
+5
+\\.
+COPY public.t TO STDOUT;
+COPY s.t TO STDOUT;
+COPY d.t TO STDOUT;
+COPY s."x.y" (a) TO STDOUT;
+COPY "order" TO STDOUT;
+"""
+    status, out, err = run_script(script)
+    assert (status, out) == (0, "1\n2\n3\n4\n5\n"), err
