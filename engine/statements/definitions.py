@@ -263,7 +263,12 @@ def is_free(
     session: Session, plan: CreateMappingPlan | CreateViewPlan | CreateTablePlan, kind: str
 ) -> bool:
     """Whether the statement should continue. ProgrammingError if the name is used by an object that
-    it doesn't replace."""
+    it doesn't replace, or if its schema was dropped since the statement was planned."""
+    schema = "" if isinstance(plan, CreateMappingPlan) else plan.schema
+    if schema and schema not in session.catalog.schemas:
+        raise ProgrammingError(
+            f'schema "{schema}" does not exist', hint="another statement has dropped it"
+        )
     found = session.catalog.objects.get(plan.name.lower())
     if found is None or (plan.or_replace and kind_of(found) == kind):
         check_own(session, found)

@@ -67,10 +67,10 @@ def _create_table(
     call: StatementCall,
     sequences: Mapping[tuple[str, str], NamedText] = MappingProxyType({}),
 ) -> int:
-    own = session.tables_of(plan.schema, is_temporary=plan.definition.is_temporary)
     with session.definitions:
         if not is_free(session, plan, "table"):
             return NO_COUNT
+        own = _tables_of_plan(session, plan)
         check_unused(session, plan.name, "table", is_dropped=False, is_replaced=True)
         own.clean(session.table_locations())
         definition = own.create(plan.name, plan.columns, plan.definition, _checks(plan))
@@ -81,6 +81,10 @@ def _create_table(
             if not is_free(session, plan, "table"):
                 own.drop(table)
                 return NO_COUNT
+            if _tables_of_plan(session, plan) is not own:
+                raise OperationalError(
+                    f'schema "{plan.schema}" was dropped by another statement', hint="try again"
+                )
             replaced = session.catalog.objects.get(plan.name.lower())
             created = TableMapping(
                 plan.name,
@@ -244,6 +248,10 @@ def _check_alterable(session: Session, plan: AlterTablePlan, found: TableMapping
 def do_nothing(session: Session, plan: NothingPlan, call: StatementCall) -> int:
     """Carries out a statement without an effect."""
     return NO_COUNT
+
+
+def _tables_of_plan(session: Session, plan: CreateTablePlan) -> OwnTables:
+    return session.tables_of(plan.schema, is_temporary=plan.definition.is_temporary)
 
 
 def _tables_of(session: Session, item: TableMapping) -> OwnTables:

@@ -150,22 +150,10 @@ def drop_schema(session: Session, statement: DropSchema, call: StatementCall) ->
             hint="drop its tables" if not database_of(key) else f"use DETACH {database_of(key)}",
             position=name.position,
         )
-    items = _objects(session, key)
-    if items and not statement.is_cascading:
-        raise ProgrammingError(
-            f'schema "{name}" is not empty',
-            detail=f'it has the {kind_of(items[0])} "{items[0].name}"',
-            hint="add CASCADE, which drops its tables and views",
-            position=name.position,
-        )
-    if key in _connector(session).schemas:
-        session.caller.require_no_bounds("schemas of a file")
-        _connector(session).schemas[key].check_writable(f'schema "{name}"', "dropped")
-    for item in items:
-        check_own(session, item)
-    for item in items:
+    for item in _droppable(session, statement, key):
         suspend_users(session, item.name)
     with session.definitions:
+        items = _droppable(session, statement, key)
         drop_objects(session, items)
         if key in _connector(session).schemas:
             attached.drop_schema(_connector(session), key)
@@ -174,6 +162,24 @@ def drop_schema(session: Session, statement: DropSchema, call: StatementCall) ->
         session.change_catalog(definitions=definitions)
     session.search_path = tuple(item for item in session.search_path if item != key)
     return NO_COUNT
+
+
+def _droppable(session: Session, statement: DropSchema, key: str) -> list[CatalogObject]:
+    """The objects of a schema, all of which the caller may drop with it."""
+    items = _objects(session, key)
+    if items and not statement.is_cascading:
+        raise ProgrammingError(
+            f'schema "{statement.name}" is not empty',
+            detail=f'it has the {kind_of(items[0])} "{items[0].name}"',
+            hint="add CASCADE, which drops its tables and views",
+            position=statement.name.position,
+        )
+    if key in _connector(session).schemas:
+        session.caller.require_no_bounds("schemas of a file")
+        _connector(session).schemas[key].check_writable(f'schema "{statement.name}"', "dropped")
+    for item in items:
+        check_own(session, item)
+    return items
 
 
 def attach(session: Session, statement: Attach, call: StatementCall) -> int:
