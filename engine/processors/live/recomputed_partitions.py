@@ -59,18 +59,22 @@ class RecomputedPartitions:
         self._is_changing = is_changing
         self._is_ordered = is_ordered
         self._added: list[pa.RecordBatch] = []
+        self._added_size = (0, 0)
         self._rows = Arrangement(keys)
         self._emitted = Arrangement(keys)
         self._is_begun = False
 
     @property
     def size(self) -> tuple[int, int]:
-        """Number of rows, and approximate bytes."""
-        return self._rows.rows, self._rows.size + self._emitted.size
+        """Number of rows, with the ones of the current epoch, and approximate bytes."""
+        rows, size = self._added_size
+        return self._rows.rows + rows, self._rows.size + self._emitted.size + size
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds rows of the current epoch."""
+        rows, size = self._added_size
         self._added.append(batch)
+        self._added_size = (rows + batch.num_rows, size + batch.nbytes)
 
     def changes(self) -> Iterator[Changes]:
         """As `AccumulatedGroups.changes`."""
@@ -102,7 +106,7 @@ class RecomputedPartitions:
         if not self._added:
             return np.zeros(1, np.uint64)
         batch = join_batches(self._added)
-        self._added = []
+        self._added, self._added_size = [], (0, 0)
         columns, weights = batch.columns, np.ones(batch.num_rows, np.int64)
         if self._is_changing:
             columns, weights = columns[:-1], weights_of(batch)

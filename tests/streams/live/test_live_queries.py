@@ -136,6 +136,17 @@ def test_a_stream_that_ends_within_the_distance(
     assert cursor.fetchall() == []
 
 
+def test_rows_of_an_epoch_that_has_not_ended_are_limited(clock: ManualClock) -> None:
+    with runnel.connect(clock=clock, max_processor_accumulated_records=1000) as connection:
+        clicks = connection.register_stream("clicks", CLICKS)
+        cursor = connection.execute("SELECT x FROM clicks ORDER BY x LIMIT 1 EMIT CHANGES")
+        clicks.write([("a", 1)])
+        assert fetch(cursor, 1) == [(1, 1)]
+        clicks.write([("a", number) for number in range(2000)])
+        with pytest.raises(runnel.OperationalError, match="max_processor_accumulated_records"):
+            cursor.fetchone(timeout=TIMEOUT)
+
+
 def test_ends_of_epochs_are_forgotten(connection: runnel.Connection, clock: ManualClock) -> None:
     clicks = connection.register_stream("clicks", CLICKS)
     cursor = connection.execute("SELECT COUNT(*) AS n FROM clicks EMIT CHANGES")
