@@ -27,7 +27,7 @@ class Attachment:
     """ATTACH of a database.
 
     name: its name in SQL.
-    path: its file; MEMORY: there is none.
+    path: its file, absolute, as the working directory can change; MEMORY: there is none.
     is_read_only: whether it may not be changed.
     """
 

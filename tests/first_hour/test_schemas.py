@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pytest
 
 import runnel
@@ -258,70 +255,6 @@ def test_a_plan_follows_the_search_path() -> None:
         assert run(connection, "SELECT a FROM t") == [(1,)]
         run(connection, "CREATE TABLE s.t AS SELECT 3 AS a")
         assert run(connection, "SELECT a FROM t") == [(3,)]
-
-
-def test_the_plan_of_a_view_follows_the_search_path_of_the_view() -> None:
-    with runnel.connect() as connection:
-        for sql in (
-            "CREATE SCHEMA s",
-            "CREATE TABLE u AS SELECT 1 AS a",
-            "SET search_path = 's,public'",
-            "CREATE VIEW public.vu AS SELECT * FROM u",
-            "USE public",
-        ):
-            run(connection, sql)
-        assert run(connection, "SELECT * FROM vu") == [(1,)]
-        run(connection, "CREATE TABLE s.u AS SELECT 2 AS a")
-        assert run(connection, "SELECT * FROM vu") == [(2,)]
-        run(connection, "DROP TABLE u")
-        run(connection, "CREATE TEMP TABLE u AS SELECT 3 AS a")
-        assert run(connection, "SELECT * FROM vu") == [(3,)]
-
-
-def test_a_plan_follows_the_schemas_of_the_database_in_use() -> None:
-    with runnel.connect() as connection:
-        for sql in (
-            "ATTACH ':memory:' AS m",
-            "CREATE SCHEMA s",
-            "CREATE TABLE s.t AS SELECT 1 AS a",
-            "USE m",
-        ):
-            run(connection, sql)
-        assert run(connection, "SELECT a FROM s.t") == [(1,)]
-        run(connection, "CREATE SCHEMA m.s")
-        run(connection, "CREATE TABLE m.s.t AS SELECT 2 AS a")
-        assert run(connection, "SELECT a FROM s.t") == [(2,)]
-
-
-@pytest.mark.parametrize("later", [(), ("CREATE SCHEMA {0}",)])
-@pytest.mark.parametrize("schema", ["s", "m.s"])
-@pytest.mark.parametrize("has_rows", [True, False])
-def test_a_schema_that_is_dropped_while_a_table_is_filled(
-    schema: str, later: tuple[str, ...], has_rows: bool
-) -> None:
-    """No table is left without its schema, or without its rows."""
-    with runnel.connect() as connection:
-        run(connection, "ATTACH ':memory:' AS m")
-        run(connection, f"CREATE SCHEMA {schema}")
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            with ThreadPoolExecutor(1) as thread:
-                for sql in ("DROP SCHEMA {0} CASCADE", *later):
-                    thread.submit(connection.cursor().execute, sql.format(schema)).result()
-            yield from [pa.record_batch({"a": [2]})] if has_rows else ()
-
-        reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), batches())
-        connection.register("source", reader)
-        if later and schema == "s":
-            run(connection, "CREATE TABLE s.t AS SELECT a FROM source")
-            assert run(connection, "FROM s.t") == ([(2,)] if has_rows else [])
-            return
-        with pytest.raises(runnel.Error, match=r"does not exist|was dropped"):
-            run(connection, f"CREATE TABLE {schema}.t AS SELECT a FROM source")
-        run(connection, f"CREATE SCHEMA IF NOT EXISTS {schema}")
-        assert run(connection, f"SHOW TABLES FROM {schema}") == []
-        run(connection, f"CREATE TABLE {schema}.t AS SELECT 3 AS a")
-        assert run(connection, f"FROM {schema}.t") == [(3,)]
 
 
 def test_changes_in_a_transaction(folder: Path) -> None:

@@ -191,6 +191,9 @@ def attach(session: Session, statement: Attach, call: StatementCall) -> int:
     if path == attached.MEMORY and statement.name is None:
         name = "memory"
     _check_file(session, statement)
+    if path != attached.MEMORY:
+        path = str(Path(path).expanduser().resolve())
+    attachment = Attachment(name, path, statement.is_read_only)
     with session.definitions:
         if (DATABASE_KIND, name.lower()) in session.catalog.definitions:
             if statement.if_not_exists:
@@ -201,7 +204,8 @@ def attach(session: Session, statement: Attach, call: StatementCall) -> int:
                     hint="use IF NOT EXISTS, OR REPLACE, or another name after AS",
                     position=at.position,
                 )
-            _detach(session, name)
+            _replace(session, attachment)
+            return NO_COUNT
         if name.lower() in OWN_CATALOGS:
             raise ProgrammingError(
                 f'a database can\'t be called "{name}"',
@@ -215,7 +219,7 @@ def attach(session: Session, statement: Attach, call: StatementCall) -> int:
                 position=at.position,
             )
         _check_name(session, name, Name(name, at.position))
-        _open(session, Attachment(name, path, statement.is_read_only))
+        _open(session, attachment)
     return NO_COUNT
 
 
@@ -249,6 +253,30 @@ def _check_file(session: Session, statement: Attach) -> None:
                     hint="read the tables in Python: con.register('t', pandas.read_sql(…))",
                     position=statement.path.position,
                 )
+
+
+def _replace(session: Session, attachment: Attachment) -> None:
+    """Attaches a database under the name of another one, which stays attached after an error."""
+    connector = _connector(session)
+    lower = attachment.name.lower()
+    text = session.catalog.definitions[DATABASE_KIND, lower]
+    is_read_only = connector.schemas[f"{lower}.{MAIN}"].is_read_only
+    old = Attachment(text.name, text.text, is_read_only)
+    is_opened = False
+    if attachment.path not in (old.path, attached.MEMORY):
+        known = connector.own_tables.kernel.attached
+        alias = connector.attach_file(attachment.path, is_read_only=attachment.is_read_only)
+        is_opened = alias not in known
+    try:
+        _detach(session, lower)
+        _open(session, attachment)
+    except BaseException:
+        with suppress(Error):
+            if is_opened:
+                connector.detach_file(attachment.path)
+            if (DATABASE_KIND, lower) not in session.catalog.definitions:
+                _open(session, old)
+        raise
 
 
 def _open(session: Session, attachment: Attachment) -> None:
