@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner.parse.query.json_clauses import PAIRS
 from runnel.planner.parse.query.shapes import LAMBDA_FUNCTIONS
-from runnel.planner.parse.query.token_pass import MARK, TokenPass
+from runnel.planner.parse.query.token_pass import MARK, TokenPass, is_first_item, opening_of
 from runnel.planner.parse.tokens import is_word, like, position_at
 
 _JOIN_WORDS = tuple("INNER OUTER LEFT RIGHT FULL CROSS NATURAL SEMI ANTI ASOF POSITIONAL".split())
@@ -133,6 +133,8 @@ def opening(to: TokenPass, token: Token) -> bool:
     """`TABLE(f(…))` becomes `f(…)`; the field of EXTRACT and the unit of TIMESTAMPADD become
     strings."""
     before = to.previous()
+    if (to.previous(2), before) == (")", ",") and to.closed == "VALUES":
+        before = "VALUES"  # of the next row
     to.index += 1
     if before == "TABLE" and to.peek(1) == "(" and to.peek() not in ("SELECT", "WITH", "FROM"):
         to.output.pop()
@@ -236,7 +238,7 @@ def separator(to: TokenPass, token: Token) -> bool:
 
 def _has_start(tokens: Sequence[Token], words: Sequence[str], index: int) -> bool:
     """Whether the SUBSTRING around the token at `index` already had its FROM or comma."""
-    start = _opening_of(tokens, index)
+    start = opening_of(tokens, index)
     depth = 0
     for at in range(start + 1, index):
         depth += (words[at] == "(") - (words[at] == ")")
@@ -292,6 +294,9 @@ def _escaped(match: re.Match[str]) -> str:
     return character
 
 
+_BEFORE_ROW = frozenset(
+    "SELECT DISTINCT WHERE AND OR NOT HAVING WHEN THEN ELSE = < > <= >= <> != || ( , [ :".split()
+)  # `(x,)` after them is a row
 _STAR_WORDS = ("EXCLUDE", "EXCEPT", "REPLACE", "RENAME")
 _BEFORE_STAR = ("SELECT", "DISTINCT", "ALL", ",", ".")
 
@@ -323,13 +328,21 @@ def unpacked_columns(to: TokenPass, token: Token) -> bool:
 
 
 def comma_at_the_end(to: TokenPass, token: Token) -> bool:
-    """Leaves out the comma after the last item, as DuckDB does; refuses two in a row."""
-    if to.peek(1) == ",":
-        to.index += 1
+    """Leaves out the comma after the last item, as DuckDB does; refuses `,x` and the row `(x,)`."""
+    following = to.peek(1)
+    has_item = to.previous() not in ("SELECT", "(", "[", "{")
+    if not has_item or following == ",":
+        to.index += has_item
         raise to.error("an expression")
-    is_last = to.index + 1 == len(to.tokens) or to.peek(1) in ("FROM", ")", "]", "}")
-    if not is_last or to.previous() in (",", "(", "[", "{", "SELECT"):
+    if to.index + 1 < len(to.tokens) and following not in ("FROM", ")", "]", "}"):
         return False
+    is_row = following == ")" and to.inside in _BEFORE_ROW and to.open[-2:-1] != ["GROUPING SETS"]
+    if is_row and is_first_item(to.words, to.index):
+        raise NotSupportedError(
+            "a row of one value is not supported",
+            hint="write ROW(x), or x without the comma",
+            position=position_at(token, to.sql),
+        )
     to.index += 1
     return True
 
@@ -367,7 +380,7 @@ def _follows_star(tokens: Sequence[Token], words: Sequence[str], index: int) -> 
             return words[index - 2] == "COLUMNS"
         return words[index - 1] in _BEFORE_STAR or _closes_distinct_on(tokens, words, index - 1)
     if words[index] == ")":
-        index = _opening_of(tokens, index)
+        index = opening_of(tokens, index)
     elif tokens[index].token_type is not TokenType.IDENTIFIER and not is_word(tokens[index]):
         return False
     # The token or list before `index` belongs to another EXCLUDE or REPLACE, as in
@@ -379,21 +392,8 @@ def _closes_distinct_on(tokens: Sequence[Token], words: Sequence[str], index: in
     """Whether the token at `index` is the bracket that closes a DISTINCT ON (…)."""
     if words[index] != ")":
         return False
-    at = _opening_of(tokens, index)
+    at = opening_of(tokens, index)
     return at > 1 and words[at - 1] == "ON" and words[at - 2] == "DISTINCT"
-
-
-def _opening_of(tokens: Sequence[Token], index: int) -> int:
-    """The index of the parenthesis that encloses the token at `index`, or that it closes; 0 if
-    there is none."""
-    depth = 0 if tokens[index].token_type is TokenType.R_PAREN else 1
-    for at in range(index, 0, -1):
-        depth += (tokens[at].token_type is TokenType.R_PAREN) - (
-            tokens[at].token_type is TokenType.L_PAREN
-        )
-        if depth == 0:
-            return at
-    return 0
 
 
 _CONDITIONS = {

@@ -90,6 +90,7 @@ class TokenPass(TokenReader):
     output: the tokens written so far.
     types: the types that the casts name, by their number.
     open: for each open parenthesis or bracket, the word before it.
+    closed: the word before the one that was closed last; "" if there is none.
     is_query: whether the tokens are a whole query, which may end with clauses of Runnel.
     emission, unbounded_state, epoch_millis: these clauses and options.
     changes: the position of EMIT CHANGES; None: the query does not have it.
@@ -109,6 +110,7 @@ class TokenPass(TokenReader):
         self.output: list[Token] = []
         self.types: list[tuple[SqlType, int | None]] = []
         self.open: list[str] = []
+        self.closed = ""
         self.common_tables: list[int] = []
         self.emission: EmissionTokens | None = None
         self.unbounded_state = False
@@ -171,7 +173,8 @@ class TokenPass(TokenReader):
     def leave(self) -> str:
         """Closes the innermost parenthesis or bracket; returns the word before it."""
         self._names.pop()
-        return self.open.pop()
+        self.closed = self.open.pop()
+        return self.closed
 
     def open_call(self, position: Token, name: str) -> None:
         """Begins a call that the text does not contain."""
@@ -214,6 +217,33 @@ class TokenPass(TokenReader):
             hint=hint,
             position=position_at(token, self.sql),
         )
+
+
+def opening_of(tokens: Sequence[Token], index: int) -> int:
+    """The index of the parenthesis that encloses the token at `index`, or that it closes; 0 if
+    there is none."""
+    depth = 0 if tokens[index].token_type is TokenType.R_PAREN else 1
+    for at in range(index, 0, -1):
+        depth += (tokens[at].token_type is TokenType.R_PAREN) - (
+            tokens[at].token_type is TokenType.L_PAREN
+        )
+        if depth == 0:
+            return at
+    return 0
+
+
+def is_first_item(words: Sequence[str], index: int) -> bool:
+    """Whether the words before the one at `index` are the only item in their brackets, and no
+    query."""
+    depth = 0
+    for at in range(index - 1, -1, -1):
+        word = words[at]
+        depth += (word in (")", "]", "}")) - (word in ("(", "[", "{"))
+        if depth < 0:
+            break
+        if not depth and word in (",", "SELECT", "FROM", "VALUES"):
+            return False
+    return True
 
 
 _OPERANDS = {
