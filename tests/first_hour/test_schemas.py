@@ -290,6 +290,7 @@ def test_changes_in_a_transaction(folder: Path) -> None:
         ("ATTACH 'new.duckdb' AS o", "attached already"),
         ("ATTACH 'new.duckdb' AS s", "exists already"),
         ("ATTACH 'none/x.duckdb'", "no folder"),
+        ("ATTACH 'a\0b' AS z", "NUL character"),
         ("ATTACH 'text.csv' AS t", "text.csv"),
         ("ATTACH 'x.db' (TYPE sqlite)", "ATTACH of SQLITE is not supported"),
         ("ATTACH 'postgres:dbname=x' AS p", "ATTACH of POSTGRES is not supported"),

@@ -226,6 +226,10 @@ def attach(session: Session, statement: Attach, call: StatementCall) -> int:
 def _check_file(session: Session, statement: Attach) -> None:
     """An error for a file that is open, or is no DuckDB database."""
     path = statement.path.text
+    if "\0" in path:
+        raise ProgrammingError(
+            "the path of a database file has a NUL character", position=statement.path.position
+        )
     file = Path(path).expanduser()
     open_as = {
         item.text: item.name for item in session.catalog.databases if item.text != attached.MEMORY
