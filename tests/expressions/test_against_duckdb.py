@@ -325,7 +325,7 @@ PINNED_ELSEWHERE = {
     "multiply", "divide", "remainder", "negate", "rand", "pi", "upper", "initcap", "chr",
     "string_to_array", "array_length", "row", "field", "now", "localtimestamp", "proctime",
     "current_date", "current_time", "to_timestamp_tz", "log_base", "is_nan", "is_inf",
-    "is_finite", "num_nulls", "num_nonnulls", "hash",
+    "is_finite", "num_nulls", "num_nonnulls", "hash", "not_null",
 }  # fmt: skip
 
 

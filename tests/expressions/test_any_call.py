@@ -83,6 +83,7 @@ OTHERS = {
     "exact_cast",
     "date_diff",
     "overlaps",
+    "not_null",
 }
 OTHERS |= {
     "json_value",

@@ -19,14 +19,17 @@ from runnel.statements.run import SessionExecutor
 
 ROWS = 5_000
 OTHER_VALUES: dict[str, Any] = {
+    "dml_sync": True,
     "fragment_rows": 7,
     "latency_target": "20 ms",
     "max_processor_accumulated_records": 8,
     "memory_limit": 50_000_000,
+    "pipeline_name": "mine",
     "plan_cache_size": 9,
     "pushdown": False,
     "python_scan": False,
     "query_parallelism": 2,
+    "savepoint_path": "saved",
     "spark_job_rows": 10,
     "temp_directory": "/tmp",
     "time_zone": "Europe/Vienna",
