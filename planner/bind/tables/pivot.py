@@ -4,6 +4,8 @@ It is bound as a SELECT with conditional aggregates over the table, which the SE
 common table. `FOR year IN (2000, 2010)` with sum(pop) has the columns
 
     sum(pop) FILTER (WHERE year IS NOT DISTINCT FROM 2000) AS "2000", …
+
+An expression over aggregates, such as round(avg(pop), 1), has the condition in each of them.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _TABLE = "$pivot"
 _MOST_COLUMNS = 10_000
+_IS_AGGREGATE = "pivot_aggregate"
 
 
 @frozen
@@ -81,10 +84,10 @@ def _pivoted(items: FromItems, bound: BoundRelation, tree: Any) -> BoundRelation
         )
     for values in product(*(field.values for field in fields)):
         condition = _condition(fields, [value for value, _ in values])
-        for call, alias in aggregates:
+        for call, alias, text in aggregates:
             parts = [name for _, name in values]
             if has_names:
-                parts.append(alias or _text(call))
+                parts.append(alias or text)
             name = "_".join(parts)
             if name.lower() in used:
                 raise ProgrammingError(
@@ -218,26 +221,51 @@ def _limited(relation: Relation) -> Relation:
     return Limit(input=relation, count=count, offset=None, position=relation.position)
 
 
-def _aggregate(items: FromItems, tree: Any) -> tuple[Any, str]:
-    """An aggregate call, and its alias or ""."""
+def _aggregate(items: FromItems, tree: Any) -> tuple[Any, str, str]:
+    """An expression over aggregate calls, its alias or "", and its text for the names of columns.
+
+    Its aggregate calls are marked, for `_filtered`.
+    """
     alias = tree.alias if isinstance(tree, exp.Alias) else ""
     call = tree.this if isinstance(tree, exp.Alias) else tree
-    inner = call
-    while isinstance(inner, exp.Filter | exp.WithinGroup):
-        inner = inner.this
-    name = (function_call(inner) or ("", []))[0]
-    own = items.binder.python_function(name)
-    if not is_aggregate(name) and (own is None or not own.is_aggregate):
+    text = ""
+    if isinstance(call, exp.Anonymous) and call.name == KEY:
+        written, call = call.expressions
+        text = written.this
+    calls = _calls(items, call)
+    if not calls:
         raise ProgrammingError(
             "PIVOT needs aggregate functions",
             hint="write USING sum(amount), or PIVOT (sum(amount) FOR …)",
             position=items.at(call),
         )
-    return call, alias
+    for found in calls:
+        found.meta[_IS_AGGREGATE] = True
+    return call, alias, text or _text(call)
+
+
+def _calls(items: FromItems, tree: Any) -> list[Any]:
+    """The outermost aggregate calls of an expression, with their FILTER and WITHIN GROUP."""
+    if isinstance(tree, exp.Window):
+        raise NotSupportedError(
+            "a window function in PIVOT is not supported",
+            hint="compute it in a subquery: PIVOT (SELECT …, sum(a) OVER (…) AS s FROM t) …",
+            position=items.at(tree),
+        )
+    if isinstance(tree, exp.Query | exp.Subquery):
+        return []
+    inner = tree
+    while isinstance(inner, exp.Filter | exp.WithinGroup):
+        inner = inner.this
+    name = (function_call(inner) or ("", []))[0]
+    own = items.binder.python_function(name)
+    if is_aggregate(name) or (own is not None and own.is_aggregate):
+        return [tree]
+    return [found for child in tree.iter_expressions() for found in _calls(items, child)]
 
 
 def _keys(
-    source: _Source, tree: Any, fields: list[PivotField], aggregates: list[tuple[Any, str]]
+    source: _Source, tree: Any, fields: list[PivotField], aggregates: list[tuple[Any, str, str]]
 ) -> list[Any]:
     """The expressions of GROUP BY; by default all columns that are not used elsewhere."""
     group = tree.args.get("group")
@@ -245,7 +273,7 @@ def _keys(
         return list(group.expressions)
     used = {
         column.name.lower()
-        for item in (*(field.key for field in fields), *(call for call, _ in aggregates))
+        for item in (*(field.key for field in fields), *(call for call, _, _ in aggregates))
         for column in item.find_all(exp.Column)
     }
     return [
@@ -279,12 +307,17 @@ def _condition(fields: list[PivotField], values: list[Any]) -> Any:
     return condition
 
 
-def _filtered(call: Any, condition: Any) -> Any:
+def _filtered(tree: Any, condition: Any) -> Any:
+    """An expression whose aggregate calls have the condition."""
+    if not tree.meta.get(_IS_AGGREGATE):
+        for found in [n for n in tree.walk() if n is not tree and n.meta.get(_IS_AGGREGATE)]:
+            found.replace(_filtered(found.copy(), condition))
+        return tree
     condition = condition.copy()
-    if isinstance(call, exp.Filter):
-        condition = exp.And(this=call.expression.this, expression=condition)
-        call = call.this
-    return exp.Filter(this=call, expression=exp.Where(this=condition))
+    if isinstance(tree, exp.Filter):
+        condition = exp.And(this=tree.expression.this, expression=condition)
+        tree = tree.this
+    return exp.Filter(this=tree, expression=exp.Where(this=condition))
 
 
 def _text(call: Any) -> str:

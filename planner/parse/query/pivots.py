@@ -22,7 +22,7 @@ from runnel.planner.parse.tokens import is_word, like, position_at, word_of
 
 KEY = "PIVOT_KEY"
 """The name of the call around an expression of ON, or around the text and an expression of GROUP
-BY."""
+BY or USING."""
 
 VALUES = "PIVOT_VALUES"
 """The name of the call that stands for all values of the expression."""
@@ -49,7 +49,12 @@ def with_queries(tokens: Sequence[Token], sql: str) -> Sequence[Token]:
     """The tokens with a query in place of each PIVOT and UNPIVOT statement."""
     found = list(tokens)
     for at in range(len(found) - 1, -1, -1):
-        if word_of(found[at]) in WORDS and _is_statement(found, at):
+        if word_of(found[at]) not in WORDS:
+            continue
+        if not _is_statement(found, at):
+            if word_of(found[at]) == "PIVOT" and _opens(found, at + 1):
+                _name_aggregates(found, at + 2, sql)
+        else:
             words = _keywords(found, at)
             if words is None and at == 0:
                 raise ProgrammingError(
@@ -62,6 +67,66 @@ def with_queries(tokens: Sequence[Token], sql: str) -> Sequence[Token]:
                 written = _pivot(found, words, sql) if is_pivot else _unpivot(found, words, sql)
                 found[at : words.end] = written
     return found
+
+
+def _opens(tokens: Sequence[Token], at: int) -> bool:
+    return at < len(tokens) and word_of(tokens[at]) == "("
+
+
+def _name_aggregates(tokens: list[Token], start: int, sql: str) -> None:
+    """Changes the expressions before the FOR of PIVOT (…), the first of which is at `start`."""
+    depth = 0
+    for at in range(start, len(tokens)):
+        depth += _DEPTH.get(tokens[at].token_type, 0)
+        if depth < 0:
+            return
+        if not depth and word_of(tokens[at]) == "FOR":
+            items = tokens[start:at]
+            if all(_items(items)):
+                tokens[start:at] = _named_aggregates(items, sql)
+            return
+
+
+def _named_aggregates(tokens: list[Token], sql: str) -> list[Token]:
+    """`sum(a), max(b)::INT AS m` becomes sum(a), KEY('max(b)::INT', max(b)::INT) AS m: sqlglot
+    reads calls only."""
+    found: list[Token] = []
+    for item in _items(tokens):
+        if found:
+            found.append(like(item[0], TokenType.COMMA, ","))
+        end = _end_of_expression(item)
+        written = item[:end]
+        if not _is_call(written):
+            written = _with_text(written, sql)
+        found += [*written, *item[end:]]
+    return found
+
+
+def _end_of_expression(item: list[Token]) -> int:
+    """The number of tokens before the alias of an item."""
+    if len(item) > 2 and word_of(item[-2]) == "AS":
+        return len(item) - 2
+    is_name = is_word(item[-1]) or item[-1].token_type is TokenType.IDENTIFIER
+    if (
+        len(item) > 2
+        and is_name
+        and word_of(item[-2]) in (")", "END")
+        and word_of(item[-1]) != "END"
+    ):
+        return len(item) - 1
+    return len(item)
+
+
+def _is_call(tokens: list[Token]) -> bool:
+    """Whether tokens are f(…), with nothing after the parenthesis but FILTER (…) or WITHIN GROUP
+    (…)."""
+    depth = 0
+    for at, token in enumerate(tokens):
+        depth += _DEPTH.get(token.token_type, 0)
+        is_inner = depth > 0 or word_of(token) == ")"
+        if at and not is_inner and word_of(token) not in ("FILTER", "WITHIN", "GROUP"):
+            return False
+    return len(tokens) > 2 and word_of(tokens[1]) == "("
 
 
 class _Keywords(NamedTuple):
@@ -137,6 +202,7 @@ def _pivot(tokens: list[Token], words: _Keywords, sql: str) -> list[Token]:
         keys = [*group[1:], like(first, TokenType.COMMA, ",")] if group else []
         select = like(first, TokenType.SELECT, "SELECT")
         return [select, *keys, *aggregates, like(first, TokenType.FROM, "FROM"), *source, *group]
+    aggregates = _named_aggregates(aggregates, sql) if aggregates else []
     if not aggregates:
         aggregates = [
             like(first, TokenType.VAR, "count"),
@@ -171,15 +237,20 @@ def _named_group(group: list[Token], sql: str) -> list[Token]:
         if len(item) < 2:
             found += item
             continue
-        found += [
-            like(item[0], TokenType.VAR, KEY),
-            like(item[0], TokenType.L_PAREN, "("),
-            like(item[0], TokenType.STRING, text_of(item, sql)),
-            like(item[0], TokenType.COMMA, ","),
-            *item,
-            like(item[-1], TokenType.R_PAREN, ")"),
-        ]
+        found += _with_text(item, sql)
     return found
+
+
+def _with_text(item: list[Token], sql: str) -> list[Token]:
+    """KEY('text', expression)"""
+    return [
+        like(item[0], TokenType.VAR, KEY),
+        like(item[0], TokenType.L_PAREN, "("),
+        like(item[0], TokenType.STRING, text_of(item, sql)),
+        like(item[0], TokenType.COMMA, ","),
+        *item,
+        like(item[-1], TokenType.R_PAREN, ")"),
+    ]
 
 
 _IN_OPERAND = {".", "::", "(", ")", "[", "]", ","}
