@@ -266,20 +266,24 @@ class Connection(Calls[Cursor]):
     ) -> None:
         """Makes a Python function callable in SQL expressions of this connection.
 
-        The function receives one Arrow array per parameter, all of one length, and returns an array
-        of that length (or an object that `pyarrow.array` converts). Several threads may call it at
-        the same time. An exception in it becomes a DataError. It is not stored in a directory:
-        create it after each `connect`. A name that is in use is a ProgrammingError.
+        The function is called for each row with Python values, one per parameter, and returns one.
+        With type="arrow", or annotated with a class of arrays, it is called for many rows, which is
+        far faster: it receives one Arrow array per parameter, all of one length, and returns an
+        array of that length (or an object that `pyarrow.array` converts). Several threads may call
+        it at the same time. An exception in it becomes a DataError. It is not stored in a
+        directory: create it after each `connect`. A name that is in use is a ProgrammingError.
 
         parameter_types, return_type: names as in SQL, Arrow types, or int, float, str, bool, bytes,
             Decimal, datetime, date, time, list[int] and others; None: the annotations of `function`
-        scalar: the function accepts and returns Python values, and is called once per row, which is
-            far slower. None: True if an annotation of the function is such a class.
+        scalar: whether the function receives Python values: True is type="native", but with
+            nulls="pass"; False is type="arrow". None: True unless an annotation is a class of
+            arrays, such as pyarrow.Array.
         nulls: with "skip", rows with a NULL argument are not passed to it, and their value is NULL;
-            "pass": they are. None: "skip" for a function with such annotations, otherwise "pass".
+            "pass": they are. None: "pass" for arrays, with scalar=True, and if a parameter is
+            annotated with `| None`; otherwise "skip".
         deterministic: equal arguments always yield equal values.
         replace: replaces a function of that name.
-        duckdb: options with DuckDB's names: type="native" is scalar=True.
+        duckdb: options with DuckDB's names: type, null_handling, exception_handling, side_effects.
         """
         from runnel.session.function_signature import signature_of
         from runnel.session.functions import create_function

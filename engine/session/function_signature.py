@@ -20,7 +20,8 @@ class DuckDBOptions(TypedDict, total=False):
     parameters: `parameter_types`.
     type: "native", the function accepts Python values, or "arrow".
     null_handling: "default" is nulls="skip", "special" is nulls="pass".
-    exception_handling: "default".
+    exception_handling: "default", or "return_null": the value of a row is NULL if the function
+        raised an exception for it; only for a function over Python values.
     side_effects: the function is not deterministic.
     """
 
@@ -52,7 +53,6 @@ def signature_of(
         types = duckdb.get("parameters")
     found = _annotations(function) if callable(function) else {}
     hints = {name: _without_none(hint) for name, hint in found.items()}
-    is_native = any(_is_python(hint) for hint in hints.values())
     if types is None and callable(function):
         types = [_annotated(hints, name) for name in _parameters(function)]
     if result is None and callable(function):
@@ -60,20 +60,39 @@ def signature_of(
     kind = _word(duckdb.get("type"))
     scalar = options.scalar
     if scalar is None:
-        scalar = {"native": True, "arrow": False, "": is_native}.get(kind)
+        takes_arrays = any(map(_is_array, hints.values()))
+        scalar = {"native": True, "arrow": False, "": not takes_arrays}.get(kind)
     if scalar is None:
         raise InterfaceError(f"type must be 'native' or 'arrow', not {duckdb['type']!r}")
     has_none = any(hints[name] is not hint for name, hint in found.items() if name != "return")
-    skips = not has_none and (kind == "native" or (is_native and scalar))
+    is_annotated = any(map(_is_python, hints.values()))
+    skips = scalar and not has_none and (options.scalar is None or is_annotated)
     nulls = options.nulls or _nulls(duckdb, "skip" if skips else "pass")
-    if _word(duckdb.get("exception_handling")) not in ("", "default"):
-        raise NotSupportedError(
-            "exception_handling other than 'default' is not supported",
-            hint="catch the exception in the function, and return None",
-        )
-    deterministic = options.deterministic and not duckdb.get("side_effects")
-    decided = replace(options, scalar=scalar, nulls=nulls, deterministic=deterministic)
+    decided = replace(
+        options,
+        scalar=scalar,
+        nulls=nulls,
+        deterministic=options.deterministic and not duckdb.get("side_effects"),
+        returns_null=_returns_null(duckdb, is_scalar=scalar),
+    )
     return types or [], result, decided
+
+
+def _returns_null(duckdb: Mapping[str, Any], *, is_scalar: bool) -> bool:
+    """Whether an exception in the function makes the value of its row NULL."""
+    word = _word(duckdb.get("exception_handling"))
+    if word not in ("", "default", "return_null"):
+        raise InterfaceError(
+            "exception_handling must be 'default' or 'return_null', not "
+            f"{duckdb['exception_handling']!r}"
+        )
+    if word == "return_null" and not is_scalar:
+        raise NotSupportedError(
+            "exception_handling='return_null' is for functions over Python values",
+            hint="a function over arrays doesn't know the row that failed: catch the exception in "
+            "the function, or leave out type='arrow'",
+        )
+    return word == "return_null"
 
 
 def _nulls(duckdb: Mapping[str, Any], default: str) -> str:
@@ -131,10 +150,20 @@ def _is_python(hint: Any) -> bool:
     """Whether an annotation is a class of single values."""
     if get_origin(hint) is list:
         return True
-    is_array = isinstance(hint, type) and issubclass(hint, pa.Array | pa.ChunkedArray)
-    return isinstance(hint, type) and not is_array and hint.__module__ in _MODULES
+    return isinstance(hint, type) and not _is_array(hint) and hint.__module__ in _MODULES
 
 
+def _is_array(hint: Any) -> bool:
+    """Whether an annotation is a class of arrays: of Arrow, NumPy or a data frame library."""
+    if get_origin(hint) is not None and get_origin(hint) is not list:
+        hint = get_origin(hint)
+    return isinstance(hint, type) and (
+        issubclass(hint, pa.Array | pa.ChunkedArray)
+        or (hint.__name__, hint.__module__.partition(".")[0]) in _ARRAYS
+    )
+
+
+_ARRAYS = (("ndarray", "numpy"), ("Series", "pandas"), ("Series", "polars"))
 _MODULES = ("builtins", "datetime", "decimal")
 
 

@@ -75,6 +75,7 @@ class FunctionOptions:
     deterministic: whether equal arguments always yield equal values.
     replace: whether an existing user function of the name is replaced.
     is_aggregate: whether it is an aggregate.
+    returns_null: whether an exception in the function makes the value of its row NULL.
     """
 
     scalar: bool | None = False
@@ -82,6 +83,7 @@ class FunctionOptions:
     deterministic: bool = True
     replace: bool = False
     is_aggregate: bool = False
+    returns_null: bool = False
 
 
 def python_function(
@@ -123,6 +125,7 @@ def python_function(
         skips_nulls=options.nulls == "skip",
         is_deterministic=bool(options.deterministic),
         is_aggregate=options.is_aggregate,
+        returns_null=options.returns_null,
     )
 
 

@@ -300,7 +300,7 @@ def connected() -> runnel.Connection:
         "uuid": ["7f1b2c3d-0000-4000-8000-00000000000a", "", None],
     }
     connection.register("x", pa.table(nested))
-    connection.create_function("plus", pc.add, ["BIGINT", "BIGINT"], "BIGINT")
+    connection.create_function("plus", pc.add, ["BIGINT", "BIGINT"], "BIGINT", type="arrow")
     connection.create_function(
         "shout", lambda text: text + "!", ["VARCHAR"], "VARCHAR", scalar=True, nulls="skip"
     )

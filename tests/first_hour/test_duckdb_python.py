@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -218,9 +220,41 @@ def test_options_of_duckdb(con: runnel.Connection) -> None:
         con.sql("SELECT arrays(5)")
 
 
+def test_a_function_receives_values_as_in_duckdb(con: runnel.Connection) -> None:
+    functions: list[tuple[str, Any, str, dict[str, Any]]] = [
+        ("backwards", lambda s: s[::-1], "VARCHAR", {}),
+        ("size", len, "BIGINT", {}),
+        ("inverse", lambda s: 1 // (len(s) - 2), "BIGINT", {"exception_handling": "return_null"}),
+        ("known", lambda s: s is not None, "BOOLEAN", {"null_handling": "special"}),
+    ]
+    with duckdb.connect() as oracle:
+        for name, function, result, options in functions:
+            for one in (con, oracle):
+                one.create_function(name, function, ["VARCHAR"], result, **options)
+            query = f"SELECT {name}(s) FROM (VALUES ('abc'), ('xy'), (NULL)) AS v (s)"
+            assert con.sql(query).fetchall() == oracle.sql(query).fetchall()
+
+    def of_arrays(s: pa.Array) -> pa.Array:
+        return pc.utf8_upper(s)
+
+    con.create_function("of_arrays", of_arrays, ["VARCHAR"], "VARCHAR")
+    con.create_function(
+        "by_type",
+        lambda s: s if isinstance(s, pa.Array) else None,
+        ["VARCHAR"],
+        "VARCHAR",
+        type="arrow",
+    )
+    con.create_function("of_kernels", pc.utf8_upper, ["VARCHAR"], "VARCHAR")
+    rows = con.sql(
+        "SELECT of_arrays(s), of_kernels(s), by_type(s) FROM (VALUES ('ab'), ('c')) AS v (s)"
+    )
+    assert rows.fetchall() == [("AB", "AB", "ab"), ("C", "C", "c")]
+
+
 def test_what_a_function_lacks(con: runnel.Connection) -> None:
-    con.create_function("lower_py", lambda text: text.lower(), ["VARCHAR"], "VARCHAR")
-    with pytest.raises(runnel.DataError, match="scalar=True"):
+    con.create_function("lower_py", lambda text: text.lower(), ["VARCHAR"], "VARCHAR", type="arrow")
+    with pytest.raises(runnel.DataError, match="without type='arrow'"):
         con.sql("SELECT lower_py('A')").fetchall()
     with pytest.raises(runnel.InterfaceError, match='type of parameter "x" of the function'):
         con.create_function("f", lambda x: x)
@@ -231,7 +265,9 @@ def test_what_a_function_lacks(con: runnel.Connection) -> None:
     with pytest.raises(runnel.InterfaceError, match="'default' or 'special'"):
         con.create_function("f", plus, null_handling="x")
     with pytest.raises(runnel.NotSupportedError, match="exception_handling"):
-        con.create_function("f", plus, exception_handling="return_null")
+        con.create_function("f", plus, exception_handling="return_null", type="arrow")
+    with pytest.raises(runnel.InterfaceError, match="'default' or 'return_null'"):
+        con.create_function("f", plus, exception_handling="x")
     with pytest.raises(runnel.InterfaceError, match="no argument 'nul'"):
         con.create_function("f", plus, nul="skip")  # type: ignore[call-arg]
 

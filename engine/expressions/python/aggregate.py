@@ -25,7 +25,7 @@ from runnel.expressions.aggregates.ordered_groups import Groups, no_states, rows
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.nodes import AggregateCall, Expression
-from runnel.expressions.python.calls import failed, made_values, valid_rows
+from runnel.expressions.python.calls import failed, made_values, plain_value, valid_rows
 from runnel.expressions.python.function import PythonFunction
 from runnel.expressions.signature import signature
 
@@ -102,14 +102,7 @@ def _groups(
 
 def _value(function: PythonFunction, rows: list[Any], position: Position | None) -> Any:
     try:
-        value = function.function(*rows)
-        return (
-            value.as_py()
-            if isinstance(value, pa.Scalar)
-            else value.item()
-            if isinstance(value, np.generic)
-            else value
-        )
+        return plain_value(function.function(*rows))
     except Exception as error:
         raise failed(function, error, position) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, repeat, starmap
+from operator import is_ as is_same
 from time import perf_counter_ns
 from typing import Any
 
@@ -116,17 +117,28 @@ def failed(function: PythonFunction, error: Exception, position: Position | None
     return DataError(
         f"function {function.name} failed",
         detail=exception_text(error),
-        hint=_hint(function),
+        hint=_hint(function, isinstance(error, AttributeError | TypeError)),
         position=position,
     )
 
 
-def _hint(function: PythonFunction) -> str | None:
-    """The remedy for a function that expects single values."""
-    if function.is_scalar:
+def _hint(function: PythonFunction, has_wrong_type: bool = True) -> str | None:
+    """The remedy for a function that expects values of another form."""
+    if function.is_aggregate:
+        return (
+            None
+            if function.is_scalar
+            else "the function receives Arrow arrays; create it with scalar=True to receive a list "
+            "of values per group"
+        )
+    if function.is_scalar and not has_wrong_type:
         return None
-    values = "a list of values per group" if function.is_aggregate else "one value per row"
-    return f"the function receives Arrow arrays; create it with scalar=True to receive {values}"
+    if function.is_scalar:
+        return "the function receives one row's values; with type='arrow' it receives Arrow arrays"
+    return (
+        "the function receives Arrow arrays; create it without type='arrow' to receive one row's "
+        "values"
+    )
 
 
 class _Left(BaseException):
@@ -146,7 +158,8 @@ def _one_by_one(
 ) -> list[Any]:
     """The value of each row. The number of rows between two checks adapts to how long they take."""
     values: list[Any] = []
-    left = starmap(function.function, rows)
+    called = _nullable(function.function) if function.returns_null else function.function
+    left = starmap(called, rows)
     size = 1
     while True:
         begun = perf_counter_ns()
@@ -161,18 +174,43 @@ def _one_by_one(
             raise _Left(error) from None
 
 
+def _nullable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose value is None where it raises an exception."""
+
+    def called(*values: Any) -> Any:
+        try:
+            return function(*values)
+        except Exception:
+            return None
+
+    return called
+
+
 def made_values(
     function: PythonFunction, kind: SqlType, values: list[Any], position: Position | None
 ) -> pa.Array:
     """The single values that a function returned, as an array."""
     try:
-        return array_of(values, kind)
+        try:
+            return array_of(values, kind)
+        except (Error, pa.ArrowException, TypeError):
+            plain = [plain_value(value) for value in values]
+            if all(map(is_same, plain, values)):
+                raise
+            return array_of(plain, kind)
     except (Error, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"function {function.name} gave a value that isn't {kind}",
             detail=exception_text(error),
             position=position,
         ) from error
+
+
+def plain_value(value: Any) -> Any:
+    """The Python value of a scalar of Arrow or NumPy; another value as it is."""
+    if isinstance(value, pa.Scalar):
+        return value.as_py()
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _checked(call: PythonCall, result: Any, rows: int) -> pa.Array:

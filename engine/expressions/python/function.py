@@ -27,6 +27,8 @@ class PythonFunction:
     skips_nulls: whether `function` isn't called for rows with a NULL argument, whose value is NULL.
     is_deterministic: whether equal arguments always have equal values.
     is_aggregate: whether `function` accepts the rows of a group, and returns one value.
+    returns_null: whether the value of a row is NULL if `function` raised an exception for it; only
+      with `is_scalar`.
     is_own: whether it belongs to the engine, so that its errors are the statement's.
     version: distinguishes functions; each creation has another one.
     """
@@ -39,5 +41,6 @@ class PythonFunction:
     skips_nulls: bool = False
     is_deterministic: bool = True
     is_aggregate: bool = False
+    returns_null: bool = False
     is_own: bool = False
     version: int = field(default_factory=lambda: next(_versions))

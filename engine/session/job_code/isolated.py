@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import resolve_name
 from itertools import count
@@ -21,6 +22,7 @@ from typing import Any
 
 from runnel.errors import Error, ErrorCode, ProgrammingError, exception_text
 from runnel.expressions.python.function import PythonFunction
+from runnel.session.function_signature import signature_of
 from runnel.session.job_code.sources import INIT
 from runnel.session.python_function import FunctionOptions, python_function
 from runnel.storage.value_codec import register_code
@@ -29,6 +31,8 @@ ENTRY = "register"
 FAILURES = (Exception, SystemExit, GeneratorExit)
 """The exceptions of user code that are errors of the job; KeyboardInterrupt is not."""
 _IMPORT_ARGUMENTS = ("globals", "locals", "fromlist", "level")
+_OWN_OPTIONS = ("scalar", "nulls", "deterministic", "replace")
+"""The options of `create_function` besides DuckDB's."""
 _numbers = count(1)
 
 
@@ -43,12 +47,15 @@ class FunctionRegistrar:
         self,
         name: str,
         function: Any,
-        parameter_types: Sequence[Any],
-        return_type: Any,
+        parameter_types: Sequence[Any] | None = None,
+        return_type: Any = None,
         **options: Any,
     ) -> None:
         """As `Connection.create_function`."""
-        self._add(name, function, parameter_types, return_type, FunctionOptions(**options))
+        own = {key: options.pop(key) for key in _OWN_OPTIONS if key in options}
+        made = replace(FunctionOptions(None, None), **own)
+        found = signature_of(function, parameter_types, return_type, made, options)
+        self._add(name, function, *found)
 
     def create_aggregate(
         self,

@@ -84,7 +84,11 @@ def through_a_stream(connection: Connection, table: pa.Table) -> Any:
 def through_a_function(connection: Connection, table: pa.Table) -> Any:
     connection.register("n", pa.table({"x": list(range(table.num_rows))}))
     connection.create_function(
-        "f", lambda x: table.column(0).chunk(0), ["BIGINT"], result_type(table.schema.field(0).type)
+        "f",
+        lambda x: table.column(0).chunk(0),
+        ["BIGINT"],
+        result_type(table.schema.field(0).type),
+        type="arrow",
     )
     return connection.execute("SELECT f(x) FROM n").fetchall()
 

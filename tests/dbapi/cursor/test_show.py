@@ -69,7 +69,7 @@ def test_a_prompt_waits_for_nothing(connection: Connection) -> None:
         release.wait(30)
         return values
 
-    connection.create_function("blocked", blocked, ["BIGINT"], "BIGINT")
+    connection.create_function("blocked", blocked, ["BIGINT"], "BIGINT", type="arrow")
     connection.execute("SET query_parallelism = 1")
     cursor = connection.cursor()
     found: list[object] = []

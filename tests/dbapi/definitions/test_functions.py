@@ -26,7 +26,7 @@ def values(con: runnel.Connection, sql: str, args: tuple[Any, ...] = ()) -> list
 
 
 def test_over_arrays(con: runnel.Connection) -> None:
-    con.create_function("plus", pc.add, ["BIGINT", "BIGINT"], "BIGINT")
+    con.create_function("plus", pc.add, ["BIGINT", "BIGINT"], "BIGINT", type="arrow")
     assert values(con, "SELECT plus(a, 10) FROM t") == [11, 12, None, 14]
     assert values(con, "SELECT PLUS(plus(a, ?), 1) FROM t WHERE plus(a, 1) > 2", (100,)) == [
         103,
@@ -61,7 +61,7 @@ def test_skipped_nulls_are_not_seen_by_arrays(con: runnel.Connection) -> None:
         seen.append(column.null_count)
         return np.asarray(column) * 2
 
-    con.create_function("twice", double, ["BIGINT"], "BIGINT", nulls="skip")
+    con.create_function("twice", double, ["BIGINT"], "BIGINT", nulls="skip", type="arrow")
     assert values(con, "SELECT twice(a) FROM t") == [2, 4, None, 8]
     assert seen == [0]
     assert values(con, "SELECT twice(a) FROM t WHERE a IS NULL") == [None]
@@ -79,7 +79,7 @@ def test_skipped_nulls_are_not_seen_by_arrays(con: runnel.Connection) -> None:
     ],
 )
 def test_what_arrays_may_be_made_of(con: runnel.Connection, give: Any, result: list[Any]) -> None:
-    con.create_function("f", give, ["BIGINT"], "BIGINT")
+    con.create_function("f", give, ["BIGINT"], "BIGINT", type="arrow")
     assert values(con, "SELECT f(a) FROM t") == result
 
 
@@ -93,7 +93,7 @@ def test_what_arrays_may_be_made_of(con: runnel.Connection, give: Any, result: l
     ],
 )
 def test_wrong_results_are_told(con: runnel.Connection, give: Any, message: str) -> None:
-    con.create_function("f", give, ["BIGINT"], "BIGINT")
+    con.create_function("f", give, ["BIGINT"], "BIGINT", type="arrow")
     with pytest.raises(runnel.DataError) as caught:
         con.execute("SELECT f(a) FROM t").fetchall()
     assert caught.value.message == message

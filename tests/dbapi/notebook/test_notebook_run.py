@@ -80,7 +80,7 @@ def test_a_bar_for_a_long_statement(connection: Connection) -> None:
     watcher = CellProgress(lambda html, text, is_shown: shown.append((html, text, is_shown)))
     watcher.watch(connection._database.jobs)
     assert watcher.step(False) is False and shown == []
-    connection.create_function("blocked", blocked, ["BIGINT"], "BIGINT")
+    connection.create_function("blocked", blocked, ["BIGINT"], "BIGINT", type="arrow")
     thread = threading.Thread(
         target=lambda: connection.execute(
             "SELECT blocked(v) FROM TABLE(GENERATE_SERIES(1, 3)) AS s(v)"

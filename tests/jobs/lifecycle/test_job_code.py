@@ -27,7 +27,7 @@ from tests.waiting import eventually
 
 REGISTER = """
 def register(connection):
-    connection.create_function("change", change, ["BIGINT"], "BIGINT")
+    connection.create_function("change", change, ["BIGINT"], "BIGINT", type="arrow")
 """
 HELPERS = {
     "shop/__init__.py": (

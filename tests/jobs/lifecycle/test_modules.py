@@ -19,7 +19,7 @@ def twice(column):
     return pc.multiply(column, 2)
 
 def register(connection):
-    connection.create_function("twice", twice, ["BIGINT"], "BIGINT")
+    connection.create_function("twice", twice, ["BIGINT"], "BIGINT", type="arrow")
 """
 
 
