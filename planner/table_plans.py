@@ -162,7 +162,11 @@ def _create_table(binder: Binder, statement: CreateTable, planning: Planning) ->
             "CREATE JOB j AS INSERT INTO t SELECT …",
             position=statement.position,
         )
-    bound = bind_table(binder, statement, source)
+    name = statement.name
+    schema, full = binder.snapshot.new_name(
+        name.qualifiers, name.local, name.position, is_temporary=statement.is_temporary
+    )
+    bound = bind_table(binder, statement, source, (schema, full))
     types = () if source is None else planning.parameters(source)
 
     def write(table: WritableTable) -> WritePlan:
@@ -176,10 +180,6 @@ def _create_table(binder: Binder, statement: CreateTable, planning: Planning) ->
         relation = Project(input=source, expressions=expressions, names=names)
         return planning.write(BoundWrite(table, WriteMode.INSERT, tuple(range(count)), relation))
 
-    name = statement.name
-    schema, full = binder.snapshot.new_name(
-        name.qualifiers, name.local, name.position, is_temporary=statement.is_temporary
-    )
     return CreateTablePlan(
         name=full,
         schema=schema,
@@ -190,6 +190,7 @@ def _create_table(binder: Binder, statement: CreateTable, planning: Planning) ->
         if_not_exists=statement.if_not_exists,
         write=write if source is not None and statement.has_data else None,
         parameters=types,
+        dependencies=planning.dependencies() if bound.definition.foreign_keys else (),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from runnel.base.schemas import MAIN
 from runnel.catalog import NamedText
-from runnel.columns.table_definition import TableDefinition, TableKey
+from runnel.columns.table_definition import ForeignKey, TableDefinition, TableKey
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb.connector import DuckDBConnector, cannot_open
 from runnel.connectors.duckdb.own_tables import OwnTables
@@ -115,7 +115,11 @@ def definitions_in_schema(
             f"{schema}.{name}",
             table=_definition(
                 [item[1:] for item in columns if item[0] == name],
-                [item[1:] for item in constraints if item[0] == name],
+                [
+                    (*item[1:4], before + item[4], item[5])
+                    for item in constraints
+                    if item[0] == name
+                ],
                 {column.lower(): text for table, column, text in comments if table == name},
                 sequences,
             ),
@@ -156,7 +160,7 @@ def _type(duck: Any) -> Any:
 
 def _definition(
     columns: list[tuple[str, str | None, bool, str | None]],
-    constraints: list[tuple[str, str, list[str]]],
+    constraints: list[tuple[str, str, list[str], str, list[str]]],
     comments: dict[str, str],
     sequences: frozenset[str],
 ) -> TableDefinition:
@@ -171,10 +175,15 @@ def _definition(
         not_null=frozenset(name.lower() for name, _, is_nullable, _ in columns if not is_nullable),
         keys=tuple(
             TableKey(tuple(names), is_primary=kind == "PRIMARY KEY")
-            for kind, _, names in constraints
+            for kind, _, names, _, _ in constraints
             if kind in ("PRIMARY KEY", "UNIQUE")
         ),
-        checks=tuple(text for kind, text, _ in constraints if kind == "CHECK"),
+        checks=tuple(text for kind, text, *_ in constraints if kind == "CHECK"),
+        foreign_keys=tuple(
+            ForeignKey(tuple(names), table, tuple(other))
+            for kind, _, names, table, other in constraints
+            if kind == "FOREIGN KEY"
+        ),
         comments=comments,
         computed=computed,
         computed_by_database=bool(computed),
@@ -206,7 +215,8 @@ _SEQUENCES = (
     "WHERE database_name = ? AND schema_name = 'main' ORDER BY sequence_name"
 )
 _CONSTRAINTS = (
-    "SELECT table_name, constraint_type, expression, constraint_column_names "
+    "SELECT table_name, constraint_type, expression, constraint_column_names, "
+    "coalesce(referenced_table, ''), referenced_column_names "
     "FROM duckdb_constraints() WHERE database_name = ? AND schema_name = ? "
     "ORDER BY table_name, constraint_index"
 )

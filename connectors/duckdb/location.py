@@ -24,6 +24,8 @@ ROW_ID = "rowid"
 _QUOTE = '"'
 _NOT_NULL = re.compile(r'NOT NULL constraint failed: .*?\.("(?:[^"]|"")*"|\w+)$')
 _DOUBLE = re.compile(r'Duplicate key "(.*)" violates (\w+ \w+)', re.DOTALL)
+_ORPHAN = re.compile(r'because key "(.*)" does not exist in the referenced table', re.DOTALL)
+_REFERRED = re.compile(r'because key "(.*)" is still referenced by a foreign key', re.DOTALL)
 _CHECK = re.compile(
     r"CHECK constraint failed on table .*? with expression CHECK\((.*)\)", re.DOTALL
 )
@@ -96,7 +98,8 @@ class TableLocation:
 
     def failure(self, error: Exception) -> Error:
         """Converts an error of DuckDB."""
-        if "does not exist" in str(error) and self.table in str(error):
+        is_missing = "does not exist" in str(error) and self.table in str(error)
+        if is_missing and not str(error).startswith("Constraint Error"):
             return OperationalError(
                 f"{self.title} is gone",
                 code=ErrorCode.OBJECT_NOT_FOUND,
@@ -106,12 +109,29 @@ class TableLocation:
         found = translated(error)
         if isinstance(found, IntegrityError):
             found.message = f"a constraint of {self.title} is violated"
-            found.detail = self._violated(found.detail or "")
+            found.detail, found.hint = self._violated(found.detail or "")
         return found
 
-    def _violated(self, text: str) -> str:
-        """DuckDB's words for the constraint that a row violates, in the user's terms."""
+    def _violated(self, text: str) -> tuple[str, str | None]:
+        """DuckDB's words for the constraint that a row violates, in the user's terms; and the hint
+        for a foreign key."""
         text = text.removeprefix("Constraint Error: ").strip()
+        orphan = _ORPHAN.search(text)
+        if orphan is not None:
+            return (
+                f"no row has the key {orphan[1]}, to which a FOREIGN KEY refers",
+                "insert the row of the other table before, in a statement of its own",
+            )
+        referred = _REFERRED.search(text)
+        if referred is not None:
+            return (
+                f"rows with {referred[1]} refer to the row by a FOREIGN KEY",
+                "DELETE or UPDATE these rows before, and COMMIT; a list column of a row to which "
+                "others refer isn't changed either",
+            )
+        return self._plain(text), None
+
+    def _plain(self, text: str) -> str:
         null = _NOT_NULL.search(text)
         if null is not None:
             return f"column {null[1].strip(_QUOTE)!a} must not be NULL".replace("'", _QUOTE)

@@ -16,14 +16,15 @@ to replace another one first has another name, and gets its own name when the ol
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
 from runnel.base.schemas import database_of, local_name
 from runnel.catalog import TableColumn
-from runnel.columns.table_definition import TableDefinition, drawn_sequences
+from runnel.columns.table_definition import ForeignKey, TableDefinition, drawn_sequences
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, TableLocation
 from runnel.connectors.duckdb.sequences import DuckDBSequences
@@ -52,9 +53,7 @@ _SEQUENCES = (
     "WHERE database_name = ? AND schema_name = coalesce(?, schema_name)"
 )
 _NOT_COPIED = """
-SELECT 'it has a foreign key' FROM duckdb_constraints()
-WHERE constraint_type = 'FOREIGN KEY' AND database_name = ? AND schema_name = ? AND table_name = ?
-UNION ALL SELECT 'it has the index ' || index_name FROM duckdb_indexes()
+SELECT 'it has the index ' || index_name FROM duckdb_indexes()
 WHERE database_name = ? AND schema_name = ? AND table_name = ?
 UNION ALL SELECT 'it has a generated column' FROM duckdb_tables()
 WHERE database_name = ? AND schema_name = ? AND table_name = ? AND sql LIKE '%GENERATED ALWAYS%'
@@ -138,8 +137,11 @@ class OwnTables:
         columns: Sequence[ColumnDefinition],
         definition: TableDefinition,
         checks: Sequence[TableCheck] = (),
+        referenced: Mapping[str, str] = MappingProxyType({}),
     ) -> MappingDefinition:
-        """Creates an empty DuckDB table for a table that the catalog does not name yet."""
+        """Creates an empty DuckDB table for a table that the catalog does not name yet.
+        `referenced`: the tables to which foreign keys refer in DuckDB, by the names in the catalog
+        in lower case; the table itself is left out."""
         for column in columns:
             _check_column(column)
         _check_keys(columns, definition)
@@ -158,6 +160,9 @@ class OwnTables:
             location = self._location(name, physical, definition)
             items = [*self._columns(columns, definition), *_keys(definition)]
             items += [f"CHECK ({_check(check, columns)})" for check in checks]
+            for foreign in definition.foreign_keys:
+                target = referenced.get(foreign.table.lower(), location.qualified)
+                items.append(_foreign_key(foreign, target))
             try:
                 cursor.execute(f"CREATE TABLE {location.qualified} ({', '.join(items)})")
             except Exception as error:
@@ -195,7 +200,7 @@ class OwnTables:
 
     def check_copyable(self, table: DuckDBTable) -> None:
         """NotSupportedError for a table of a file that a copy, which ALTER TABLE makes, would
-        change: its types, foreign keys, indexes or generated columns."""
+        change: its types, indexes or generated columns."""
         if not self.is_file:
             return
         location = table.location
@@ -210,7 +215,7 @@ class OwnTables:
         if reason is None:
             names = [location.database[1:-1], location.schema, location.table]
             with location.cursor() as cursor:
-                row = cursor.execute(_NOT_COPIED, names * 3).fetchone()
+                row = cursor.execute(_NOT_COPIED, names * 2).fetchone()
             reason = None if row is None else row[0]
         if reason is not None:
             raise NotSupportedError(
@@ -320,9 +325,12 @@ class OwnTables:
         database = self._database(False)
         used = {name.partition(".")[2].lower() for name in known}
         with self._kernel().cursor() as cursor:
-            for name in _names(cursor, database, SCHEMA):
-                if name not in used and not name.startswith(STAGED_PREFIX):
-                    cursor.execute(f"DROP TABLE {database}.{SCHEMA}.{quoted(name)}")
+            lost = [
+                name
+                for name in _names(cursor, database, SCHEMA)
+                if name not in used and not name.startswith(STAGED_PREFIX)
+            ]
+            _drop_all(cursor, [f"{database}.{SCHEMA}.{quoted(name)}" for name in lost])
         self._is_clean = True
 
     def _database(self, is_temporary: bool) -> str:
@@ -473,6 +481,25 @@ def _keys(definition: TableDefinition) -> list[str]:
         f"{'PRIMARY KEY' if key.is_primary else 'UNIQUE'} ({', '.join(map(quoted, key.columns))})"
         for key in definition.keys
     ]
+
+
+def _foreign_key(key: ForeignKey, table: str) -> str:
+    own, other = (", ".join(map(quoted, names)) for names in (key.columns, key.referenced))
+    return f"FOREIGN KEY ({own}) REFERENCES {table} ({other})"
+
+
+def _drop_all(cursor: DuckDBPyConnection, tables: list[str]) -> None:
+    """Drops tables: one to which another one refers after that one."""
+    refused: list[str] = []
+    for table in tables:
+        try:
+            cursor.execute(f"DROP TABLE {table}")
+        except Exception:
+            refused.append(table)
+            if len(refused) == len(tables):
+                raise
+    if refused:
+        _drop_all(cursor, refused)
 
 
 def _check(check: TableCheck, columns: Sequence[ColumnDefinition]) -> str:

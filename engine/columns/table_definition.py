@@ -29,6 +29,20 @@ class TableKey:
 
 
 @frozen
+class ForeignKey:
+    """FOREIGN KEY of a table: a row with NULL in none of its columns refers to a row.
+
+    columns: names of the columns.
+    table: name in the catalog of the table that it refers to.
+    referenced: names of the columns of a key of that table.
+    """
+
+    columns: tuple[str, ...]
+    table: str
+    referenced: tuple[str, ...]
+
+
+@frozen
 class IdentityColumn:
     """SERIAL or GENERATED … AS IDENTITY: numbers of a sequence that is dropped with the table.
 
@@ -62,6 +76,7 @@ class TableDefinition:
         have.
     file_sequences: sequences of a DuckDB file, in lower case, from which its DEFAULTs draw instead
         of the connection's own.
+    foreign_keys: the keys of other tables, or its own, to which its rows refer.
     """
 
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -74,6 +89,7 @@ class TableDefinition:
     comments: Mapping[str, str] = field(default_factory=dict)
     computed_by_database: bool = False
     file_sequences: frozenset[str] = frozenset()
+    foreign_keys: tuple[ForeignKey, ...] = ()
 
     def is_nullable(self, column: str) -> bool:
         """Whether a column may be NULL."""

@@ -31,7 +31,12 @@ from runnel.catalog import (
     View,
     WatermarkClause,
 )
-from runnel.columns.table_definition import IdentityColumn, TableDefinition, TableKey
+from runnel.columns.table_definition import (
+    ForeignKey,
+    IdentityColumn,
+    TableDefinition,
+    TableKey,
+)
 from runnel.columns.type_records import type_of, type_record
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.errors import ErrorCode, OperationalError
@@ -365,6 +370,11 @@ def _table_record(definition: TableDefinition) -> dict[str, Any]:
         ],
         "computed": dict(definition.computed),
         "comments": dict(definition.comments),
+        **(
+            {"foreign_keys": [[list(k.columns), k.table, list(k.referenced)] for k in foreign]}
+            if (foreign := definition.foreign_keys)
+            else {}
+        ),
     }
 
 
@@ -383,6 +393,10 @@ def _table_of(record: dict[str, Any] | None) -> TableDefinition | None:
         },
         computed=dict(record.get("computed", {})),
         comments=dict(record.get("comments", {})),
+        foreign_keys=tuple(
+            ForeignKey(tuple(columns), table, tuple(referenced))
+            for columns, table, referenced in record.get("foreign_keys", ())
+        ),
     )
 
 

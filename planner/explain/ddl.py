@@ -89,7 +89,12 @@ def table_items(mapping: Mapping, definition: TableDefinition) -> list[str]:
     for key in definition.keys:
         kind = "PRIMARY KEY" if key.is_primary else "UNIQUE"
         texts.append(f"{kind} ({', '.join(map(quoted, key.columns))})")
-    return texts + [f"CHECK ({text})" for text in definition.checks]
+    texts += [f"CHECK ({text})" for text in definition.checks]
+    for foreign in definition.foreign_keys:
+        columns, other = (", ".join(map(quoted, n)) for n in (foreign.columns, foreign.referenced))
+        target = ".".join(map(quoted, foreign.table.split(".")))
+        texts.append(f"FOREIGN KEY ({columns}) REFERENCES {target} ({other})")
+    return texts
 
 
 def _identity(identity: IdentityColumn) -> str:

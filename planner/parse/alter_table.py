@@ -9,6 +9,7 @@ from runnel.base.frozen import frozen
 from runnel.columns.table_definition import IdentityColumn
 from runnel.errors import Error, NotSupportedError
 from runnel.planner.parse.reader import StatementReader
+from runnel.planner.parse.session.foreign_keys import ForeignKeyClause
 from runnel.planner.parse.syntax import Delete, Name, Statement
 from runnel.planner.parse.tables import (
     ConditionText,
@@ -27,25 +28,29 @@ class AddColumn:
     column: the column.
     keys: PRIMARY KEY and UNIQUE of its clause.
     checks: the conditions of CHECK of its clause.
+    foreign_keys: REFERENCES of its clause.
     if_not_exists: whether an existing column is left as it is.
     """
 
     column: TableColumnClause
     keys: tuple[KeyClause, ...]
     checks: tuple[ConditionText, ...]
+    foreign_keys: tuple[ForeignKeyClause, ...]
     if_not_exists: bool
 
 
 @frozen
 class AddConstraint:
-    """ADD PRIMARY KEY, UNIQUE or CHECK.
+    """ADD PRIMARY KEY, UNIQUE, CHECK or FOREIGN KEY.
 
     keys: the keys.
     checks: the conditions of CHECK.
+    foreign_keys: the foreign keys.
     """
 
     keys: tuple[KeyClause, ...]
     checks: tuple[ConditionText, ...]
+    foreign_keys: tuple[ForeignKeyClause, ...]
 
 
 @frozen
@@ -308,12 +313,13 @@ def _added(reader: StatementReader) -> Alteration:
                 hint="leave it out: the keys of a table are checked",
                 position=reader.position,
             )
-        return AddConstraint(tuple(body.keys), tuple(body.checks))
+        return AddConstraint(tuple(body.keys), tuple(body.checks), tuple(body.foreign_keys))
     reader.accept("COLUMN")
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     body.column()
     _end_of_column(reader)
-    return AddColumn(body.columns[0], tuple(body.keys), tuple(body.checks), if_not_exists)
+    constraints = tuple(body.keys), tuple(body.checks), tuple(body.foreign_keys)
+    return AddColumn(body.columns[0], *constraints, if_not_exists)
 
 
 def _changed(reader: StatementReader) -> Alteration:
@@ -354,7 +360,7 @@ def _identity(reader: StatementReader, column: Name) -> ChangeIdentity:
 
 def parse_truncate(reader: StatementReader) -> Delete:
     """TRUNCATE [TABLE] [ONLY] t [RESTART IDENTITY | CONTINUE IDENTITY] [CASCADE | RESTRICT]: DELETE
-    of all rows. No tables refer to it."""
+    of all rows. CASCADE deletes no rows of other tables."""
     position = reader.position
     reader.expect("TRUNCATE")
     reader.accept("TABLE")

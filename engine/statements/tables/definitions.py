@@ -20,7 +20,14 @@ from runnel.columns.table_definition import TableDefinition
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb.own_tables import OwnTables, TableCheck
 from runnel.connectors.duckdb.table import DuckDBTable
-from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.errors import (
+    Error,
+    ErrorCode,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    suggest,
+)
 from runnel.planner.parse.tables import DropTable
 from runnel.planner.plans import AlterTablePlan, CreateTablePlan, NothingPlan
 from runnel.statements.call import StatementCall
@@ -33,6 +40,13 @@ from runnel.statements.definitions import (
     kind_of,
 )
 from runnel.statements.tables.job_users import check_unused, suspend_users
+from runnel.statements.tables.references import (
+    check_alterable,
+    check_unreferenced,
+    in_drop_order,
+    referenced_tables,
+    renamed_references,
+)
 from runnel.statements.writes import run_write
 
 if TYPE_CHECKING:
@@ -73,7 +87,8 @@ def _create_table(
         own = _tables_of_plan(session, plan)
         check_unused(session, plan.name, "table", is_dropped=False, is_replaced=True)
         own.clean(session.table_locations())
-        definition = own.create(plan.name, plan.columns, plan.definition, _checks(plan))
+        referenced = referenced_tables(session.catalog, plan.name, plan.definition)
+        definition = _created(session, own, plan, referenced)
         table = own.open(definition)
     try:
         count = _fill(session, plan, table, call)
@@ -86,6 +101,12 @@ def _create_table(
                     f'schema "{plan.schema}" was dropped by another statement', hint="try again"
                 )
             replaced = session.catalog.objects.get(plan.name.lower())
+            check_unreferenced(session.catalog, plan.name, "replaced")
+            if referenced_tables(session.catalog, plan.name, plan.definition) != referenced:
+                raise OperationalError(
+                    f'a table to which "{plan.name}" refers was changed by another statement',
+                    hint="try again",
+                )
             created = TableMapping(
                 plan.name,
                 table.connector,
@@ -108,9 +129,24 @@ def _create_table(
     return count
 
 
+def _created(
+    session: Session, own: OwnTables, plan: CreateTablePlan, referenced: Mapping[str, str]
+) -> MappingDefinition:
+    """Creates the DuckDB table of a new table."""
+    check_unreferenced(session.catalog, plan.name, "replaced")
+    replaced = session.catalog.objects.get(plan.name.lower())
+    if plan.definition.foreign_keys and own.is_file and replaced is not None:
+        raise NotSupportedError(
+            f'table "{plan.name}", which has a foreign key, can\'t replace another one in a file',
+            detail="DuckDB would have to rename it, which damages the key",
+            hint=f"DROP TABLE {plan.name}, then CREATE TABLE",
+        )
+    return own.create(plan.name, plan.columns, plan.definition, _checks(plan), referenced)
+
+
 def _change(
     session: Session,
-    put: TableMapping | tuple[()],
+    put: TableMapping | tuple[TableMapping, ...],
     drop: TableMapping | None,
     gone: TableDefinition | None,
     added: Mapping[tuple[str, str], NamedText] = MappingProxyType({}),
@@ -158,13 +194,8 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
             schema=found.schema,
         )
         if plan.created is not None:
-            created = plan.created
-            own.check_copyable(found.table)  # type: ignore[arg-type]
-            with session.definitions:
-                definition = own.create(
-                    created.name, created.columns, created.definition, _checks(created)
-                )
-                table = own.open(definition)
+            definition = _copy_of(session, own, plan.created, found)
+            table = own.open(definition)
         try:
             if plan.created is not None and table is not None:
                 written = _fill(session, plan.created, table, call)
@@ -181,7 +212,8 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
                 )
                 is_renamed = plan.new_name.lower() != plan.name.lower()
                 gone = _lost_identities(found.definition, plan.definition)
-                _change(session, altered, found if is_renamed else None, gone, added)
+                put = renamed_references(session.catalog, altered, found.name)
+                _change(session, put, found if is_renamed else None, gone, added)
         except BaseException:
             for item in added.values():
                 with suppress(Error):
@@ -193,6 +225,16 @@ def alter_table(session: Session, plan: AlterTablePlan, call: StatementCall) -> 
         _settle(session, altered, definition, found if table is not None else None)
         _drop_sequences(session, gone)
     return count
+
+
+def _copy_of(
+    session: Session, own: OwnTables, plan: CreateTablePlan, found: TableMapping
+) -> MappingDefinition:
+    """Creates the empty DuckDB table to which the rows of a table are copied."""
+    own.check_copyable(found.table)  # type: ignore[arg-type]
+    with session.definitions:
+        referenced = referenced_tables(session.catalog, found.name, plan.definition)
+        return own.create(plan.name, plan.columns, plan.definition, _checks(plan), referenced)
 
 
 def _numbered(
@@ -233,6 +275,7 @@ def _check_alterable(session: Session, plan: AlterTablePlan, found: TableMapping
         check_own(session, found)
         assert found.definition is not None
         _tables_of(session, found).check_sequences(plan.definition, found.definition)
+        check_alterable(session.catalog, plan, _tables_of(session, found))
         is_renamed = plan.new_name.lower() != plan.name.lower()
         is_dropped = is_renamed and not plan.is_cascading
         check_unused(session, found.name, "table", is_dropped=is_dropped)
@@ -286,12 +329,14 @@ def drop_table(session: Session, statement: DropTable, call: StatementCall) -> i
         for item in tables:
             if not statement.is_cascading:
                 check_unused(session, item.name, kind_of(item), is_dropped=True)
+            check_unreferenced(session.catalog, item.name, "dropped", tables)
         drop_objects(session, tables)
     return NO_COUNT
 
 
 def drop_objects(session: Session, items: Sequence[CatalogObject]) -> None:
     """Removes tables with their rows, and views. Called under the lock of the catalog."""
+    items = in_drop_order(items)
     for item in items:
         if isinstance(item, TableMapping):
             if isinstance(item.table, DuckDBTable) and _tables_of(session, item).is_file:

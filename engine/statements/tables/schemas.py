@@ -45,6 +45,7 @@ from runnel.statements.call import StatementCall
 from runnel.statements.definitions import NO_COUNT, check_own, kind_of
 from runnel.statements.tables.definitions import drop_objects
 from runnel.statements.tables.job_users import check_unused, suspend_users
+from runnel.statements.tables.references import check_unreferenced
 
 if TYPE_CHECKING:
     from runnel.session.session import Session
@@ -179,6 +180,7 @@ def _droppable(session: Session, statement: DropSchema, key: str) -> list[Catalo
         _connector(session).schemas[key].check_writable(f'schema "{statement.name}"', "dropped")
     for item in items:
         check_own(session, item)
+        check_unreferenced(session.catalog, item.name, "dropped", items)
     return items
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runnel.base.frozen import frozen
 from runnel.catalog import CatalogObject, Mapping, visible_columns
-from runnel.columns.table_definition import TableKey
+from runnel.columns.table_definition import ForeignKey, TableKey
 from runnel.errors import DatabaseError
 from runnel.planner.parse.tokens import tokenize
 
@@ -14,20 +14,24 @@ class Constraint:
     """A constraint of a table.
 
     table: name of the table.
-    kind: "PRIMARY KEY", "UNIQUE", "CHECK" or "NOT NULL".
+    kind: "PRIMARY KEY", "UNIQUE", "CHECK", "FOREIGN KEY" or "NOT NULL".
     columns: names of its columns; of a CHECK the columns that its condition names.
     condition: the text of a CHECK; None for other constraints.
+    foreign: of a FOREIGN KEY the key to which it refers; None for other constraints.
     """
 
     table: str
     kind: str
     columns: tuple[str, ...]
     condition: str | None = None
+    foreign: ForeignKey | None = None
 
     @property
     def name(self) -> str:
         """The table, the columns and the kind: t_id_pkey."""
         ends = {"PRIMARY KEY": "pkey", "UNIQUE": "key", "CHECK": "check", "NOT NULL": "not_null"}
+        if self.foreign is not None:
+            return "_".join((self.table, *self.columns, *self.foreign.referenced, "fkey"))
         return "_".join((self.table, *self.columns, ends[self.kind]))
 
     @property
@@ -35,6 +39,9 @@ class Constraint:
         """The constraint as SQL."""
         if self.kind == "CHECK":
             return f"CHECK({self.condition})"
+        if self.foreign is not None:
+            own, other = (", ".join(names) for names in (self.columns, self.foreign.referenced))
+            return f"FOREIGN KEY ({own}) REFERENCES {self.foreign.table}({other})"
         return self.kind if self.kind == "NOT NULL" else f"{self.kind}({', '.join(self.columns)})"
 
     def indexes(self, item: CatalogObject) -> list[int]:
@@ -50,7 +57,8 @@ def keys_of(item: CatalogObject) -> tuple[TableKey, ...]:
 
 
 def constraints_of(item: CatalogObject) -> list[Constraint]:
-    """The constraints of a table of CREATE TABLE: its keys, then CHECK, then NOT NULL."""
+    """The constraints of a table of CREATE TABLE: its keys, then CHECK, FOREIGN KEY and NOT
+    NULL."""
     definition = item.definition if isinstance(item, Mapping) else None
     if definition is None:
         return []
@@ -61,6 +69,10 @@ def constraints_of(item: CatalogObject) -> list[Constraint]:
     ]
     found += [
         Constraint(item.name, "CHECK", _named_in(text, names), text) for text in definition.checks
+    ]
+    found += [
+        Constraint(item.name, "FOREIGN KEY", key.columns, foreign=key)
+        for key in definition.foreign_keys
     ]
     found += [
         Constraint(item.name, "NOT NULL", (name,))

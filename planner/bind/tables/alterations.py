@@ -23,6 +23,7 @@ from runnel.errors import (
 )
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression
+from runnel.planner.bind.constraints.foreign_keys import ForeignKeyBinder
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
 from runnel.planner.bind.tables.definitions import (
@@ -207,7 +208,7 @@ class AlteredTable:
         self._definition = definition
         self._columns.append(ColumnDefinition(name, sql_type))
         self._values.append(None)
-        self._constrain(AddConstraint(change.keys, change.checks))
+        self._constrain(AddConstraint(change.keys, change.checks, change.foreign_keys))
 
     def _computed_type(self, clause: TableColumnClause) -> SqlType:
         """The type of a new computed column."""
@@ -224,8 +225,13 @@ class AlteredTable:
                 position=change.keys[0].columns[0].position,
             )
         checks = tuple(check.text for check in change.checks)
-        self._definition = replace(
+        definition = replace(
             definition, keys=(*definition.keys, *keys), checks=(*definition.checks, *checks)
+        )
+        bound = ForeignKeyBinder(self._binder, (self._schema, self.name), self._columns, definition)
+        foreign_keys = tuple(bound.bind(clause) for clause in change.foreign_keys)
+        self._definition = replace(
+            definition, foreign_keys=(*definition.foreign_keys, *foreign_keys)
         )
 
     def _drop(self, change: DropColumn) -> None:
@@ -256,6 +262,10 @@ class AlteredTable:
             if name.lower() in [column.lower() for column in key.columns]:
                 kind = "PRIMARY KEY" if key.is_primary else "UNIQUE"
                 raise _constrained(self.name, name, f"{kind} ({', '.join(key.columns)})", position)
+        for foreign in self._definition.foreign_keys:
+            if name.lower() in [column.lower() for column in foreign.columns]:
+                kind = f"FOREIGN KEY ({', '.join(foreign.columns)})"
+                raise _constrained(self.name, name, kind, position)
         for text in self._definition.checks:
             if renamed(text, name, name + "?") != text:
                 raise _constrained(self.name, name, f"CHECK ({text})", position)
@@ -274,10 +284,7 @@ class AlteredTable:
             _moved(definition.defaults, old, new),
             frozenset(_moved(dict.fromkeys(definition.not_null), old, new)),
             tuple(
-                TableKey(
-                    tuple(new if c.lower() == old.lower() else c for c in key.columns),
-                    key.is_primary,
-                )
+                TableKey(tuple(_swapped(key.columns, old, new)), key.is_primary)
                 for key in definition.keys
             ),
             tuple(renamed(text, old, new) for text in definition.checks),
@@ -288,6 +295,10 @@ class AlteredTable:
                 for name, text in _moved(definition.computed, old, new).items()
             },
             _moved(definition.comments, old, new),
+            foreign_keys=tuple(
+                replace(key, columns=tuple(_swapped(key.columns, old, new)))
+                for key in definition.foreign_keys
+            ),
         )
 
     def _change_type(self, change: ChangeType) -> None:
@@ -362,6 +373,11 @@ def _without(values: MappingType[str, _Value], name: str) -> MappingType[str, _V
 def _moved(values: MappingType[str, _Value], old: str, new: str) -> dict[str, _Value]:
     """The values with the new name of a column."""
     return {new.lower() if key == old.lower() else key: item for key, item in values.items()}
+
+
+def _swapped(columns: tuple[str, ...], old: str, new: str) -> list[str]:
+    """The columns of a key with the new name of a column."""
+    return [new if column.lower() == old.lower() else column for column in columns]
 
 
 def _constrained(table: str, column: str, constraint: str, position: Position) -> NotSupportedError:

@@ -4,6 +4,7 @@ of a mapping."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
@@ -21,6 +22,7 @@ from runnel.errors import (
 from runnel.expressions import build
 from runnel.expressions.nodes import Cast, Column, Expression, Literal, walk
 from runnel.expressions.properties import depends_on_statement, is_volatile
+from runnel.planner.bind.constraints.foreign_keys import ForeignKeyBinder
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
 from runnel.planner.parse.query.query import parse_expression
@@ -60,9 +62,13 @@ class BoundTable:
 
 
 def bind_table(
-    binder: StatementBinder, statement: CreateTable, source: Relation | None
+    binder: StatementBinder,
+    statement: CreateTable,
+    source: Relation | None,
+    owner: tuple[str, str],
 ) -> BoundTable:
-    """Binds the definition of a table; `source`: the query after AS, if there is one."""
+    """Binds the definition of a table; `source`: the query after AS, if there is one; `owner`: the
+    key of its schema, and its name."""
     if source is not None:
         columns = _columns_of(statement, source)
         return BoundTable(columns, TableDefinition(is_temporary=statement.is_temporary), ())
@@ -88,6 +94,10 @@ def bind_table(
         identities={c.name.text.lower(): c.identity for c in clauses if c.identity is not None},
         computed={c.name.text.lower(): c.computed.text for c in clauses if c.computed is not None},
     )
+    if statement.foreign_keys:
+        bound = ForeignKeyBinder(binder, owner, columns, definition)
+        foreign_keys = tuple(bound.bind(clause) for clause in statement.foreign_keys)
+        definition = replace(definition, foreign_keys=foreign_keys)
     return BoundTable(columns, definition, tuple(checks))
 
 

@@ -27,7 +27,7 @@ _REMEDIES: dict[str, str] = {
     "STORAGE_INFO": "use DESCRIBE and SUMMARIZE",
     "INDEX_LIST": "read FROM duckdb_constraints() and FROM duckdb_indexes()",
     "INDEX_INFO": "read FROM duckdb_constraints() and FROM duckdb_indexes()",
-    "FOREIGN_KEY_LIST": "there are no foreign keys",
+    "FOREIGN_KEY_LIST": "write FROM duckdb_constraints()",
     "PLATFORM": "read version()",
     "IMPORT_DATABASE": "COPY each table FROM its file",
 }
