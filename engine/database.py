@@ -430,6 +430,7 @@ class Database:
             with_options=self._with_options,
             sequences=lambda: self.connectors.get("DuckDB").own_tables.sequences,  # type: ignore[attr-defined]
             is_at_rest=settings.is_at_rest,
+            null_order=settings.null_order,
         )
 
     def _job_functions(

@@ -18,7 +18,7 @@ from typing import Any
 
 from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
-from runnel.planner.environment import PlanSettings
+from runnel.planner.environment import NULL_ORDERS, NULLS_LARGEST, NULLS_SMALLEST, PlanSettings
 from runnel.storage.memory_budget import default_limit
 
 Value = str | int | bool | float
@@ -175,6 +175,18 @@ def _switch(value: Value) -> Value:
     return found
 
 
+def _null_order(value: Value) -> str:
+    """The name of an order of NULLs, also by another name that DuckDB has for it."""
+    text = str(value).lower().replace("nulls first", "first").replace("nulls last", "last")
+    text = text.removeprefix("nulls_") if text in ("nulls_first", "nulls_last") else text
+    named = {"first": "nulls_first", "last": "nulls_last", "postgres": NULLS_LARGEST}
+    named |= dict.fromkeys(("sqlite", "mysql"), NULLS_SMALLEST)
+    found = named.get(text, text)
+    if found not in NULL_ORDERS:
+        raise ValueError(value)
+    return found
+
+
 SETTINGS = (
     Setting(
         "cooperative_threads",
@@ -184,6 +196,14 @@ SETTINGS = (
         "a whole number of at least 1",
         "number of worker threads that all jobs share",
         at_start=True,
+    ),
+    Setting(
+        "default_null_order",
+        SettingScope.SESSION,
+        NULLS_SMALLEST,
+        _null_order,
+        ", ".join(NULL_ORDERS),
+        "position of NULLs in ORDER BY without NULLS FIRST or NULLS LAST, except in jobs",
     ),
     Setting(
         "dml_sync",
@@ -310,73 +330,11 @@ SETTINGS = (
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
-_OTHER_NAMES = {
-    "timezone": "time_zone",
-    "table.local-time-zone": "time_zone",
-    "max_memory": "memory_limit",
-    "work_mem": "memory_limit",
-    "parallelism.default": "query_parallelism",
-    "pipeline.name": "pipeline_name",
-    "table.dml-sync": "dml_sync",
-    "execution.savepoint.path": "savepoint_path",
-    "execution.state-recovery.path": "savepoint_path",
-    "table.exec.resource.default-parallelism": "query_parallelism",
-}
-"""The names that DuckDB, PostgreSQL and Flink have for settings."""
-
-_WITHOUT_EFFECT = frozenset(
-    {
-        "application_name",
-        "check_function_bodies",
-        "client_encoding",
-        "client_min_messages",
-        "default_table_access_method",
-        "default_tablespace",
-        "row_security",
-        "standard_conforming_strings",
-        "xmloption",
-    }
-)
-"""Settings of Flink and PostgreSQL that change no result, or choose what follows from the query
-here. SET accepts them, so that scripts run."""
-_FAMILIES_WITHOUT_EFFECT = (
-    *("execution.", "state.", "table.exec.", "table.optimizer.", "restart-strategy"),
-    *("taskmanager.", "jobmanager.", "parallelism.", "pipeline.", "rest.", "sql-client."),
-)
-"""The beginnings of the names of Flink's settings that SET accepts without effect."""
 _LISTS = (
     *("TABLES", "MAPPINGS", "VIEWS", "JOBS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS"),
     *("FUNCTIONS", "DATABASES", "SCHEMAS", "COLUMNS", "RESOURCES"),
 )
 """The lists that SHOW accepts instead of a setting."""
-WITHOUT_LIMIT = frozenset(
-    {
-        "idle_in_transaction_session_timeout",
-        "lock_timeout",
-        "statement_timeout",
-        "transaction_timeout",
-    }
-)
-"""Settings of PostgreSQL that SET accepts with the value 0, which is no limit."""
-_ELSEWHERE = {
-    "statement_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
-    "lock_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
-    "search_path": "write SET search_path = s",
-    **dict.fromkeys(
-        ("threads", "worker_threads"), "pass it at the start: runnel.connect(cooperative_threads=…)"
-    ),
-    "execution.checkpointing.interval": "it is an option of a job: CREATE JOB j OPTIONS "
-    "('snapshotIntervalMillis' = '10000') AS INSERT INTO …",
-    "execution.checkpointing.mode": "it is an option of a job: CREATE JOB j OPTIONS "
-    "('processingGuarantee' = 'exactlyOnce') AS INSERT INTO …",
-    "table.exec.source.idle-timeout": "write it in the mapping: CREATE MAPPING … OPTIONS "
-    "('idleTimeoutMillis' = '1000')",
-    "table.exec.state.ttl": "the state of a stream is bounded by its watermark: EXPLAIN (STATE) "
-    "shows how long rows are kept",
-}
-"""Hints for settings of other engines."""
-
-
 Values = Mapping[str, Value]
 """Values by the declared name of the setting."""
 
@@ -469,6 +427,7 @@ class SessionSettings:
                 bool(own["pushdown"]),
                 _as_integer(own["fragment_rows"]),
                 _as_integer(shared["memory_limit"]),
+                null_order=str(own["default_null_order"]),
             )
             self._planned = planned = own, shared, found
         return planned[2]
@@ -504,29 +463,22 @@ def find(name: str) -> Setting:
     """The setting of that name, case-insensitively; ProgrammingError with the nearest known name if
     it is unknown."""
     lower = name.lower()
-    setting = _BY_NAME.get(_OTHER_NAMES.get(lower, lower))
+    setting = _BY_NAME.get(lower)
+    if setting is not None:
+        return setting
+    # Loaded on first use: a first query sets nothing.
+    from runnel.base.foreign_settings import ELSEWHERE, OTHER_NAMES
+
+    setting = _BY_NAME.get(OTHER_NAMES.get(lower, ""))
     if setting is None:
         raise ProgrammingError(
             f'setting "{name}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
-            hint=_ELSEWHERE.get(lower)
+            hint=ELSEWHERE.get(lower)
             or suggest(name, _BY_NAME)
             or suggest(name, _LISTS, "the settings are " + ", ".join(_BY_NAME)),
         )
     return setting
-
-
-def has_no_effect(name: str) -> bool:
-    """Whether SET accepts a setting of another engine, without effect."""
-    lower = name.lower()
-    if lower in _WITHOUT_EFFECT:
-        return True
-    return lower.startswith(_FAMILIES_WITHOUT_EFFECT) and lower not in _OTHER_NAMES
-
-
-def hint_without_effect(name: str) -> str:
-    """The remedy for a setting without effect; "" if nothing corresponds to it."""
-    return _ELSEWHERE.get(name.lower(), "")
 
 
 def _read(setting: Setting, value: Any) -> Value:

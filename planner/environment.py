@@ -36,6 +36,12 @@ OptionsTable = Callable[[TableMapping, Mapping[str, str], bool], Table]
 FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
 
 
+NULLS_SMALLEST = "nulls_first_on_asc_last_on_desc"
+NULLS_LARGEST = "nulls_last_on_asc_first_on_desc"
+NULL_ORDERS = ("nulls_first", "nulls_last", NULLS_SMALLEST, NULLS_LARGEST)
+"""The values of the setting default_null_order, as in DuckDB."""
+
+
 class PlanSettings(NamedTuple):
     """The settings that change plans.
 
@@ -44,6 +50,7 @@ class PlanSettings(NamedTuple):
     fragment_rows: as `Pushdown.rows`.
     memory_limit: in bytes; 0: no limit.
     is_at_rest: as `Environment.is_at_rest`.
+    null_order: as `Environment.null_order`.
     """
 
     zone: str = "UTC"
@@ -51,6 +58,7 @@ class PlanSettings(NamedTuple):
     fragment_rows: int = 0
     memory_limit: int = 0
     is_at_rest: bool = False
+    null_order: str = NULLS_SMALLEST
 
 
 @frozen
@@ -155,6 +163,7 @@ class Environment:
     with_options: opens the table of a mapping with further options; the last argument is
         `is_confined`.
     is_at_rest: whether tables are read at rest that are streams with an end otherwise.
+    null_order: of `NULL_ORDERS`, for ORDER BY without NULLS FIRST or NULLS LAST.
     """
 
     file_table: FileTable
@@ -171,6 +180,7 @@ class Environment:
     sequences: Callable[[], Sequences] | None = None
     with_options: OptionsTable = lambda found, options, is_confined: found.table
     is_at_rest: bool = False
+    null_order: str = NULLS_SMALLEST
 
 
 def replanned(

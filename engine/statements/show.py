@@ -7,15 +7,23 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from runnel.base.foreign_settings import (
+    WITHOUT_LIMIT,
+    has_no_effect,
+    hint_without_effect,
+    is_fixed,
+    is_of_threads,
+    refused_hint,
+)
 from runnel.catalog import Mapping, TableColumn, visible_columns
 from runnel.connector import DataConnector
-from runnel.errors import Error, ProgrammingError, internal
+from runnel.errors import Error, NotSupportedError, ProgrammingError, internal
 from runnel.planner.bind.tables.described import ALL_TABLES, DESCRIPTION
 from runnel.planner.parse.syntax import SetOption
 from runnel.planner.plans import ShowPlan
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row
-from runnel.settings import SETTINGS, WITHOUT_LIMIT, find, has_no_effect, hint_without_effect
+from runnel.settings import SETTINGS, find
 from runnel.sqltypes import BIGINT, JSON, VARCHAR
 from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import data_connector
@@ -70,10 +78,19 @@ def run_set(session: Session, statement: SetOption, call: StatementCall) -> int:
             if not setting.at_start:
                 session.set(setting.name, None)
         return -1
-    if has_no_effect(name):
+    if is_fixed(name, value):
+        return -1
+    refused = refused_hint(name)
+    if refused is not None:
+        raise NotSupportedError(
+            f"SET {name} = {value} is not supported",
+            hint=refused,
+            position=statement.name.position,
+        )
+    if has_no_effect(name) or is_of_threads(name):
         hint = hint_without_effect(name)
         if hint and value is not None:
-            logger.warning("SET '%s' has no effect: %s", name, hint)
+            logger.warning("SET %s has no effect: %s", name, hint)
         return -1
     if name.lower() in WITHOUT_LIMIT and not value:
         return -1

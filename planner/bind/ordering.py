@@ -8,12 +8,16 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import Expression, SortKey
+from runnel.planner.environment import NULLS_LARGEST, NULLS_SMALLEST, Environment
 from runnel.planner.parse.query.allow_list import unwrapped
 from runnel.sqltypes import Kind, contains
 
+_BY_VALUE = (NULLS_SMALLEST, NULLS_LARGEST)
 
-def sort_key(expression: Expression, ordered: Any) -> SortKey:
-    """The sort key of an ORDER BY item. Unless the text says otherwise, NULL is the smallest value.
+
+def sort_key(expression: Expression, ordered: Any, environment: Environment) -> SortKey:
+    """The sort key of an ORDER BY item. Unless the text says otherwise, NULLs are ordered by the
+    setting default_null_order; in a job, which outlives the session, NULL is the smallest value.
     MAP can't be ordered, nor an array or a row that contains one."""
     if contains(expression.type, Kind.MAP):
         raise NotSupportedError(
@@ -23,9 +27,13 @@ def sort_key(expression: Expression, ordered: Any) -> SortKey:
         )
     descending = bool(ordered.args.get("desc"))
     nulls_first = ordered.args.get("nulls_first")
-    return SortKey(
-        expression, descending, (not descending) if nulls_first is None else bool(nulls_first)
-    )
+    # WITH FILL stands for a written NULLS FIRST or NULLS LAST: `parse/query/query_end.py`.
+    if ordered.args.get("with_fill") is None:
+        order = NULLS_SMALLEST if environment.in_job else environment.null_order
+        largest = order in ("nulls_last", NULLS_LARGEST)
+        # The first two orders are the same for ASC and DESC.
+        nulls_first = largest is descending if order in _BY_VALUE else not largest
+    return SortKey(expression, descending, bool(nulls_first))
 
 
 def ordinal(tree: Any) -> int | None:

@@ -469,7 +469,8 @@ class Binder:
             keys = []
             if is_all(order.expressions):
                 keys = [
-                    sort_key(column, order.expressions[0]) for column in references(relation.fields)
+                    sort_key(column, order.expressions[0], self.environment)
+                    for column in references(relation.fields)
                 ]
             for item in () if keys else order.expressions:
                 number = ordinal(item.this)
@@ -481,7 +482,7 @@ class Binder:
                             number, len(relation.fields), "ORDER BY", position_of(item, self.sql)
                         )
                     ]
-                keys.append(sort_key(key, item))
+                keys.append(sort_key(key, item, self.environment))
             relation = Sort(input=relation, keys=tuple(keys), position=position_of(order, self.sql))
         return self.limited(relation, tree)
 

@@ -394,10 +394,11 @@ class SelectBinder:
         order = tree.args.get("order")
         if order is None:
             return []
+        environment = self._binder.environment
         if is_all(order.expressions):
-            return [sort_key(item.expression, order.expressions[0]) for item in items]
+            return [sort_key(item.expression, order.expressions[0], environment) for item in items]
         return [
-            sort_key(self._order_expression(each, items, "ORDER BY"), item)
+            sort_key(self._order_expression(each, items, "ORDER BY"), item, environment)
             for item in order.expressions
             for each in self._each_column(item.this, "ORDER BY")
         ]

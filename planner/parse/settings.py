@@ -249,12 +249,12 @@ def parse_set(
         return Show(sql=reader.sql, position=position, what="settings")
     if reader.peek() == "VARIABLE" and reader.peek(1) not in ("=", "TO"):
         return _variable(reader, position)
-    at = 1 if reader.peek() in ("SESSION", "LOCAL") else 0
-    if reader.peek(at) in ("SEARCH_PATH", "SCHEMA") and reader.peek(at + 1) in ("=", "TO"):
+    if reader.peek() in ("SESSION", "LOCAL", "GLOBAL") and reader.peek(2) in ("=", "TO"):
+        reader.next()
+    if reader.peek() in ("SEARCH_PATH", "SCHEMA") and reader.peek(1) in ("=", "TO"):
         # Loaded on first use: few sessions have a search path.
         from runnel.planner.parse.session.schemas import parse_search_path
 
-        reader.index += at
         return parse_search_path(reader, position)
     name = _setting(reader)
     if reader.peek() == ".":

@@ -28,10 +28,7 @@ _MAY_BE_FLINK = ("EXECUTE", "BEGIN", "START")
 _EXTRAS = "connectors and formats are extras of the package: pip install 'runnel[all]'"
 _FOREIGN = {
     "ALTER": "ALTER supports TABLE, VIEW and JOB",
-    "ANALYZE": "leave it out: statistics are read when a query is planned. EXPLAIN ANALYZE runs a "
-    "query and shows its rows and times",
     "CALL": "call a function in a query: SELECT f(x), or SELECT * FROM f(x) for a table function",
-    "CHECKPOINT": "a statement stores its changes when it ends",
     "DECLARE": "a cursor of Python fetches rows in chunks: cursor.fetchmany(n)",
     "DO": "run the statements one by one, from Python or a script",
     "EXPORT": "use COPY t TO 'file' for a table, BACKUP TO 'folder' for a directory, or CREATE "
@@ -47,7 +44,6 @@ _FOREIGN = {
     "REPLACE": "use INSERT OR REPLACE INTO",
     "REVOKE": None,
     "UPSERT": "use INSERT OR REPLACE INTO",
-    "VACUUM": "the space of deleted rows is reclaimed without a statement",
 }
 
 
@@ -216,17 +212,21 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
             from runnel.planner.parse.flink.statement_set import parse_statement_set
 
             return parse_statement_set
-    return _session_reader(f"{word} {second}" if word in ("ALTER", "ANALYZE") else word)
+    return _session_reader(word, second)
 
 
-def _session_reader(word: str) -> Callable[[StatementReader], Statement] | None:
+def _session_reader(word: str, second: str) -> Callable[[StatementReader], Statement] | None:
     """The parser of a statement about the session or its directory; None if it is no such word."""
     match word:
-        case "ALTER VIEW" | "ANALYZE TABLE":
+        case "ALTER" | "ANALYZE" if second == ("VIEW" if word == "ALTER" else "TABLE"):
             from runnel.planner.parse.flink import inspections
 
-            is_view = word == "ALTER VIEW"
+            is_view = word == "ALTER"
             return inspections.parse_alter_view if is_view else inspections.parse_analyze
+        case "ANALYZE" | "CHECKPOINT" | "FORCE" | "VACUUM":
+            from runnel.planner.parse.session.maintenance import parse_maintenance
+
+            return parse_maintenance
         case "COMMENT":
             from runnel.planner.parse.session.comments import parse_comment
 

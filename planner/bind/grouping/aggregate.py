@@ -160,7 +160,7 @@ class AggregateBinder(ABC):
         where = None
         if predicate is not None:
             where = self._plain("FILTER", self._aggregates).condition(predicate)
-        order = [sort_key(self.bind(item.this), item) for item in ordered]
+        order = [sort_key(self.bind(item.this), item, self._query.environment) for item in ordered]
         own = self._query.python_function(name)
         if own is not None:
             from runnel.expressions.aggregates.function import AggregateSyntax

@@ -109,8 +109,9 @@ class WindowCalls:
         binder = self.binder("OVER")
         partition = tuple(binder.bind(item) for item in tree.args.get("partition_by") or ())
         order = tree.args.get("order")
+        environment = self._query.environment
         keys = (
-            tuple(sort_key(binder.bind(item.this), item) for item in order.expressions)
+            tuple(sort_key(binder.bind(item.this), item, environment) for item in order.expressions)
             if order is not None
             else ()
         )

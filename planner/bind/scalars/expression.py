@@ -61,7 +61,7 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeE
 _WORDS = frozenset({"USER", "CURRENT_ROLE", "CURRENT_SCHEMA"})
 """Functions that SQL calls without parentheses, unless a column has the name."""
 
-_OF_SESSION = ("GET_DDL", "GETVARIABLE", "NEXTVAL", "CURRVAL", "SETVAL")
+_OF_SESSION = ("GET_DDL", "GETVARIABLE", "NEXTVAL", "CURRVAL", "SETVAL", "SETTING_FOUND")
 """Functions of the catalog and the session."""
 
 _ROUNDINGS = ("FLOOR", "CEIL", "CEILING")

@@ -263,9 +263,12 @@ VERSION() = $VERSION
 CURRENT_DATABASE() = $DATABASE
 CURRENT_CATALOG() = $DATABASE
 CURRENT_SCHEMA() = $SCHEMA
-CURRENT_SETTING(name) =
+CURRENT_SETTING(name, missing_ok) =
   (SELECT s.value FROM information_schema.settings AS s
-  WHERE s.name = REPLACE(LOWER(name), 'timezone', 'time_zone'))
+  WHERE s.name = CASE LOWER(name) WHEN 'timezone' THEN 'time_zone'
+  WHEN 'threads' THEN 'cooperative_threads' WHEN 'worker_threads' THEN 'cooperative_threads'
+  WHEN 'max_memory' THEN 'memory_limit' ELSE LOWER(name) END)
+CURRENT_SETTING(name) = SETTING_FOUND(name, CURRENT_SETTING(name, TRUE))
 CURRENT_USER() = $USER
 SESSION_USER() = $USER
 USER() = $USER

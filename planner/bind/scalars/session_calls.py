@@ -1,5 +1,5 @@
 """Calls whose results depend on the catalog or on the session: GET_DDL, GETVARIABLE, NEXTVAL,
-CURRVAL and SETVAL. Loaded on first use."""
+CURRVAL, SETVAL and CURRENT_SETTING. Loaded on first use."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def session_call(
     """The value of a call of one of the functions of the module."""
     if name == "GETVARIABLE":
         return _variable(query, arguments, position)
+    if name == "SETTING_FOUND":
+        return _found_setting(arguments, position)
     if name == "SETVAL":
         return _restarted(query, arguments, position)
     if name in ("NEXTVAL", "CURRVAL"):
@@ -45,6 +47,28 @@ def session_call(
     query.note("catalog", "", query.snapshot.version)
     hides = query.environment.is_confined
     return get_ddl(query.snapshot, list(arguments), position, hides_secrets=hides)
+
+
+def _found_setting(arguments: Sequence[Expression], position: Position | None) -> Expression:
+    """The value of a setting, of which `arguments` are the name and the value; an error if it is
+    NULL."""
+
+    def found(names: pa.Array, values: pa.Array) -> pa.Array:
+        if values.null_count:
+            for name, value in zip(names.to_pylist(), values.to_pylist(), strict=True):
+                if value is None and name is not None:
+                    raise ProgrammingError(
+                        f'setting "{name}" not found',
+                        code=ErrorCode.OBJECT_NOT_FOUND,
+                        hint="SHOW ALL lists the settings; current_setting(name, true) is NULL",
+                        position=position,
+                    )
+        return values
+
+    function = PythonFunction(
+        "CURRENT_SETTING", found, (VARCHAR, VARCHAR), VARCHAR, is_deterministic=False, is_own=True
+    )
+    return python_call(function, list(arguments), position)
 
 
 def _no_name(name: str, example: str, position: Position | None) -> ProgrammingError:

@@ -68,7 +68,6 @@ _REFUSED = (
     ("Group.totals", "WITH TOTALS", None),
     ("Intersect.by_name Except.by_name", "BY NAME", "list the columns in the same order"),
     ("Union.kind Union.side Union.on", "CORRESPONDING", "use UNION BY NAME"),
-    ("Ordered.with_fill", "WITH FILL", None),
     ("LimitOptions.with_ties", "FETCH WITH TIES", None),
     ("In.unnest", "IN UNNEST", None),
     ("In.field", "IN without parentheses", None),

@@ -111,6 +111,7 @@ CLAUSES: tuple[Clause, ...] = (
         shapes=dict.fromkeys(("Union", "Intersect", "Except"), shapes.set_operation),
     ),
     Clause("UNION BY NAME", dropped=("BY", "NAME"), nodes={"Union": "by_name"}),
+    Clause("ORDER BY … WITH FILL", ("WITH",), (), query_end.with_fill),
     Clause(
         "WITH",
         ("WITH",),
@@ -156,7 +157,14 @@ CLAUSES: tuple[Clause, ...] = (
         shapes={"Order": shapes.order},
     ),
     Clause("ORDER BY ALL", variables={"Ordered": ("ALL",)}),
-    Clause("NULLS FIRST", dropped=("NULLS", "FIRST", "LAST"), nodes={"Ordered": "nulls_first"}),
+    Clause(
+        "NULLS FIRST",
+        ("NULLS",),
+        (),
+        query_end.order_of_nulls,
+        dropped=("NULLS", "FIRST", "LAST", "FILL"),
+        nodes={"Ordered": "nulls_first with_fill", "WithFill": ""},
+    ),
     Clause(
         "LIMIT",
         nodes={

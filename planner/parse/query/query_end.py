@@ -1,5 +1,6 @@
 """The rules of the clauses at the end of a query: EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO,
-in this order, or EMIT CHANGES; then OPTIONS (…). sqlglot's parser never reads them."""
+in this order, or EMIT CHANGES; then OPTIONS (…). sqlglot's parser never reads them.
+And NULLS FIRST and NULLS LAST of ORDER BY."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.planner.parse.query.token_pass import EmissionTokens, TokenPass
 from runnel.planner.parse.syntax import OptionClause
-from runnel.planner.parse.tokens import read_options
+from runnel.planner.parse.tokens import position_at, read_options
 
 EMISSION = (("EMIT", "EVERY"), ("ALLOWED", "LATENESS"), ("LATE", "DATA"))
 CHANGES = ("EMIT", "CHANGES")
@@ -166,4 +167,27 @@ def _begins_options(to: TokenPass) -> bool:
         depth += (to.words[at] == "(") - (to.words[at] == ")")
         if depth == 0:
             return at + 1 == len(to.tokens)
+    return False
+
+
+def order_of_nulls(to: TokenPass, token: Token) -> bool:
+    """`NULLS FIRST` becomes NULLS FIRST WITH FILL, which marks a written order: sqlglot sets
+    `nulls_first` in any case."""
+    if to.peek(1) not in ("FIRST", "LAST"):
+        return False
+    to.copy()
+    to.copy()
+    to.put(token, TokenType.WITH, "WITH")
+    to.put(token, TokenType.VAR, "FILL")
+    return True
+
+
+def with_fill(to: TokenPass, token: Token) -> bool:
+    """Refuses WITH FILL, which `order_of_nulls` writes. A common table may have the name."""
+    if to.peek(1) == "FILL" and to.peek(2) not in ("AS", "("):
+        raise NotSupportedError(
+            "WITH FILL is not supported",
+            hint="join the rows with generate_series(…)",
+            position=position_at(token, to.sql),
+        )
     return False

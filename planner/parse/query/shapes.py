@@ -22,8 +22,8 @@ below allow.
   `INTERVAL '1' DAY` is `exp.Interval(this=Literal, unit=Var)`; with HOUR TO MINUTE, the unit is
   `exp.IntervalSpan(this=Var, expression=Var)`.
 - `a[i]` is `exp.Bracket(this=a, expressions=[i])`, i as written (from 1).
-- `exp.Ordered` has `desc` and `nulls_first`; if the text says nothing about NULLs, `nulls_first`
-  has Runnel's default (NULL is the smallest value).
+- `exp.Ordered` has `desc` and `nulls_first`; `with_fill` is set if the text says NULLS FIRST or
+  NULLS LAST.
 - `a NOT LIKE b` is `exp.Like` with `negate`, and ILIKE likewise. ESCAPE is an
   `exp.Escape(this=Like, expression)` around it. NOT IN, NOT BETWEEN and IS NOT are `exp.Not` around
   the positive form. IS [NOT] DISTINCT FROM is NullSafeNEQ / NullSafeEQ.

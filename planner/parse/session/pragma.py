@@ -9,7 +9,7 @@ from runnel.errors import NotSupportedError
 from runnel.planner.parse.query.query import parse_query
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.settings import parse_set
-from runnel.planner.parse.syntax import Query, Show, Statement
+from runnel.planner.parse.syntax import NoEffect, Query, Show, Statement
 from runnel.planner.parse.tokens import like, tokenize
 
 _QUERIES = {
@@ -31,6 +31,13 @@ _REMEDIES: dict[str, str] = {
     "PLATFORM": "read version()",
     "IMPORT_DATABASE": "COPY each table FROM its file",
 }
+_WITHOUT_EFFECT = frozenset(
+    (
+        "ENABLE_PROGRESS_BAR DISABLE_PROGRESS_BAR ENABLE_PRINT_PROGRESS_BAR "
+        "DISABLE_PRINT_PROGRESS_BAR ENABLE_OBJECT_CACHE DISABLE_OBJECT_CACHE DISABLE_PROFILING "
+        "ENABLE_OPTIMIZER FORCE_CHECKPOINT ENABLE_CHECKPOINT_ON_SHUTDOWN"
+    ).split()
+)
 _KNOWN = (
     "use SET name = value for a setting, DESCRIBE t or PRAGMA table_info('t') for the columns of a "
     "table, and SHOW TABLES"
@@ -54,6 +61,9 @@ def parse_pragma(reader: StatementReader) -> Statement:
     if word == "SHOW_TABLES_EXPANDED":
         reader.next()
         return Show(sql=reader.sql, position=position, what="all tables")
+    if word in _WITHOUT_EFFECT and reader.peek(1) == "":
+        reader.next()
+        return NoEffect(sql=reader.sql, position=position)
     name = f"PRAGMA {word.lower()}" if word else "PRAGMA"
     if word.startswith(("ENABLE_", "DISABLE_", "VERIFY_", "FORCE_")):
         hint = "it changes no result: leave it out"

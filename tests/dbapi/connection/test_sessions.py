@@ -19,6 +19,7 @@ from runnel.statements.run import SessionExecutor
 
 ROWS = 5_000
 OTHER_VALUES: dict[str, Any] = {
+    "default_null_order": "nulls_last",
     "dml_sync": True,
     "fragment_rows": 7,
     "latency_target": "20 ms",
@@ -35,7 +36,7 @@ OTHER_VALUES: dict[str, Any] = {
     "time_zone": "Europe/Vienna",
 }
 """A value other than the default, for each setting that SET may change."""
-IN_PLANS = ("time_zone", "pushdown", "fragment_rows", "memory_limit")
+IN_PLANS = ("time_zone", "pushdown", "fragment_rows", "memory_limit", "default_null_order")
 
 
 @pytest.fixture
@@ -95,8 +96,12 @@ def test_the_key_of_a_plan_has_each_setting_that_changes_plans(
 
 
 def test_the_settings_in_the_key_are_the_ones_that_the_planner_reads() -> None:
-    settings = [item.replace("time_", "") for item in IN_PLANS]
-    assert [*settings, "is_at_rest"] == list(PlanSettings._fields)  # the last is of the statement
+    settings = [item.replace("time_", "").replace("default_", "") for item in IN_PLANS]
+    assert settings == [
+        item
+        for item in PlanSettings._fields
+        if item != "is_at_rest"  # it is of the statement
+    ]
     assert "settings" in PlanKey._fields
 
 

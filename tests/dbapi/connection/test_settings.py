@@ -70,8 +70,10 @@ def test_given_at_the_start() -> None:
     with runnel.connect(cooperative_threads=1, time_zone="Europe/Vienna") as connection:
         assert connection.execute("SHOW time_zone").fetchone() == ("Europe/Vienna",)
         assert connection.execute("SHOW cooperative_threads").fetchone() == ("1",)
-    with pytest.raises(runnel.ProgrammingError, match='setting "threads" not found'):
-        runnel.connect(threads=1)
+    with pytest.raises(runnel.ProgrammingError, match='setting "thread" not found'):
+        runnel.connect(thread=1)
+    with runnel.connect(threads=1) as connection:
+        assert connection.execute("SHOW threads").fetchone() == ("1",)
     with pytest.raises(runnel.ProgrammingError, match="wrong value 0"):
         runnel.connect(cooperative_threads=0)
 

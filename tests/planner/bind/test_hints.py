@@ -20,7 +20,7 @@ REMEDIES = [
     ("SHOW RESOURCES", "write SHOW RESOURCES FOR name"),
     ("SET statement_timeout = 5", "cursor.execute(sql, args, timeout=seconds)"),
     ("SET search_path = x", "CREATE SCHEMA x"),
-    ("SET threads = 4", "runnel.connect(cooperative_threads=…)"),
+    ("SET integer_division = false", "write 7 / 2.0"),
     ("SELECT * FROM file.csv", "to read a file, write FROM 'file.csv', in single quotes"),
     ("SELECT * FROM file.parquet AS f", "write FROM 'file.parquet'"),
     ("SELECT * FROM file.json", "write FROM 'file.json'"),

@@ -1,0 +1,144 @@
+"""The settings of DuckDB, PostgreSQL and Flink: the ones that are settings here under another name,
+the ones that SET accepts without effect, and hints for the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+OTHER_NAMES = {
+    "timezone": "time_zone",
+    "table.local-time-zone": "time_zone",
+    "max_memory": "memory_limit",
+    "null_order": "default_null_order",
+    "python_enable_replacements": "python_scan",
+    "threads": "cooperative_threads",
+    "worker_threads": "cooperative_threads",
+    "work_mem": "memory_limit",
+    "parallelism.default": "query_parallelism",
+    "pipeline.name": "pipeline_name",
+    "table.dml-sync": "dml_sync",
+    "execution.savepoint.path": "savepoint_path",
+    "execution.state-recovery.path": "savepoint_path",
+    "table.exec.resource.default-parallelism": "query_parallelism",
+}
+"""The names that DuckDB, PostgreSQL and Flink have for settings."""
+
+_POSTGRESQL = frozenset(
+    (
+        "application_name bytea_output check_function_bodies client_encoding client_min_messages "
+        "constraint_exclusion default_table_access_method default_tablespace extra_float_digits "
+        "jit maintenance_work_mem max_parallel_workers_per_gather random_page_cost row_security "
+        "session_replication_role standard_conforming_strings synchronous_commit xmloption"
+    ).split()
+)
+"""Settings of PostgreSQL that change no result. SET accepts them, so that scripts run."""
+
+_DUCKDB = frozenset(
+    (
+        "arrow_large_buffer_size arrow_lossless_conversion autoinstall_known_extensions "
+        "autoload_known_extensions checkpoint_threshold custom_extension_repository "
+        "enable_fsst_vectors enable_http_metadata_cache enable_logging enable_macro_dependencies "
+        "enable_object_cache enable_profiling enable_progress_bar enable_progress_bar_print "
+        "enable_view_dependencies explain_output extension_directory external_threads "
+        "force_compression home_directory immediate_transaction_mode max_expression_depth "
+        "max_temp_directory_size merge_join_threshold nested_loop_join_threshold "
+        "ordered_aggregate_threshold parquet_metadata_cache partitioned_write_flush_threshold "
+        "partitioned_write_max_open_files perfect_ht_threshold pivot_filter_threshold pivot_limit "
+        "prefer_range_joins preserve_insertion_order produce_arrow_string_view profile_output "
+        "profiling_coverage profiling_mode profiling_output progress_bar_time "
+        "python_map_function python_scan_all_frames wal_autocheckpoint"
+    ).split()
+)
+"""Settings of DuckDB that change no result. SET accepts them with a warning."""
+
+_AT_START = "pass it at the start: runnel.connect(cooperative_threads=…)"
+_BOUNDS = (
+    "the owner of a connection may read all files: runnel serve has bounds, see docs/security.md"
+)
+_FIXED: dict[str, tuple[tuple[str, ...], str]] = {
+    "calendar": (("gregorian",), "the calendar is gregorian"),
+    "datestyle": (("iso", "iso, mdy", "iso, dmy", "iso, ymd"), "write strftime(x, '%d/%m/%Y')"),
+    "default_collation": (("", "c", "binary"), "write lower(x) where case is ignored"),
+    "default_order": (("asc", "ascending"), "write DESC in ORDER BY"),
+    "enable_external_access": (("true", "1", "on"), _BOUNDS),
+    "errors_as_json": (("false", "0", "off"), "an error of Python has fields: error.code, .hint"),
+    "ieee_floating_point_ops": (
+        ("false", "0", "off"),
+        "division by zero is an error: x / nullif(y, 0)",
+    ),
+    "integer_division": (("true", "1", "on"), "write 7 / 2.0 for 3.5"),
+    "intervalstyle": (("postgres",), "write to_char(x, 'HH24:MI')"),
+    "lock_configuration": (("false", "0", "off"), _BOUNDS),
+    "old_implicit_casting": (("false", "0", "off"), "add an explicit CAST"),
+    "scalar_subquery_error_on_multiple_rows": (("true", "1", "on"), "add LIMIT 1 to the subquery"),
+}
+"""Settings of DuckDB and PostgreSQL with the values that describe what happens here, and a hint for
+the others."""
+
+_FAMILIES_WITHOUT_EFFECT = (
+    *("execution.", "state.", "table.exec.", "table.optimizer.", "restart-strategy"),
+    *("taskmanager.", "jobmanager.", "parallelism.", "pipeline.", "rest.", "sql-client."),
+)
+"""The beginnings of the names of Flink's settings that SET accepts without effect."""
+WITHOUT_LIMIT = frozenset(
+    {
+        "idle_in_transaction_session_timeout",
+        "lock_timeout",
+        "statement_timeout",
+        "transaction_timeout",
+    }
+)
+"""Settings of PostgreSQL that SET accepts with the value 0, which is no limit."""
+ELSEWHERE = {
+    "statement_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
+    "lock_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
+    "search_path": "write SET search_path = s",
+    **dict.fromkeys(("threads", "worker_threads", "external_threads"), _AT_START),
+    "disabled_filesystems": _BOUNDS,
+    "allowed_directories": _BOUNDS,
+    "allowed_paths": _BOUNDS,
+    "file_search_path": "write the path of a file, or change the folder of the process",
+    "enable_seqscan": "EXPLAIN shows the plan; SET pushdown = off for Runnel's own operators",
+    "execution.checkpointing.interval": "it is an option of a job: CREATE JOB j OPTIONS "
+    "('snapshotIntervalMillis' = '10000') AS INSERT INTO …",
+    "execution.checkpointing.mode": "it is an option of a job: CREATE JOB j OPTIONS "
+    "('processingGuarantee' = 'exactlyOnce') AS INSERT INTO …",
+    "table.exec.source.idle-timeout": "write it in the mapping: CREATE MAPPING … OPTIONS "
+    "('idleTimeoutMillis' = '1000')",
+    "table.exec.state.ttl": "the state of a stream is bounded by its watermark: EXPLAIN (STATE) "
+    "shows how long rows are kept",
+}
+"""Hints for settings of other engines."""
+
+
+def is_fixed(name: str, value: Any) -> bool:
+    """Whether a value of a setting of another engine describes what happens here anyway; None:
+    RESET."""
+    if value is None:
+        return name.lower() in _FIXED
+    return str(value).lower() in _FIXED.get(name.lower(), ((), ""))[0]
+
+
+def refused_hint(name: str) -> str | None:
+    """The remedy for a value that `is_fixed` does not accept; None for other settings."""
+    found = _FIXED.get(name.lower())
+    return None if found is None else found[1]
+
+
+def has_no_effect(name: str) -> bool:
+    """Whether SET accepts a setting of another engine, without effect."""
+    lower = name.lower()
+    if lower in _POSTGRESQL or lower in _DUCKDB:
+        return True
+    return lower.startswith(_FAMILIES_WITHOUT_EFFECT) and lower not in OTHER_NAMES
+
+
+def hint_without_effect(name: str) -> str:
+    """The remedy for a setting without effect; "" if SET needs no warning."""
+    lower = name.lower()
+    return ELSEWHERE.get(lower, "it changes no result" if lower in _DUCKDB else "")
+
+
+def is_of_threads(name: str) -> bool:
+    """Whether it is the name that DuckDB has for cooperative_threads, which SET cannot change."""
+    return OTHER_NAMES.get(name.lower()) == "cooperative_threads"
