@@ -13,25 +13,30 @@ time.
 The tasklets of a stream are background tasklets. They pass each other few rows at a time, for which
 two threads need up to three times as long as one, since at each step they get the interpreter's
 lock from each other. So they begin on one worker, and other workers steal them only while the work
-of all is more than one worker could do.
+of all is more than one worker could do, and while that is worth it (`sharing`).
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from threading import Lock, Thread, current_thread, get_ident
+from typing import TYPE_CHECKING
 
 from runnel.base.clock import Clock, weakly
 from runnel.runtime.tasklets.tasklet import MADE_PROGRESS, Tasklet, take_turn
 from runnel.runtime.threads.idle import LAST_DELAY, Backoff, Parker
 from runnel.runtime.threads.timers import NEVER, Timers
 
+if TYPE_CHECKING:
+    from runnel.runtime.threads.sharing import Sharing
+
+_clock_of: Callable[[int], int] | None = getattr(time, "pthread_getcpuclockid", None)
+
 LOAD_PERIOD = 100_000_000
 """Nanoseconds over which the load of the workers is measured."""
-FULL_LOAD = 0.95
-"""The share of busy time from which a worker counts as fully busy."""
 WATCHING_ROUNDS = 8
 """Number of longest back-off steps after which a watching worker that finds nothing stops
 watching."""
@@ -49,8 +54,8 @@ class Workers:
         self._lock = Lock()
         self._timekeeper: Worker | None = None
         self._turn = count()
-        self._looked = (0, 0)
-        self._is_full = False
+        self._looked: tuple[int, int, int | None] = (0, 0, 0)
+        self._sharing: Sharing | None = None
         clock.subscribe(weakly(self.unpark_all))
 
     def adopt(self, tasklets: Sequence[Tasklet], home: int | None = None) -> None:
@@ -63,8 +68,13 @@ class Workers:
         """The number of a worker, in turn. The new tasklets may be much work: until the load is
         measured again, other workers may steal them."""
         now = self.clock.monotonic()
-        self._looked = (now, sum(worker.rested(now) for worker in self.workers))
-        self._is_full = True
+        self._looked = self._look(now)
+        if self._sharing is None:
+            # Loaded on first use: most processes run no streams.
+            from runnel.runtime.threads.sharing import Sharing
+
+            self._sharing = Sharing()
+        self._sharing.begin(now)
         return next(self._turn) % self.size
 
     def wake_at(self, tasklet: Tasklet, time: int) -> None:
@@ -108,16 +118,30 @@ class Workers:
         """Whether a worker calls a tasklet, or is about to."""
         return any(not worker.is_waiting or worker._list for worker in self.workers)
 
-    def is_full(self) -> bool:
-        """Whether the workers together recently did more work than one of them could."""
+    def shares(self) -> bool:
+        """Whether workers may steal background tasklets."""
+        if self._sharing is None:
+            return False
         now = self.clock.monotonic()
-        then, rested = self._looked
-        if now - then >= LOAD_PERIOD:
-            resting = sum(worker.rested(now) for worker in self.workers)
-            busy = len(self.workers) * (now - then) - (resting - rested)
-            self._is_full = busy >= FULL_LOAD * (now - then)
-            self._looked = (now, resting)
-        return self._is_full
+        then, rested, used = self._looked
+        elapsed = now - then
+        if elapsed >= LOAD_PERIOD:
+            self._looked = _, resting, using = self._look(now)
+            busy = len(self.workers) * elapsed - (resting - rested)
+            spent = None if used is None or using is None else using - used
+            self._sharing.measured(now, elapsed, busy, spent)
+        return self._sharing.is_shared
+
+    def _look(self, now: int) -> tuple[int, int, int | None]:
+        """The time, how long the workers have rested until then, and their processor time."""
+        workers = self.workers
+        times = [worker.processor_time() for worker in workers]
+        used = None if None in times else sum(time or 0 for time in times)
+        return now, sum(worker.rested(now) for worker in workers), used
+
+    def gathers(self) -> bool:
+        """Whether background tasklets return to the first worker."""
+        return self._sharing is not None and self._sharing.is_gathered
 
     def has_work(self) -> bool:
         """Whether a tasklet waits in a list."""
@@ -216,8 +240,12 @@ class Worker:
     def ready(self, tasklet: Tasklet) -> None:
         """Adds a tasklet. If another worker has woken it, that worker adopts it, as both work on
         the same rows."""
+        pool = self._pool
+        if tasklet.is_background and pool.gathers():
+            pool.workers[0].give(tasklet)
+            return
         ident = get_ident()
-        waker = self if ident == self.ident else self._pool.worker_of(ident)
+        waker = self if ident == self.ident else pool.worker_of(ident)
         (self if waker is None or waker.is_firing else waker).give(tasklet)
 
     def give(self, tasklet: Tasklet) -> None:
@@ -229,7 +257,7 @@ class Worker:
         if not is_busy:
             self._parker.unpark()
         if (len(self._list) > 1 or (is_busy and get_ident() != self.ident)) and (
-            not tasklet.is_background or self._pool.is_full()
+            not tasklet.is_background or self._pool.shares()
         ):
             self._pool.rouse(self)
 
@@ -279,7 +307,7 @@ class Worker:
             self._rounds = 0
             return None
         try:
-            if longest._list[-1].is_background and not self._pool.is_full():
+            if longest._list[-1].is_background and not self._pool.shares():
                 return None
             tasklet = longest._list.pop()
         except IndexError:
@@ -343,6 +371,14 @@ class Worker:
         """The nanoseconds for which it was idle, up to now."""
         since = self._resting_since
         return self._rested + (now - since if since else 0)
+
+    def processor_time(self) -> int | None:
+        """The nanoseconds of processor time that its thread has used; None where the system does
+        not tell those of other threads."""
+        # The clock of a thread that has ended must not be asked for.
+        if not self.thread.is_alive():
+            return 0
+        return None if _clock_of is None else time.clock_gettime_ns(_clock_of(self.ident))
 
     def __len__(self) -> int:
         return len(self._list)

@@ -8,6 +8,7 @@ from threading import get_ident
 import pytest
 
 from runnel.runtime.tasklets.tasklet import NO_PROGRESS, Progress, Tasklet
+from runnel.runtime.threads.sharing import FIRST_PAUSE, Sharing
 from runnel.runtime.threads.workers import Worker, Workers
 from runnel.testing import ManualClock
 
@@ -150,13 +151,13 @@ def test_who_watches_parks_only_when_nothing_waits(pool: Workers) -> None:
 
 def test_background_work_wakes_no_other_worker_while_one_is_enough(pool: Workers) -> None:
     first, second, third = pool.workers
-    pool._looked, pool._is_full = (pool.clock.monotonic(), 0), False
+    pool._looked, pool._sharing = (pool.clock.monotonic(), 0, 0), Sharing()
     for _ in range(3):
         tasklet = Idle()
         tasklet.is_background = True
         first.give(tasklet)
     assert not is_told(second) and not is_told(third), "they would not steal it"
-    pool._is_full = True
+    pool._sharing.is_shared = True
     first.give(tasklet)
     assert is_told(second)
 
@@ -176,3 +177,50 @@ def test_nobody_watches_workers_that_all_wait(pool: Workers) -> None:
     assert second._next_look() is None
     first._list.append(Idle())
     assert second._next_look() is not None, "the first one is about to call its tasklet"
+
+
+def test_sharing_in_vain_is_given_up_for_a_while() -> None:
+    sharing = Sharing()
+    sharing.begin(0)
+    assert (sharing.is_shared, sharing.is_gathered) == (True, False)
+    sharing.measured(100, 100, busy=190, used=110)
+    assert (sharing.is_shared, sharing.is_gathered) == (False, True), "two were busy, one worked"
+    sharing.begin(200)
+    assert not sharing.is_shared, "new tasklets do not begin it again"
+    sharing.measured(FIRST_PAUSE, 100, busy=100, used=100)
+    assert not sharing.is_shared
+    sharing.measured(FIRST_PAUSE + 100, 100, busy=100, used=100)
+    assert (sharing.is_shared, sharing.is_gathered) == (True, False), "the next attempt"
+    sharing.measured(FIRST_PAUSE + 200, 100, busy=200, used=100)
+    sharing.measured(2 * FIRST_PAUSE + 300, 100, busy=100, used=100)
+    assert not sharing.is_shared, "the pause has doubled"
+
+
+def test_sharing_goes_on_while_it_is_useful() -> None:
+    sharing = Sharing()
+    sharing.begin(0)
+    for now in (100, 200):
+        sharing.measured(now, 100, busy=190, used=170)
+        assert sharing.is_shared
+    sharing.measured(300, 100, busy=120, used=100)
+    assert sharing.is_shared, "the others had hardly anything to do"
+    sharing.measured(400, 100, busy=190, used=None)
+    assert sharing.is_shared, "a system without clocks of threads"
+    sharing.measured(500, 100, busy=50, used=50)
+    assert (sharing.is_shared, sharing.is_gathered) == (False, False), "one is enough"
+
+
+def test_gathered_tasklets_return_to_the_first_worker(pool: Workers) -> None:
+    first, second, _ = pool.workers
+    pool._sharing = Sharing()
+    pool._sharing.is_gathered = True
+    patient, other = Idle(), Idle()
+    patient.is_background = True
+    for tasklet in (patient, other):
+        tasklet.owner = second
+        second.ready(tasklet)
+    assert patient.owner is first
+    assert list(first._list) == [patient, other], "this thread is the first worker"
+    pool.workers[0].ident = 0
+    second.ready(other)
+    assert other.owner is second
