@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.catalog import ComputedColumn, Index, Table, WatermarkClause
 from runnel.columns.batches import Mask
+from runnel.columns.write_modes import WriteMode as WriteMode
 from runnel.errors import (
     DataError,
     ErrorCode,
@@ -427,21 +427,6 @@ class IndexLookup:
     descending: bool = False
 
 
-class WriteMode(Enum):
-    """How rows are written to a table with a key (without a key: `RowAddressedTable`).
-
-    INSERT: a key that exists or occurs twice is an IntegrityError, and nothing is written.
-    SINK: inserts or replaces; of several rows with one key, the last one remains.
-    UPDATE: rows whose key exists are replaced.
-    DELETE: rows with these keys are removed; only the key columns are passed.
-    """
-
-    INSERT = "insert"
-    SINK = "sink"
-    UPDATE = "update"
-    DELETE = "delete"
-
-
 Token = dict[str, Any]
 """The reference to staged rows that a sink needs to commit them, even after a restart: JSON values
 only."""
@@ -526,6 +511,14 @@ class WritableTable(Table):
     @abstractmethod
     def write_modes(self) -> frozenset[WriteMode]:
         """The modes that `sink` supports."""
+
+    @property
+    def change_key(self) -> tuple[int, ...] | None:
+        """For WriteMode.CHANGES: the indexes of the columns by which a change finds its row. The
+        sink then receives at most one row per key between two calls of `stage`: INSERT or
+        UPDATE_AFTER, which both insert or replace, or DELETE. None: the sink receives all changes,
+        in their order."""
+        return None
 
     @abstractmethod
     def sink(self, request: SinkRequest) -> Sink:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from runnel.catalog import Snapshot, Table, View, dependency_version
-from runnel.connector import IndexedTable
+from runnel.connector import IndexedTable, WriteMode
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.foreign.fragment import engine_of
@@ -22,6 +22,7 @@ from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery, every
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
+    from runnel.planner.bind.write import BoundWrite
     from runnel.planner.parse.syntax import Query
 
 
@@ -67,6 +68,23 @@ def check_streaming(
 
             suggest_changes(error, statement, relation)
         raise
+
+
+def final_rows(relation: Relation, unbounded_state: bool, write: BoundWrite | None) -> Relation:
+    """The rows that a statement writes; in a job whose rows change, their changes.
+
+    write: the statement of a job.
+    """
+    try:
+        check_streaming(relation, unbounded_state)
+    except NotSupportedError as error:
+        if write is None or write.mode not in (WriteMode.INSERT, WriteMode.SINK):
+            raise
+        # Loaded on first use: few jobs write results that change.
+        from runnel.planner.live.written_changes import written_changes
+
+        return written_changes(relation, write.table, write.columns, error)
+    return relation
 
 
 def pushed_down(binder: StatementBinder, logical: Relation) -> tuple[Relation, str]:

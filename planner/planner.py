@@ -41,6 +41,7 @@ from runnel.planner.optimize import (
     can_end,
     check_streaming,
     chosen,
+    final_rows,
     has_subquery,
     is_lasting,
     note_indexes,
@@ -384,10 +385,11 @@ def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> 
     _check_written(table)
     logical = simplified(binder, write.relation)
     binder.environment.check()
-    check_streaming(logical, unbounded_state)
+    found = final_rows(logical, unbounded_state, write if in_job else None)
+    logical, mode = found, write.mode if found is logical else WriteMode.CHANGES
     note_indexes(binder, logical)
     pushed, left_out = pushed_down(binder, logical)
-    request = SinkRequest(write.mode, write.columns)
+    request = SinkRequest(mode, write.columns)
 
     def choose_sink(relation: Relation, snapshot: Snapshot) -> Physical:
         return choose_write(relation, snapshot, table, request)
@@ -395,7 +397,7 @@ def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> 
     physical = chosen(binder, pushed, logical, choose_sink, binder.environment.pushdown is not None)
     return WritePlan(
         table=table,
-        mode=write.mode,
+        mode=mode,
         columns=write.columns,
         logical=logical,
         physical=physical,

@@ -13,12 +13,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
 
-from runnel.connector import Sink, SinkRequest, Token, WriteMode
+from runnel.columns.write_modes import RowKind
+from runnel.connector import Sink, SinkRequest, Token, WritableTable, WriteMode
 from runnel.connectors.duckdb.location import ROW_ID, ChangedTable, DuckDBColumn
 from runnel.connectors.duckdb.types import quoted
 from runnel.errors import Error, ProgrammingError
@@ -95,13 +97,13 @@ class DuckDBSink(Sink):
         name = token["table"]
         if name is None:
             if self._gathered or self._has_spilled:
-                self._transact(change_statement(self._table, self._request, self._rows()))
+                self._transact(*change_statements(self._table, self._request, self._rows()))
                 self._forget()
         elif name and self._exists(name):
             staged = self._staging_name(name)
             with self._between_statements():
                 self._transact(
-                    change_statement(self._table, self._request, staged), f"DROP TABLE {staged}"
+                    *change_statements(self._table, self._request, staged), f"DROP TABLE {staged}"
                 )
         self._table.changed()
 
@@ -203,6 +205,26 @@ class DuckDBSink(Sink):
             if not isinstance(error, Exception):
                 raise
             raise self._location.failure(error) from error
+
+
+def change_statements(table: ChangedTable, request: SinkRequest, rows: str) -> list[str]:
+    """DuckDB's statements that write `rows`; see `change_statement`. The rows of CHANGES, of which
+    there is one for each key, have their kind as last column."""
+    if request.mode is not WriteMode.CHANGES:
+        return [change_statement(table, request, rows)]
+    assert isinstance(table, WritableTable)
+    kind = f"c{len(request.columns)}"
+    equal = " AND ".join(
+        f"{table.location.qualified}.{quoted(table.duck_columns[key].name)} = "
+        f"{_value(table.duck_columns[key], request.columns.index(key))}"
+        for key in table.change_key or ()
+    )
+    written = f"(SELECT * FROM {rows} WHERE {kind} != {RowKind.DELETE.value})"
+    return [
+        f"DELETE FROM {table.location.qualified} USING {rows} AS s "
+        f"WHERE s.{kind} = {RowKind.DELETE.value} AND {equal}",
+        change_statement(table, replace(request, mode=WriteMode.SINK), written),
+    ]
 
 
 def change_statement(table: ChangedTable, request: SinkRequest, rows: str) -> str:

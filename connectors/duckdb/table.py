@@ -31,6 +31,7 @@ from runnel.connectors.duckdb.changed_rows import change_rows, sql_array, unique
 from runnel.connectors.duckdb.changes import written_by
 from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, TableLocation
 from runnel.connectors.duckdb.sink import DuckDBSink
+from runnel.errors import ProgrammingError
 from runnel.processor import Guarantee, JobContext
 from runnel.sqltypes import BIGINT, Kind
 
@@ -102,7 +103,20 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
         if self._is_read_only:
             return frozenset()
         adding = frozenset({WriteMode.INSERT, WriteMode.SINK})
+        if self.has_key:
+            adding |= {WriteMode.CHANGES}
         return adding | {WriteMode.UPDATE, WriteMode.DELETE} if self.is_addressed else adding
+
+    @property
+    def change_key(self) -> tuple[int, ...]:
+        first, *others = self.unique_keys()
+        if others:
+            raise ProgrammingError(
+                f'table "{self.name}" has several keys, so a row could replace several rows',
+                hint="write the changes to a table with a PRIMARY KEY alone",
+            )
+        names = [column.name for column in self.columns]
+        return tuple(names.index(name) for name in first)
 
     def row_count(self) -> int | None:
         if self._rows is None:

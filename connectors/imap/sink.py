@@ -14,8 +14,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
+from runnel.columns.batches import indexes, numbers
+from runnel.columns.write_modes import RowKind
 from runnel.connector import Sink, Token, WriteMode
 from runnel.connectors.imap.keys import Key, keys_of, null_key
 from runnel.connectors.imap.layout import MapLayout, select_fields
@@ -65,23 +68,52 @@ class MapSink(Sink):
             self._batches.append(batch)
 
     def stage(self, epoch: int) -> Token:
-        target = self._layout.key_layout if self._mode is WriteMode.DELETE else self._layout
+        if self._mode is not WriteMode.CHANGES:
+            name = self._stage(self._mode, self._batches, self._keys, epoch)
+            self._batches, self._keys = [], []
+            return {"map": self._name, "rows": name}
+        written, removed = self._divided()
+        self._batches, self._keys = [], []
+        return {
+            "map": self._name,
+            "rows": self._stage(WriteMode.SINK, *written, epoch),
+            "removed": self._stage(WriteMode.DELETE, *removed, epoch),
+        }
+
+    def _divided(self) -> tuple[tuple[Batches, list[list[Key]]], tuple[Batches, list[list[Key]]]]:
+        """The rows to write, without their kind, and the rows to remove; each with the keys."""
+        written: tuple[Batches, list[list[Key]]] = ([], [])
+        removed: tuple[Batches, list[list[Key]]] = ([], [])
+        for batch, keys in zip(self._batches, self._keys, strict=True):
+            is_removed = numbers(batch.column(batch.num_columns - 1), np.int8) == RowKind.DELETE
+            rows = batch.select(range(batch.num_columns - 1))
+            for (batches, chunks), mask in ((written, ~is_removed), (removed, is_removed)):
+                taken = np.flatnonzero(mask)
+                if len(taken):
+                    batches.append(rows.take(indexes(taken)))
+                    chunks.append([keys[i] for i in taken.tolist()])
+        return written, removed
+
+    def _stage(self, mode: WriteMode, rows: Batches, row_keys: list[list[Key]], epoch: int) -> str:
+        """Stages rows, and returns their name."""
+        target = self._layout.key_layout if mode is WriteMode.DELETE else self._layout
         batches, keys = [], []
-        for group, group_keys in _grouped(self._batches, self._keys):
-            rows = pa.concat_batches(group) if group[0].num_columns else group[0]
-            columns = select_fields(rows, self._written, target, range(len(target.paths)))
+        for group, group_keys in _grouped(rows, row_keys):
+            joined = pa.concat_batches(group) if group[0].num_columns else group[0]
+            columns = select_fields(joined, self._written, target, range(len(target.paths)))
             batches.append(pa.RecordBatch.from_arrays(columns, schema=target.schema))
             keys.append(group_keys)
-        self._batches, self._keys = [], []
         name = f"{uuid4().hex}:{self._owner}" if self._owner else uuid4().hex
-        staged = StagedRows(self._mode, self._layout, batches, keys)
+        staged = StagedRows(mode, self._layout, batches, keys)
         self._staging.stage(name, staged, is_lasting=epoch > 0)
         self._tokens.append(name)
-        return {"map": self._name, "rows": name}
+        return name
 
     def commit(self, token: Token) -> None:
-        with self._between_statements():
-            self._staging.commit(str(token["rows"]))
+        # Readers see both the written and the removed rows, or none.
+        with self._between_statements(), self._staging.store.lock:
+            for name in _names(token):
+                self._staging.commit(name)
         self._forget(token)
 
     def _between_statements(self) -> AbstractContextManager[object]:
@@ -99,12 +131,14 @@ class MapSink(Sink):
                 self._staging.abort(name)
             self._tokens = []
         else:
-            self._staging.abort(str(token["rows"]))
+            for name in _names(token):
+                self._staging.abort(name)
             self._forget(token)
 
     def _forget(self, token: Token) -> None:
-        if token["rows"] in self._tokens:
-            self._tokens.remove(str(token["rows"]))
+        for name in _names(token):
+            if name in self._tokens:
+                self._tokens.remove(name)
 
     def close(self) -> None:
         # Lasting tokens remain: a restarted job may commit them.
@@ -112,6 +146,11 @@ class MapSink(Sink):
         for name in self._tokens:
             self._staging.abort(name, keep_lasting=True)
         self._tokens = []
+
+
+def _names(token: Token) -> list[str]:
+    """The names of the rows of a token."""
+    return [str(token[part]) for part in ("rows", "removed") if part in token]
 
 
 def _grouped(batches: Batches, keys: list[list[Key]]) -> Sequence[tuple[Batches, list[Key]]]:

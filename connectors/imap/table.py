@@ -65,6 +65,10 @@ class MapTable(IndexedTable, KeyedTable):
     def write_modes(self) -> frozenset[WriteMode]:
         return frozenset(WriteMode)
 
+    @property
+    def change_key(self) -> tuple[int, ...]:
+        return self._layout.keys
+
     def row_count(self) -> int:
         return len(self._store)
 

@@ -50,7 +50,7 @@ class DiscardTable(WritableTable):
 
     @property
     def write_modes(self) -> frozenset[WriteMode]:
-        return frozenset((WriteMode.INSERT, WriteMode.SINK))
+        return frozenset((WriteMode.INSERT, WriteMode.SINK, WriteMode.CHANGES))
 
     def sink(self, request: SinkRequest) -> Sink:
         return DiscardSink()

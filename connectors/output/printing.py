@@ -2,7 +2,8 @@
 
     CREATE MAPPING shown (id BIGINT, name VARCHAR) TYPE Print OPTIONS ('prefix' = 'orders')
 
-A row is a line such as `orders> +I[1, Ann]`, as Flink's connector "print" writes it.
+A row is a line such as `orders> +I[1, Ann]`, as Flink's connector "print" writes it. The changes of
+a result are the lines +I (inserted), -U and +U (before and after an update) and -D (deleted).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import pyarrow as pa
 
 from runnel.catalog import Table
+from runnel.columns.write_modes import RowKind
 from runnel.connector import (
     Connector,
     MappingDefinition,
@@ -30,6 +32,13 @@ from runnel.sqltypes import VARCHAR, Kind, SqlType
 PREFIX = text("prefix")
 STANDARD_ERROR = boolean("standardError", False)
 OPTIONS = OptionSet("Print", PREFIX, STANDARD_ERROR)
+KINDS = {
+    RowKind.INSERT: "+I",
+    RowKind.UPDATE_BEFORE: "-U",
+    RowKind.UPDATE_AFTER: "+U",
+    RowKind.DELETE: "-D",
+}
+"""How a line names the kind of its row."""
 
 
 class PrintConnector(Connector):
@@ -64,7 +73,7 @@ class PrintTable(WritableTable):
 
     @property
     def write_modes(self) -> frozenset[WriteMode]:
-        return frozenset((WriteMode.INSERT, WriteMode.SINK))
+        return frozenset((WriteMode.INSERT, WriteMode.SINK, WriteMode.CHANGES))
 
     def sink(self, request: SinkRequest) -> Sink:
         return PrintSink(self, request)
@@ -80,6 +89,7 @@ class PrintSink(Sink):
             request.columns.index(index) if index in request.columns else None
             for index in range(len(table.columns))
         ]
+        self._has_kinds = request.mode is WriteMode.CHANGES
         self._context = EvaluationContext()
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -92,7 +102,10 @@ class PrintSink(Sink):
             for source, column in zip(self._sources, self._table.columns, strict=True)
         ]
         prefix = self._table.prefix
-        lines = [f"{prefix}+I[{', '.join(row)}]\n" for row in zip(*cells, strict=True)]
+        kinds = self._kinds(batch)
+        lines = [
+            f"{prefix}{kind}[{', '.join(row)}]\n" for kind, *row in zip(kinds, *cells, strict=True)
+        ]
         stream = sys.stderr if self._table.to_error else sys.stdout
         if stream is None:  # a process without a console
             return
@@ -101,6 +114,11 @@ class PrintSink(Sink):
         # One write, so that lines of several sinks do not mix; a console may lack characters.
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
+
+    def _kinds(self, batch: pa.RecordBatch) -> list[str]:
+        if not self._has_kinds:
+            return [KINDS[RowKind.INSERT]] * batch.num_rows
+        return [KINDS[kind] for kind in batch.column(batch.num_columns - 1).to_pylist()]
 
     def stage(self, epoch: int) -> Token:
         return {}

@@ -14,10 +14,13 @@ from functools import cached_property
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import AggregateCall, Change, Column, Expression, mapped
 from runnel.relation.nodes import Field, Relation, Single
-from runnel.sqltypes import BIGINT
+from runnel.sqltypes import BIGINT, TINYINT
 
 WEIGHT = "$weight"
 """The name of the column of weights."""
+
+ROW_KIND = "$kind"
+"""The name of the column of row kinds."""
 
 CHANGE_COLUMNS = (Field("__epoch", BIGINT), Field("__weight", BIGINT))
 """The first columns of the changes of a query."""
@@ -102,3 +105,23 @@ class ChangeStream(Single):
     def fields(self) -> tuple[Field, ...]:
         below = self.input.fields
         return (*CHANGE_COLUMNS, *(below[:-1] if self.is_changing else below))
+
+
+@frozen(kw_only=True)
+class Changelog(Single):
+    """The changes of a result that a job writes: the rows of each epoch, with ROW_KIND as last
+    column.
+
+    key: the indexes of columns by which the rows of the result differ, and by which they are
+        updated; None: unknown.
+    distance: as in ChangeStream.
+    """
+
+    family = "streams.live"
+
+    key: tuple[int, ...] | None
+    distance: int
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.input.fields[:-1], Field(ROW_KIND, TINYINT))

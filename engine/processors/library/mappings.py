@@ -35,7 +35,7 @@ from runnel.processors.library.typed_rows import (
 from runnel.processors.sinks.write import WriteMetaSupplier, rows_write
 from runnel.relation.nodes import Field, JoinKind
 
-MODES = tuple(mode.value for mode in WriteMode)
+MODES = tuple(mode.value for mode in WriteMode if mode is not WriteMode.CHANGES)
 
 
 @frozen

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import from_numbers, make_batch
-from runnel.connector import Sink, SinkRequest, Token, WritableTable
+from runnel.connector import Sink, SinkRequest, Token, WritableTable, WriteMode
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import Error
 from runnel.processor import Guarantee, JobContext, Processor
 from runnel.processors.sinks.durable_write import DurableWrite, tokens_in
+from runnel.processors.sinks.keyed_changes import KeyedChanges
 from runnel.processors.sinks.stream_write import COMMIT_INTERVAL, StreamWrite
 from runnel.processors.stateful.buffered import EmittingProcessor
 
@@ -98,9 +99,14 @@ class WriteMetaSupplier(ProcessorMetaSupplier):
 
     def sink(self, context: JobContext) -> Sink:
         """Create a sink for an execution."""
-        if context.guarantee is Guarantee.NONE:
-            return self.table.sink(self._request)
-        return self.table.sink(replace(self._request, owner=f"{context.owner}/{self._sink_id}"))
+        request = self._request
+        if context.guarantee is not Guarantee.NONE:
+            request = replace(request, owner=f"{context.owner}/{self._sink_id}")
+        sink = self.table.sink(request)
+        key = self.table.change_key if request.mode is WriteMode.CHANGES else None
+        if key is None:
+            return sink
+        return KeyedChanges(sink, [request.columns.index(column) for column in key])
 
 
 def rows_write(sink: Sink, context: JobContext) -> Processor:

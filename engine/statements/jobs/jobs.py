@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
+from runnel.connector import WriteMode
 from runnel.dag import DAG
 from runnel.errors import (
     Error,
@@ -25,7 +26,7 @@ from runnel.named_jobs.hand_built.dag_record import is_description
 from runnel.named_jobs.hand_built.preparation import prepared_dag
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshot
-from runnel.named_jobs.record.options import AUTO, NamedJobOptions, changed_options, read_options
+from runnel.named_jobs.record.options import AUTO, NamedJobOptions, changed_options
 from runnel.named_jobs.record.record import JobRecord
 from runnel.named_jobs.record.states import ENDED, SUSPENDED, check_allowed
 from runnel.named_jobs.replacement import replace_work
@@ -52,6 +53,7 @@ from runnel.session.job_code.isolated import JobCode
 from runnel.session.job_code.sources import read_sources
 from runnel.statements.arguments import argument_types, converted
 from runnel.statements.call import StatementCall
+from runnel.statements.jobs.changing_results import check_guarantee, job_options
 from runnel.statements.jobs.runtimes import choose_runtime, foreign_plan
 from runnel.statements.mapping_steps import resolve_mappings
 from runnel.statements.queries import parallelism
@@ -107,6 +109,7 @@ def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
             accumulation_limit=_accumulation_limit(session, record),
         )
     plan, evaluation = planned_job(session, record)
+    check_guarantee(plan, record.options)
     if record.runtime != TASKLETS:
         return _prepare_foreign(session, record, plan, evaluation)
     processors = parallelism(session, plan.tables)
@@ -156,6 +159,8 @@ def _prepare_foreign(
 
 
 def _signatures(plan: WritePlan) -> dict[str, str]:
+    if plan.mode is WriteMode.CHANGES:
+        return {}  # no snapshot has the state of a result that changes
     from runnel.planner.identity.vertices import state_signatures
 
     assert isinstance(plan.physical, Physical)
@@ -200,7 +205,7 @@ def check_replaced(session: Session, snapshot: str) -> None:
 def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> int:
     """Creates a job and starts it; doesn't wait for its end."""
     jobs = session.named_jobs
-    options = read_options(plan.options)
+    options = job_options(plan)
     existing = jobs.find(plan.name)
     if plan.if_not_exists and existing is not None and not existing.is_done:
         return NO_COUNT
@@ -305,6 +310,7 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: StatementCall) -> Non
     assert plan.write is not None
     _check_own(job)
     options = changed_options(job.record.options, plan.options)
+    check_guarantee(plan.write, options, plan.position)
     arguments = _storable_arguments(call)
     check_allowed("suspended" if job.status in ENDED else "resumed", job.name, job.status)
     check_outcomes(job.name, _outcomes(job, plan.write, options), may_drop=True)
@@ -399,7 +405,7 @@ def explain_job(
     job."""
     assert plan.write is not None
     if isinstance(plan, CreateJobPlan):
-        options = read_options(plan.options)
+        options = job_options(plan)
         choice = choose_runtime(session, options, plan.write, may_start=False)
         if choice.plan is None:
             lines = _explained(plan.name, options, plan.write)

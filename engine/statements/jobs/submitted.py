@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from runnel.deadline import LOOK, current
 from runnel.errors import Error, ProgrammingError
-from runnel.named_jobs.record.options import read_options
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result
 from runnel.sqltypes import BIGINT, VARCHAR
+from runnel.statements.jobs.changing_results import job_options
 from runnel.statements.jobs.jobs import check_owned, job_of, job_record, remaining
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def _record(session: Session, plan: CreateJobPlan, call: StatementCall) -> JobRe
     savepoint = str(session.settings.get("savepoint_path"))
     assert plan.position is not None
     options = (("initialSnapshotName", savepoint, plan.position),) if savepoint else ()
-    return job_record(session, replace(plan, options=options), call, read_options(options))
+    plan = replace(plan, options=options)
+    return job_record(session, plan, call, job_options(plan))
 
 
 def _started(session: Session, plan: CreateJobPlan, record: JobRecord) -> NamedJob:

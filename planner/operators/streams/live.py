@@ -10,6 +10,7 @@ from runnel.dag import Epochs
 from runnel.expressions.nodes import AggregateCall, Column
 from runnel.planner.estimates import Of
 from runnel.planner.lower.dag_builder import (
+    CHANGELOG,
     CHANGES,
     LIVE_AGGREGATE,
     LIVE_PARTITIONS,
@@ -26,7 +27,7 @@ from runnel.planner.physical.nodes import (
     SingleInput,
     column_names,
 )
-from runnel.relation.live import ChangeStream, LiveAggregate, LivePartitions
+from runnel.relation.live import Changelog, ChangeStream, LiveAggregate, LivePartitions
 
 if TYPE_CHECKING:
     from runnel.planner.explain.parts import Description
@@ -69,7 +70,18 @@ class PhysicalChangeStream(SingleInput):
     distance: int
 
 
+@frozen(kw_only=True)
+class PhysicalChangelog(SingleInput):
+    """The changes of a result that a job writes. The fields are as in Changelog."""
+
+    family = "streams.live"
+
+    key: tuple[int, ...] | None
+    distance: int
+
+
 passes.CHOICES.add(choose_as(PhysicalLiveAggregate), LiveAggregate)
+passes.CHOICES.add(choose_as(PhysicalChangelog), Changelog)
 
 
 @passes.CHOICES.of(LivePartitions)
@@ -94,7 +106,7 @@ def _choose_change_stream(node: ChangeStream, snapshot: Snapshot) -> Physical:
     )
 
 
-@passes.ESTIMATES.of(LiveAggregate, LivePartitions, ChangeStream)
+@passes.ESTIMATES.of(LiveAggregate, LivePartitions, ChangeStream, Changelog)
 def _estimate(node: Any, of: Of) -> int | None:
     return None
 
@@ -120,8 +132,21 @@ def _describe_change_stream(node: ChangeStream | PhysicalChangeStream) -> Descri
     if node.unique is not None:
         names = [field.name for field in node.fields[2:]]
         properties["unique"] = ", ".join(names[i] for i in node.unique) or "one row"
-    properties["epochs"] = f"every {node.distance // 1_000_000} ms at most"
+    properties["epochs"] = _epochs(node.distance)
     return "Changes", properties
+
+
+@passes.EXPLAIN.of(Changelog, PhysicalChangelog)
+def _describe_changelog(node: Changelog | PhysicalChangelog) -> Description:
+    properties = {"emits": "inserts, updates and deletes"}
+    if node.key is not None:
+        properties["unique"] = ", ".join(node.fields[i].name for i in node.key) or "one row"
+    properties["epochs"] = _epochs(node.distance)
+    return "Changelog", properties
+
+
+def _epochs(distance: int) -> str:
+    return f"every {distance // 1_000_000} ms at most"
 
 
 @passes.STATE_TEXTS.of(PhysicalLiveAggregate)
@@ -141,6 +166,11 @@ def _state_of_live_partitions(node: PhysicalLivePartitions) -> str:
 @passes.STATE_TEXTS.of(PhysicalChangeStream)
 def _state_of_change_stream(node: PhysicalChangeStream) -> str:
     return "the changes of an epoch" if node.is_changing else "nothing"
+
+
+@passes.STATE_TEXTS.of(PhysicalChangelog)
+def _state_of_changelog(node: PhysicalChangelog) -> str:
+    return "the changes of an epoch"
 
 
 @passes.LOWERING.of(PhysicalLiveAggregate)
@@ -180,11 +210,26 @@ def _lower_change_stream(to: Lowering, node: PhysicalChangeStream) -> VertexOutp
     from runnel.processors.live.change_stream import change_stream
 
     rows = to.lower(node.input)
-    sources = frozenset(name for name, made in to.nodes.items() if _never_ends(made))
-    if sources:
-        to.dag.epochs = Epochs(sources, node.distance)
+    _cut_epochs(to, node.distance)
     supplier = change_stream(node.fields, is_changing=node.is_changing)
     return to.follow(rows, CHANGES, supplier, 1, column_names(node.fields))
+
+
+@passes.LOWERING.of(PhysicalChangelog)
+def _lower_changelog(to: Lowering, node: PhysicalChangelog) -> VertexOutput:
+    from runnel.processors.live.changelog import changelog
+
+    rows = to.lower(node.input)
+    _cut_epochs(to, node.distance)
+    names = column_names(node.fields)
+    return to.follow(rows, CHANGELOG, changelog(node.key, names), 1, names)
+
+
+def _cut_epochs(to: Lowering, distance: int) -> None:
+    """Has the sources without an end below this node cut the epochs of the query."""
+    sources = frozenset(name for name, made in to.nodes.items() if _never_ends(made))
+    if sources:
+        to.dag.epochs = Epochs(sources, distance)
 
 
 def _never_ends(node: Physical) -> bool:
@@ -195,9 +240,9 @@ def _never_ends(node: Physical) -> bool:
     return not node.inputs and table is not None and bool(table.is_unbounded)
 
 
-not_met((LiveAggregate, LivePartitions, ChangeStream), passes.PRUNING)
+not_met((LiveAggregate, LivePartitions, ChangeStream, Changelog), passes.PRUNING)
 by_default(
-    (LiveAggregate, LivePartitions, ChangeStream),
+    (LiveAggregate, LivePartitions, ChangeStream, Changelog),
     passes.PREDICATES,
     passes.EMPTY,
     passes.LIMITS,
@@ -217,7 +262,7 @@ by_default(
     passes.MOST_ROWS,
 )
 by_default(
-    (PhysicalLiveAggregate, PhysicalLivePartitions, PhysicalChangeStream),
+    (PhysicalLiveAggregate, PhysicalLivePartitions, PhysicalChangeStream, PhysicalChangelog),
     passes.NARROWABLE,
     passes.STAGES,
     passes.STREAM_SHARING,
