@@ -13,8 +13,8 @@ from functools import cached_property
 
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import AggregateCall, Change, Column, Expression, mapped
-from runnel.relation.nodes import Field, Relation, Single
-from runnel.sqltypes import BIGINT, TINYINT
+from runnel.relation.nodes import LEFT_ONLY, Field, JoinKind, Pair, Relation, Single
+from runnel.sqltypes import BIGINT, BOOLEAN, TINYINT
 
 WEIGHT = "$weight"
 """The name of the column of weights."""
@@ -83,6 +83,50 @@ class LivePartitions(Single):
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         return (*self.operation.fields, Field(WEIGHT, BIGINT))
+
+
+@frozen(kw_only=True)
+class LiveJoin(Pair):
+    """A join of rows without an end: the changes of its result, epoch by epoch.
+
+    The result has the columns of both sides as in Join, without their weights, and the weight if
+    rows change.
+
+    kind: INNER, LEFT, FULL, SEMI, ANTI, EXISTS_MARK or SINGLE.
+    keys: the number of keys, the first columns of both inputs.
+    null_safe: as in Join.
+    condition: over the columns of both sides, without their weights; None: true.
+    changing: for each side whether its rows change; then its last column is the weight.
+    is_changing: whether the rows of the result change.
+    """
+
+    family = "streams.live_joins"
+    combines_rows = True
+
+    kind: JoinKind
+    keys: int
+    null_safe: tuple[int, ...]
+    condition: Expression | None
+    changing: tuple[bool, bool]
+    is_changing: bool
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return () if self.condition is None else (self.condition,)
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self if self.condition is None else self._replaced(condition=change(self.condition))
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        left, right = (
+            side.fields[:-1] if changes else side.fields
+            for side, changes in zip(self.inputs, self.changing, strict=True)
+        )
+        found = left if self.kind in (*LEFT_ONLY, JoinKind.EXISTS_MARK) else (*left, *right)
+        if self.kind is JoinKind.EXISTS_MARK:
+            found = (*found, Field("matched", BOOLEAN))
+        return (*found, Field(WEIGHT, BIGINT)) if self.is_changing else found
 
 
 @frozen(kw_only=True)

@@ -24,6 +24,7 @@ from runnel.relation.subqueries import DependentJoin
 if TYPE_CHECKING:
     from runnel.planner.event_time.expressions import Bounds
     from runnel.planner.explain.parts import Description
+    from runnel.planner.live.maintained import Maintain, Maintained
     from runnel.planner.rules.decorrelation.anchoring import Anchoring
     from runnel.planner.rules.decorrelation.hoisting import Rewrite
     from runnel.planner.rules.decorrelation.pulled import Pulled
@@ -259,6 +260,13 @@ def _is_final_join(node: Join) -> bool:
     return node.kind in kept or (node.kind in LEFT_ONLY and node.left.never_ends)
 
 
+@passes.MAINTENANCE.of(Join)
+def _maintain_join(node: Join, maintain: Maintain) -> Maintained:
+    from runnel.planner.live.joins import maintained_join
+
+    return maintained_join(node, maintain)
+
+
 passes.FRAGMENT_INPUTS.add_classes(Join)
 
 
@@ -357,4 +365,5 @@ by_default(DependentJoin, passes.CORRELATION)
 not_met(DependentJoin, passes.PRUNING, passes.CHOICES, passes.EXPLAIN)
 passes.RENDERED.add_classes(Join)
 by_default(DependentJoin, passes.RENDERED)
-by_default((Join, DependentJoin), passes.MAINTENANCE)
+# An earlier rule replaces it.
+by_default(DependentJoin, passes.MAINTENANCE)

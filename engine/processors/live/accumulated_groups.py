@@ -54,7 +54,7 @@ class AccumulatedGroups:
         """Number of groups, and approximate bytes."""
         return self._states.count, self._slots.size + self._states.size
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add(self, ordinal: int, batch: pa.RecordBatch) -> None:
         """Adds rows of the current epoch."""
         frame = EvaluationInput(batch.columns, batch.num_rows, self._evaluation)
         columns = [evaluate(item, frame) for item in self._aggregation.evaluators]

@@ -45,10 +45,13 @@ class Arrangement:
     """Rows by key.
 
     keys: the number of key columns, which are the first columns; 0: all rows have the same key.
+    counts: whether equal rows become one row with the sum of their weights whenever runs are
+        merged or read. Otherwise only rows with retractions do.
     """
 
-    def __init__(self, keys: int) -> None:
+    def __init__(self, keys: int, *, counts: bool = False) -> None:
         self._keys = keys
+        self._counts = counts
         self._runs: list[Run] = []
 
     @property
@@ -75,7 +78,7 @@ class Arrangement:
         hashes = self.hashes_of(columns[: self._keys], len(weights))
         run = _sorted(hashes, tuple(columns), weights, has_retractions=bool((weights < 0).any()))
         while self._runs and run.rows >= self._runs[-1].rows:
-            run = _merged(self._runs.pop(), run)
+            run = _merged(self._runs.pop(), run, counts=self._counts)
         if run.rows:
             self._runs.append(run)
 
@@ -86,7 +89,7 @@ class Arrangement:
         probes = np.unique(hashes)
         parts: list[list[pa.Array]] = []
         weights: list[Indexes] = []
-        has_retractions = False
+        has_retractions = self._counts
         for run in self._runs:
             found = _positions(run.hashes, probes)
             if len(found):
@@ -128,8 +131,9 @@ def _sorted(
     return Run(hashes[order], taken, weights[order], has_retractions)
 
 
-def _merged(first: Run, second: Run) -> Run:
-    """One run of the rows of both. Rows with a key that has retractions are consolidated."""
+def _merged(first: Run, second: Run, *, counts: bool) -> Run:
+    """One run of the rows of both. Rows with a key that has retractions are consolidated, and all
+    rows if `counts`."""
     columns = tuple(join_arrays(both) for both in zip(first.columns, second.columns, strict=True))
     has_retractions = first.has_retractions or second.has_retractions
     merged = _sorted(
@@ -138,12 +142,16 @@ def _merged(first: Run, second: Run) -> Run:
         np.concatenate((first.weights, second.weights)),
         has_retractions=has_retractions,
     )
-    return _consolidated(merged) if has_retractions else merged
+    if not has_retractions and not counts:
+        return merged
+    return _consolidated(merged, everything=counts)
 
 
-def _consolidated(run: Run) -> Run:
-    """The run with equal rows in one, where a row of the same key is retracted."""
-    concerned = _with_key_of(run.hashes, run.weights < 0)
+def _consolidated(run: Run, *, everything: bool) -> Run:
+    """The run with equal rows in one, where a row of the same key is retracted, or everywhere."""
+    concerned = (
+        np.ones(run.rows, np.bool_) if everything else _with_key_of(run.hashes, run.weights < 0)
+    )
     positions = np.flatnonzero(concerned)
     rows = indexes(positions)
     kept, totals = net_changes(

@@ -23,7 +23,7 @@ class LiveResult(Protocol):
 
     @property
     def size(self) -> tuple[int, int]: ...
-    def add(self, batch: pa.RecordBatch) -> None: ...
+    def add(self, ordinal: int, batch: pa.RecordBatch) -> None: ...
     def changes(self) -> Iterator[Changes]: ...
 
 
@@ -32,12 +32,20 @@ class LiveProcessor(EmittingProcessor):
 
     make: creates the result, when the processor is initialised.
     schema: the columns of the result, without the weight.
+    is_changing: whether rows disappear; otherwise the weight, which is always 1, is left out.
     """
 
-    def __init__(self, make: Callable[[LiveProcessor], LiveResult], schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        make: Callable[[LiveProcessor], LiveResult],
+        schema: pa.Schema,
+        *,
+        is_changing: bool = True,
+    ) -> None:
         super().__init__()
         self._make = make
-        self._schema = schema.append(pa.field(WEIGHT, pa.int64()))
+        self._is_changing = is_changing
+        self._schema = schema.append(pa.field(WEIGHT, pa.int64())) if is_changing else schema
         self._result: LiveResult | None = None
         self._is_ended = False
 
@@ -47,7 +55,7 @@ class LiveProcessor(EmittingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         assert self._result is not None
-        self._result.add(batch)
+        self._result.add(ordinal, batch)
         self.check_accumulated(self._result.size[0])
 
     def _emit_changes(self) -> bool:
@@ -60,7 +68,8 @@ class LiveProcessor(EmittingProcessor):
     def _changes(self) -> Iterator[pa.RecordBatch]:
         assert self._result is not None
         for columns, weights in self._result.changes():
-            batch = make_batch([*columns, weight_column(weights)], self._schema, len(weights))
+            last = [weight_column(weights)] if self._is_changing else []
+            batch = make_batch([*columns, *last], self._schema, len(weights))
             yield from slices(batch)
 
     def process_epoch(self, epoch: Epoch) -> bool:

@@ -70,7 +70,7 @@ class RecomputedPartitions:
         rows, size = self._added_size
         return self._rows.rows + rows, self._rows.size + self._emitted.size + size
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add(self, ordinal: int, batch: pa.RecordBatch) -> None:
         """Adds rows of the current epoch."""
         rows, size = self._added_size
         self._added.append(batch)

@@ -112,6 +112,8 @@ def random_query(rng: random.Random, names: tuple[str, ...]) -> str:
     every = "SELECT * FROM a" if len(names) == 1 else "SELECT * FROM a UNION ALL SELECT * FROM c"
     rows = f"({every}) AS s" if len(names) == 2 or rng.random() < 0.2 else "a"
     where = rng.choice(("", "", " WHERE x > -3", " WHERE b", " WHERE x > 1000000000000000"))
+    if rng.random() < 0.4:
+        return random_join(rng, names, where)
     shape = rng.random()
     if shape < 0.08:
         return f"SELECT k, x + 1 AS x1 FROM {rows}{where}"
@@ -130,6 +132,55 @@ def random_query(rng: random.Random, names: tuple[str, ...]) -> str:
         one = f"SELECT k, COUNT(*) AS n FROM {rows}{where} GROUP BY k HAVING COUNT(*) > 2"
         return f"{one} UNION ALL SELECT t, x FROM a"
     return grouped
+
+
+TABLE = "(VALUES ('p', 1), ('q', 2), ('q', 0), (NULL, 5)) AS v(k, x)"
+
+
+def random_join(rng: random.Random, names: tuple[str, ...], where: str) -> str:
+    """A join of rows that appear or change, of streams, groups and tables."""
+
+    def side(name: str) -> str:
+        stream = names[-1] if name == "r" else names[0]
+        shape = rng.random()
+        if shape < 0.3:
+            return (
+                f"(SELECT k, COUNT(*) AS x, MAX(y) AS y FROM {stream}{where} GROUP BY k) AS {name}"
+            )
+        if shape < 0.4:
+            return f"(SELECT k, x, COUNT(*) AS y FROM {TABLE} GROUP BY k, x) AS {name}"
+        if shape < 0.5:
+            return f"(SELECT DISTINCT k, x, y FROM {stream}) AS {name}"
+        return f"(SELECT k, x, y FROM {stream}{where}) AS {name}"
+
+    left, right = side("l"), side("r")
+    on = rng.choice(
+        (
+            *("l.k = r.k", "l.k = r.k AND l.x < r.x", "l.x = r.x", "l.y = r.y AND l.k = r.k"),
+            *("l.k IS NOT DISTINCT FROM r.k AND l.x = r.y", "l.x = r.y + 1"),
+        )
+    )
+    shape = rng.random()
+    if shape < 0.5:
+        kind = rng.choice(("", "", "LEFT ", "RIGHT ", "FULL "))
+        rows = f"{left} {kind}JOIN {right} ON {on}"
+        if rng.random() < 0.3:
+            return f"SELECT r.k, COUNT(*), SUM(l.x), COUNT(r.x) FROM {rows} GROUP BY r.k"
+        return f"SELECT l.k, l.x, r.k, r.x, r.y FROM {rows}"
+    if shape < 0.7:
+        exists = f"EXISTS (SELECT 1 FROM {right} WHERE {on})"
+        call = rng.choice((f"WHERE {exists}", f"WHERE NOT {exists}", f"WHERE {exists} OR l.x = 1"))
+        return f"SELECT k, x FROM {left} {call}"
+    one = rng.choice(("k", "x"))
+    among = f"l.{one} IN (SELECT r.{one} FROM {right} {rng.choice(('', f'WHERE r.{one} > 0'))})"
+    if one == "k":
+        among = f"l.k IN (SELECT r.k FROM {right})"
+    if shape < 0.9:
+        call = rng.choice((f"WHERE {among}", f"WHERE NOT {among}", f"WHERE {among} IS NULL"))
+        return f"SELECT k, x FROM {left} {call}"
+    scalar = f"(SELECT MAX(r.x) FROM {right})"
+    call = rng.choice((f"WHERE l.x = {scalar}", f"WHERE EXISTS (SELECT 1 FROM {right})"))
+    return f"SELECT k, x FROM {left} {call}"
 
 
 def random_ranking(rng: random.Random, rows: str, where: str) -> str:
