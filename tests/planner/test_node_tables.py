@@ -36,6 +36,7 @@ PARTIAL = {
     "planner/bind/streams/emission.py::_lowest": "a query without its nodes is refused",
     "planner/bind/streams/late_joins.py::_with_columns_of_streams": "other queries are refused",
     "planner/estimates.py::domain_size": "the estimate of the node is used",
+    "planner/live/unique_columns.py::unique_columns": "an unknown node has no known key",
     "planner/lower/aggregates.py::_STAGES": "reached from the table of the homes",
     "planner/operators/calculations.py::_choose_calc": "it fuses projections and filters",
     "planner/operators/sorting.py::scan_in_order": "it recognises a sort by a table's own order",

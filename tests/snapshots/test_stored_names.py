@@ -99,7 +99,7 @@ def test_every_step_that_is_a_vertex_has_an_identity() -> None:
     refused in a job."""
     others = {physical.SourceScan, physical.IndexScan, physical.Write, physical.Shared}
     others |= {live.PhysicalChangeStream, live.PhysicalLiveAggregate, live.PhysicalLivePartitions}
-    others.add(live_joins.PhysicalLiveJoin)
+    others |= {live_joins.PhysicalLiveJoin, live.PhysicalChangelog}
     assert _classes(LOWERING) - others == _classes(IDENTITY)
 
 

@@ -4,7 +4,8 @@
 `live_processor` is the processor of all operators that maintain a result: groups by their states
 (`accumulated_groups`), or anything by computing the touched partitions again
 (`recomputed_partitions`). `joined_rows` and `unmatched_rows` maintain joins. `aggregate` and
-`partitions` supply the processors of other operators. `change_stream` is the last operator of a query.
+`partitions` supply the processors of other operators. `change_stream` is the last operator of a
+query.
 
 It imports the contracts and the values, and of the operators of bounded queries
 `grouping.aggregate`, `grouping.aggregation`, `grouping.group_state`, `grouping.row_identity`,
