@@ -27,7 +27,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help python run test torture fuzz slt lint format types docs bench flink dev java clean FORCE
+.PHONY: help python run test torture fuzz slt lint format types docs bench bench-check flink dev java clean FORCE
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ docs: $(VENV)/.docs ## build the documentation site into build/site, and check i
 
 bench: $(VENV)/.bench ## run the benchmarks and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run $(ARGS)
+
+bench-check: $(VENV)/.bench ## compare ten fast ratios with benchmarks/baseline.json, in two minutes (ARGS=--write stores them)
+	$(BIN)/python -m benchmarks.check $(ARGS)
 
 flink: ## install PyFlink into .flink, for comparison in `make bench`
 	@$(FIND_PYTHON); "$$python" -m venv .flink
