@@ -124,9 +124,8 @@ Catalog of DuckDB: use FROM duckdb_tables() and others, SHOW, DESCRIBE and EXPLA
 Settings of DuckDB: use SET
   enable_logging disable_logging enable_profiling disable_profiling truncate_duckdb_logs checkpoint
   force_checkpoint *_external_resource register_external_resource_type
-Metadata of Parquet files: use DESCRIBE 'file.parquet' and SUMMARIZE
-  parquet_bloom_probe parquet_file_metadata parquet_full_metadata parquet_kv_metadata
-  parquet_metadata parquet_page_index parquet_schema
+Metadata of Parquet files: use PARQUET_METADATA and PARQUET_SCHEMA
+  parquet_bloom_probe parquet_full_metadata parquet_page_index
 Other readers: use READ_CSV, READ_JSON, READ_PARQUET, READ_ARROW or READ_LINES
   read_duckdb read_json_objects* read_ndjson_objects read_single_* arrow_scan*
   pandas_scan python_arrow_scan seq_scan

@@ -51,6 +51,8 @@ _SIMPLE = {
     "INTERVAL": sqltypes.INTERVAL_MIXED,
 }
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
+_HUGE = ("HUGEINT", "INT128")
+"""DuckDB's integers of 128 bits, which are DECIMAL(38, 0) here."""
 _NESTED = ("ROW", "STRUCT", "MAP")
 _NAMES = (*_SIMPLE, *_DECIMALS, *_NESTED)
 _MONTHS = ("YEAR", "MONTH")
@@ -84,8 +86,6 @@ _REMEDIES = {
     "XML": "use VARCHAR",
     "MONEY": "use DECIMAL(19, 2)",
     "VARIANT": "use JSON",
-    "HUGEINT": "use DECIMAL(38, 0)",
-    "INT128": "use DECIMAL(38, 0)",
     "UHUGEINT": "use DECIMAL(38, 0)",
     "UBIGINT": "use DECIMAL(20, 0)",
     "UINT64": "use DECIMAL(20, 0)",
@@ -190,6 +190,8 @@ def _base(reader: TokenReader, depth: int) -> SqlType:
     word = " ".join(name.text.upper().split())
     if word in _DECIMALS:
         return _decimal(reader)
+    if word in _HUGE:
+        return sqltypes.decimal(MAX_PRECISION, 0)
     if word in ("MAP", "ROW", "STRUCT", "ARRAY") and reader.peek() in ("<", "<>"):
         return parse_angled(reader, word, lambda: _element(reader, depth + 1))
     if word == "MAP" or word in ("ROW", "STRUCT"):

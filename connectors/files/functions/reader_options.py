@@ -56,11 +56,37 @@ _JSON_LAYOUTS = ("auto", "newline_delimited", "nd", "array", "unstructured")
 _DELIMITERS = ("delim", "sep", "delimiter")
 _COMPRESSIONS = {"gzip": "gz", "zstd": "zst", "bzip2": "bz2"}
 _REJECTS = (
-    "write ignore_errors = true to skip such rows, or onError => 'divert:m' to write them to a "
-    "mapping m with the columns of malformed records"
+    "write ignore_errors = true to skip such rows; to keep them, CREATE TABLE m (place VARCHAR, "
+    "record VARCHAR, reason VARCHAR), and write onError = 'divert:m'"
 )
+_ANY: Any = object()
+_WITHOUT_EFFECT: Mapping[str, Any] = {
+    **dict.fromkeys(
+        (
+            "sample_size files_to_sniff maximum_sample_files parallel buffer_size max_line_size "
+            "maximum_line_size maximum_object_size new_line field_appearance_threshold "
+            "explicit_cardinality can_have_nan"
+        ).split(),
+        _ANY,
+    ),
+    "allow_quoted_nulls": True,
+    "binary_as_string": False,
+    "convert_strings_to_integers": False,
+    "file_row_number": False,
+    "force_not_null": [],
+    "hive_types_autocast": True,
+    "maximum_depth": -1,
+    "normalize_names": False,
+    "null_padding": False,
+    "store_rejects": False,
+    "strict_mode": True,
+}
+"""Options of DuckDB that change no result here, with their value if it is the only such one."""
 _INSTEAD = {
-    "sample_size": "a sample of all files determines the types; name types with types = {…}",
+    "allow_quoted_nulls": "write nullif(column, 'text')",
+    "force_not_null": "write coalesce(column, '')",
+    "convert_strings_to_integers": "name types with columns = {…}, or CAST the columns",
+    "map_inference_threshold": "name types with columns = {…}",
     "store_rejects": _REJECTS,
     "rejects_table": _REJECTS,
     "rejects_scan": _REJECTS,
@@ -69,17 +95,13 @@ _INSTEAD = {
     "normalize_names": "rename the columns: FROM read_csv('…') AS t(a, b)",
     "hive_types": "CAST the columns",
     "hive_types_autocast": "CAST the columns",
-    "file_row_number": None,
-    "parallel": "leave it out: files are read in parallel",
-    "buffer_size": "leave it out",
-    "max_line_size": "leave it out: the length of a row has no bound that matters",
-    "maximum_object_size": "leave it out: the size of an object has no bound that matters",
+    "file_row_number": "write row_number() OVER () - 1",
     "auto_type_candidates": "name types with types = {…}",
     "strict_mode": "leave it out; write ignore_errors = true to skip rows that are malformed",
-    "comment": None,
-    "thousands": None,
-    "new_line": "leave it out: all line ends are recognised",
-    "maximum_depth": None,
+    "comment": "comments before the header are skipped by skip = n; to filter others, use "
+    "read_lines('file') WHERE NOT starts_with(line, '#')",
+    "thousands": "read the column as VARCHAR, and write replace(x, ',', '')::DOUBLE",
+    "maximum_depth": "name types with columns = {…}, such as 'JSON'",
     "binary_as_string": "CAST the columns",
     "schema": "CAST the columns",
     "encryption_config": None,
@@ -127,7 +149,7 @@ def read_reader_options(
     nulls: tuple[str, ...] = ()
     for name, value in named.items():
         lower = name.lower()
-        if lower == "path" or value is None:
+        if lower == "path" or value is None or _has_no_effect(lower, value):
             continue
         if lower in own and not (lower == "format" and kind != "json"):
             key = _COLUMN_OPTIONS.get(lower, lower)
@@ -152,6 +174,13 @@ def read_reader_options(
         if text is not None:
             texts[target] = text
     return replace(_checked(function, values, texts), nulls=nulls)
+
+
+def _has_no_effect(name: str, value: Any) -> bool:
+    if name not in _WITHOUT_EFFECT:
+        return False
+    only = _WITHOUT_EFFECT[name]
+    return only is _ANY or (type(value) is type(only) and value == only)
 
 
 def _unknown(function: str, name: str, known: Iterable[str]) -> Error:

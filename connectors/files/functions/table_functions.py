@@ -18,6 +18,7 @@ from runnel.connectors.files.functions.columns import with_columns
 from runnel.connectors.files.functions.copied_rows import copied_rows
 from runnel.connectors.files.functions.listing import glob_table
 from runnel.connectors.files.functions.opened_tables import OpenedTables
+from runnel.connectors.files.functions.parquet_metadata import PARQUET_METADATA, parquet_metadata
 from runnel.connectors.files.functions.queried_path import QueriedPath
 from runnel.connectors.files.functions.reader_options import (
     ReaderOptions,
@@ -81,6 +82,8 @@ def file_table(
     lower = function.lower()
     if lower == "glob":
         return glob_table(positional, named, access)
+    if lower in PARQUET_METADATA:
+        return parquet_metadata(lower, positional, named, access)
     if lower in WHOLE_FILES:
         return whole_files(lower, positional, named, access)
     if function == COPY_FROM:
