@@ -1,5 +1,5 @@
 """The settings of DuckDB, PostgreSQL and Flink: the ones that are settings here under another name,
-the ones that SET accepts without effect, and hints for the others."""
+the ones that SET accepts without effect, and hints for other settings."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _FIXED: dict[str, tuple[tuple[str, ...], str]] = {
     "scalar_subquery_error_on_multiple_rows": (("true", "1", "on"), "add LIMIT 1 to the subquery"),
 }
 """Settings of DuckDB and PostgreSQL with the values that describe what happens here, and a hint for
-the others."""
+other values."""
 
 _FAMILIES_WITHOUT_EFFECT = (
     *("execution.", "state.", "table.exec.", "table.optimizer.", "restart-strategy"),

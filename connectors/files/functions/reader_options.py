@@ -56,8 +56,8 @@ _JSON_LAYOUTS = ("auto", "newline_delimited", "nd", "array", "unstructured")
 _DELIMITERS = ("delim", "sep", "delimiter")
 _COMPRESSIONS = {"gzip": "gz", "zstd": "zst", "bzip2": "bz2"}
 _REJECTS = (
-    "write ignore_errors = true to skip such rows; to keep them, CREATE TABLE m (place VARCHAR, "
-    "record VARCHAR, reason VARCHAR), and write onError = 'divert:m'"
+    "write ignore_errors = true to skip such rows; to keep them, CREATE TABLE m (record VARCHAR, "
+    "reason VARCHAR), and write onError = 'divert:m'"
 )
 _ANY: Any = object()
 _WITHOUT_EFFECT: Mapping[str, Any] = {
