@@ -37,7 +37,8 @@ from runnel.connectors.kafka.job_sink import KafkaJobSink
 from runnel.connectors.kafka.payloads import CsvCodec, JsonCodec, PayloadCodec, SingleColumnCodec
 from runnel.connectors.kafka.sink import KafkaSink
 from runnel.connectors.kafka.source import KafkaSource
-from runnel.connectors.options import Options, OptionSet, integer, text
+from runnel.connectors.kafka.upserts import UpsertedTopic, is_upsert
+from runnel.connectors.options import Options, OptionSet, boolean, integer, text
 from runnel.errors import NotSupportedError, ProgrammingError, as_written, suggest
 from runnel.processor import Guarantee
 from runnel.sqltypes import BIGINT, INTEGER, TIMESTAMP_TZ, VARBINARY, SqlType
@@ -47,10 +48,14 @@ VALUE_FORMAT = text("valueFormat", required=True)
 KEY_SCHEMA = text("keyAvroSchema")
 VALUE_SCHEMA = text("valueAvroSchema")
 ON_ERROR = on_error("onError")
+CHANGES = text("changes")
+VALUE_INCLUDES_KEY = boolean("valueIncludesKey", False)
 PARALLELISM = integer("preferredLocalParallelism", least=1)
 
 OPTIONS = OptionSet(
-    "Kafka", KEY_FORMAT, VALUE_FORMAT, KEY_SCHEMA, VALUE_SCHEMA, ON_ERROR, PARALLELISM
+    "Kafka",
+    *(KEY_FORMAT, VALUE_FORMAT, KEY_SCHEMA, VALUE_SCHEMA, ON_ERROR, PARALLELISM),
+    *(CHANGES, VALUE_INCLUDES_KEY),
 )
 SERVERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
 RECORD_FORMATS = ("json-flat", "csv", "avro")
@@ -86,7 +91,17 @@ class KafkaConnector(DataConnector):
                     "the owner makes a data connection with it, which your mapping names",
                 )
         _check_client(client)
-        return KafkaTable(definition, options, client)
+        table = KafkaTable(definition, options, client)
+        includes_key = options.require(VALUE_INCLUDES_KEY)
+        if is_upsert(options.get(CHANGES)):
+            if includes_key:
+                table.repeat_key_in_value(definition, options)
+            return UpsertedTopic(definition, table)
+        if includes_key:
+            raise ProgrammingError(
+                "option \"valueIncludesKey\" is for 'changes' = 'upsert'", hint="leave it out"
+            )
+        return table
 
     def check_connection(self, options: Mapping[str, str]) -> None:
         own, client = _divided(options)
@@ -160,6 +175,15 @@ class KafkaTable(ReadableTable, WritableTable):
         self.value_indexes = _positions(self.value_side, positions)
         self.metadata = {column.name: positions[column.name] for column in hidden}
 
+    def repeat_key_in_value(self, definition: MappingDefinition, options: Options) -> None:
+        """Has the value of a message contain the columns of the key, too."""
+        declared = [(column, f"{VALUE}.{_field(column)}") for column in definition.columns]
+        self.value_side = _codec(
+            VALUE, options.require(VALUE_FORMAT), options.get(VALUE_SCHEMA), declared
+        )
+        positions = {column.name: position for position, column in enumerate(self.columns)}
+        self.value_indexes = _positions(self.value_side, positions)
+
     @property
     def is_unbounded(self) -> bool:
         return True
@@ -200,6 +224,12 @@ def _check_client(client: Mapping[str, str]) -> None:
             hint=near or "add OPTIONS ('bootstrap.servers' = 'host:9092')",
         )
     consumer(client).close()
+
+
+def _field(column: ColumnDefinition) -> str:
+    """The name of a column's field in the key or the value."""
+    path = _path(column)
+    return column.name if path in (KEY, VALUE) else path.partition(".")[2]
 
 
 def _path(column: ColumnDefinition) -> str:

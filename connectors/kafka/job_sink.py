@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from runnel.connector import Sink, SinkRequest, Token
 from runnel.connectors.kafka.payloads import Topic
-from runnel.connectors.kafka.sink import encoded
+from runnel.connectors.kafka.sink import messages_of
 from runnel.connectors.kafka.transactions import Message, Transactions
 
 _SCHEMA = pa.schema([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
@@ -50,7 +50,7 @@ class KafkaJobSink(Sink):
                     self._open().send(messages, token["number"], token["owner"])
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._messages.extend(encoded(self._table, self._request.columns, batch))
+        self._messages.extend(messages_of(self._table, self._request, batch))
 
     def stage(self, epoch: int) -> Token:
         self._open()

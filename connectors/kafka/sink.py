@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from runnel.columns.write_modes import RowKind, WriteMode
 from runnel.connector import Sink, SinkRequest, Token
 from runnel.connectors.kafka.client import failed, look_seconds, partitions_of, producer, seconds
 from runnel.connectors.kafka.payloads import Topic
@@ -37,18 +38,31 @@ def encoded(table: Topic, columns: Sequence[int], batch: pa.RecordBatch) -> Iter
     return zip(*payloads, strict=True)
 
 
+def messages_of(table: Topic, request: SinkRequest, batch: pa.RecordBatch) -> Iterable[Message]:
+    """The messages of the rows to write. A row of CHANGES that is deleted has no value."""
+    if request.mode is not WriteMode.CHANGES:
+        return encoded(table, request.columns, batch)
+    width = batch.num_columns - 1
+    messages = encoded(table, request.columns, batch.select(range(width)))
+    kinds = batch.column(width).to_pylist()
+    return [
+        (key, None if kind == RowKind.DELETE else value)
+        for (key, value), kind in zip(messages, kinds, strict=True)
+    ]
+
+
 class KafkaSink(Sink):
     """Appends messages to a topic."""
 
     def __init__(self, table: Topic, request: SinkRequest) -> None:
         self._table = table
-        self._columns = request.columns
+        self._request = request
         self._messages: list[Message] = []
         self._staged: dict[str, list[Message]] = {}
         self._client: Any = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._messages.extend(encoded(self._table, self._columns, batch))
+        self._messages.extend(messages_of(self._table, self._request, batch))
 
     def stage(self, epoch: int) -> Token:
         messages, self._messages = self._messages, []

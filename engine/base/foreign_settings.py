@@ -76,10 +76,18 @@ _FIXED: dict[str, tuple[tuple[str, ...], str]] = {
 other values."""
 
 _FAMILIES_WITHOUT_EFFECT = (
-    *("execution.", "state.", "table.exec.", "table.optimizer.", "restart-strategy"),
-    *("taskmanager.", "jobmanager.", "parallelism.", "pipeline.", "rest.", "sql-client."),
+    *("execution.", "state.", "table.", "restart-strategy", "python.", "sql-client."),
+    *("taskmanager.", "jobmanager.", "parallelism.", "pipeline.", "rest.", "web.", "metrics."),
+    *("cluster.", "classloader.", "high-availability.", "heartbeat.", "env.", "security."),
+    *("yarn.", "kubernetes.", "akka.", "pekko.", "client.", "fs.", "s3.", "io."),
 )
 """The beginnings of the names of Flink's settings that SET accepts without effect."""
+_CLUSTER = tuple(
+    name
+    for name in _FAMILIES_WITHOUT_EFFECT
+    if name not in ("execution.", "sql-client.", "table.", "pipeline.", "parallelism.", "state.")
+)
+"""The families of settings of a cluster, which Runnel does not have: SET warns."""
 WITHOUT_LIMIT = frozenset(
     {
         "idle_in_transaction_session_timeout",
@@ -136,7 +144,11 @@ def has_no_effect(name: str) -> bool:
 def hint_without_effect(name: str) -> str:
     """The remedy for a setting without effect; "" if SET needs no warning."""
     lower = name.lower()
-    return ELSEWHERE.get(lower, "it changes no result" if lower in _DUCKDB else "")
+    if lower in _DUCKDB:
+        default = "it changes no result"
+    else:
+        default = "it is a setting of Flink's cluster" if lower.startswith(_CLUSTER) else ""
+    return ELSEWHERE.get(lower, default)
 
 
 def is_of_threads(name: str) -> bool:

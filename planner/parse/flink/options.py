@@ -28,10 +28,13 @@ _WITHOUT_EFFECT = ("scan.parallelism", "sink.parallelism")
 """Options that have no influence on rows."""
 
 _INSTEAD = {
-    "upsert-kafka": "to write, use 'connector' = 'kafka' with 'key.format', 'key.fields' and "
-    "'value.fields-include' = 'EXCEPT_KEY': each result is a message with its key, and the last "
-    "message of a key is valid; deletions are not written. To read, write the topic to a mapping "
-    "of TYPE IMap by a job with SINK INTO, which stores the latest row of each key",
+    **dict.fromkeys(
+        ("mysql-cdc", "postgres-cdc", "mongodb-cdc", "oracle-cdc", "sqlserver-cdc", "db2-cdc"),
+        "let Debezium write the changes to a topic, and read the topic: 'connector' = 'kafka', "
+        "'format' = 'json', with the columns before ROW<…>, after ROW<…>, op STRING; a job with "
+        "SINK INTO a mapping of TYPE IMap stores the latest row of each key. For the rows as they "
+        "are now, ATTACH or map the database",
+    ),
     "faker": "use 'connector' = 'datagen' with 'fields.x.min', 'fields.x.max' and "
     "'fields.x.length'; a text of a list is ELT(n, 'a', 'b') of such a number",
     "jdbc": "use CREATE MAPPING … TYPE DuckDB, or TYPE Spark OPTIONS ('format' = 'jdbc', …)",
@@ -147,6 +150,10 @@ class FlinkOptions:
         """Adds an option of the mapping."""
         self.result.append(OptionClause(Name(name, position), value))
 
+    def assume(self, name: str, value: str, position: Position) -> None:
+        """Sets an option of the statement that another one implies."""
+        self._options[name] = OptionClause(Name(name, position), value)
+
     def rename(self, name: str, to: str) -> None:
         """Translates an option whose value means the same."""
         found = self.take(name)
@@ -198,11 +205,10 @@ _FORMATS_INSTEAD = {
 """The remedy for formats of Flink without counterpart."""
 
 
-def translated(table: FlinkTable, options: FlinkOptions) -> Translation:
-    """The mapping for a table of Flink; NotSupportedError for a connector without counterpart."""
+def check_connector(options: FlinkOptions) -> None:
+    """NotSupportedError for a connector without counterpart."""
     assert options.connector is not None
-    translate = _CONNECTORS.get(options.kind)
-    if translate is None:
+    if options.kind not in _CONNECTORS:
         known = sorted(_CONNECTORS)
         listed = "connectors of CREATE TABLE are " + ", ".join(f"'{name}'" for name in known)
         near = suggest(options.kind, [*known, *_INSTEAD], listed)
@@ -211,6 +217,11 @@ def translated(table: FlinkTable, options: FlinkOptions) -> Translation:
             hint=_INSTEAD.get(options.kind, near),
             position=options.connector.name.position,
         )
+
+
+def translated(table: FlinkTable, options: FlinkOptions) -> Translation:
+    """The mapping for a table of Flink with a connector that has a counterpart."""
+    translate = _CONNECTORS[options.kind]
     if table.partition and options.kind != "filesystem":
         raise NotSupportedError(
             f"PARTITIONED BY of connector '{options.kind}' is not supported",
@@ -388,6 +399,29 @@ def _kafka(table: FlinkTable, options: FlinkOptions) -> Translation:
     return Translation(_connector(options, "Kafka"), columns, options.finish(), _name_of(topic))
 
 
+def _upsert_kafka(table: FlinkTable, options: FlinkOptions) -> Translation:
+    """A topic with the latest row of each key, which is written only."""
+    if not table.key:
+        raise ProgrammingError(
+            "connector 'upsert-kafka' needs a PRIMARY KEY",
+            hint="add PRIMARY KEY (column) NOT ENFORCED: its columns are the key of the messages",
+            position=table.name.position,
+        )
+    for name in ("key.format", "value.format"):
+        options.require(name)
+    names = {name.text.lower() for name in table.key}
+    fields = ";".join(c.name.text for c in table.columns if c.name.text.lower() in names)
+    included = options.take("value.fields-include")
+    start = table.key[0].position
+    options.assume("key.fields", fields, start)
+    options.assume("value.fields-include", "EXCEPT_KEY", start)
+    options.put("changes", "upsert", start)
+    if included is None or included.value.strip().upper() == "ALL":
+        options.put("valueIncludesKey", "true", start)
+    options.take_prefixed("sink.buffer-flush.")  # messages are sent when rows are committed
+    return _kafka(replace(table, key=()), options)
+
+
 def _name_of(option: OptionClause) -> Name:
     return Name(option.value, option.name.position)
 
@@ -493,6 +527,7 @@ def _start(options: FlinkOptions) -> None:
 
 _CONNECTORS: Mapping[str, Callable[[FlinkTable, FlinkOptions], Translation]] = {
     "kafka": _kafka,
+    "upsert-kafka": _upsert_kafka,
     "filesystem": _filesystem,
     "datagen": _datagen,
     "print": _print,

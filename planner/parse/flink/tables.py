@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.planner.parse.flink.options import FlinkOptions, FlinkTable, translated
+from runnel.planner.parse.flink.options import FlinkOptions, FlinkTable, check_connector, translated
 from runnel.planner.parse.flink.types import flink_type
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import (
@@ -219,6 +219,7 @@ def parse_flink_table(
             "own",
             position=start,
         )
+    check_connector(options)
     body.check_metadata(options.kind)
     if options.kind == "filesystem" and body.metadata:
         options.put("fileColumns", "true", start)

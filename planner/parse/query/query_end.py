@@ -62,6 +62,14 @@ def _changes(to: TokenPass) -> bool:
         return True
     if (to.peek(), to.peek(1)) in EMISSION:
         raise _not_both(to)
+    if to.peek() == "LIMIT":
+        raise NotSupportedError(
+            "LIMIT after EMIT CHANGES is not supported",
+            detail="the first changes alone add up to no answer",
+            hint="for the first rows of the answer write ORDER BY … LIMIT n EMIT CHANGES; for the "
+            "first changes fetch n rows: cursor.fetchmany(n)",
+            position=to.position,
+        )
     raise to.error("the end of the statement")
 
 
@@ -81,6 +89,8 @@ def _begins_changes(to: TokenPass) -> bool:
     if (to.peek(), to.peek(1)) != CHANGES or to.index == 0:
         return False
     follows = to.index + 2
+    if follows < len(to.tokens) and to.words[follows] == "LIMIT":
+        return to.words[to.index - 1] not in ("FROM", "JOIN", ",")  # else a table called emit
     return follows == len(to.tokens) or to.words[follows] in ("OPTIONS", "ALLOWED", "LATE", "EMIT")
 
 
