@@ -244,7 +244,7 @@ CLAUSES: tuple[Clause, ...] = (
         dropped=("SYSTEM_TIME", "OF"),
         nodes={"Table": "version", "Version": "this kind expression"},
     ),
-    Clause("MATCH_RECOGNIZE", ("MATCH_RECOGNIZE",), (), rules.row_pattern),
+    Clause("MATCH_RECOGNIZE", ("MATCH_RECOGNIZE",), (), table_arguments.row_pattern),
     Clause("f(TABLE t)", ("TABLE",), (), table_arguments.table),
     Clause(
         "f(name => x)",

@@ -248,3 +248,31 @@ def rows_of_statement(to: TokenPass, token: Token) -> bool:
     to.put(token, TokenType.STRING, f"{token.start}:{last.end + 1}")
     to.close_call(token)
     return True
+
+
+def row_pattern(to: TokenPass, token: Token) -> bool:
+    """Refuses MATCH_RECOGNIZE ( by its name: sqlglot would fail somewhere within it."""
+    if to.peek(1) == "(":
+        raise NotSupportedError(
+            "MATCH_RECOGNIZE is not supported",
+            hint="compare with earlier rows by "
+            f"LAG(…) OVER (PARTITION BY {_after(to, 'PARTITION BY', 'k')} ORDER BY "
+            f"{_after(to, 'ORDER BY', 'ts')}), group them by SESSION, or write an aggregate in "
+            "Python",
+            position=position_at(token, to.sql),
+        )
+    return False
+
+
+_PATTERN_CLAUSES = ("ORDER BY", "MEASURES", "ONE", "ALL", "AFTER", "PATTERN", "DEFINE", ")")
+
+
+def _after(to: TokenPass, clause: str, default: str) -> str:
+    """The expressions after a clause of MATCH_RECOGNIZE, as written."""
+    for start in range(to.index, len(to.words) - 1):
+        if to.words[start] == clause:
+            end = start + 1
+            while end < len(to.words) and to.words[end] not in _PATTERN_CLAUSES:
+                end += 1
+            return to.sql[to.tokens[start + 1].start : to.tokens[end - 1].end + 1]
+    return default
