@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import pyarrow as pa
@@ -26,7 +25,7 @@ from runnel.errors import (
     short_errors,
     shorten,
 )
-from runnel.results.forms import Forms
+from runnel.results.forms import Forms, Query, required
 from runnel.results.rows import (
     DECODE_ROWS,
     FAILED,
@@ -130,8 +129,9 @@ class Cursor(Forms):
 
     @short_errors
     def sql(self, query: str, args: Arguments = (), *, timeout: float | None = None) -> Cursor:
-        """`execute`; of a query that ends it also waits for the rows that a prompt shows."""
-        self.execute(query, args, timeout=timeout)
+        """`execute` of a query that can run again, as a relation; of one that ends it also waits
+        for the rows that a prompt shows."""
+        self._run(Query(query, args), timeout)
         self._gather(SHOWN_ROWS + 1)
         return self
 
@@ -353,6 +353,7 @@ class Cursor(Forms):
         from runnel.results.record_batches import RecordBatches
 
         seconds = waiting_time(timeout)
+        self._begin_again()
         result = self._rows()
         batches = RecordBatches(self, result, seconds)
         return pa.RecordBatchReader.from_batches(batches.schema, batches)
@@ -360,13 +361,13 @@ class Cursor(Forms):
     @short_errors
     def fetch_df(self, timeout: float | None = None) -> Any:
         """All remaining rows as a pandas DataFrame; waits and refuses like `fetchall`."""
-        _require("pandas")
+        required("pandas")
         return self._table("fetch_df", timeout).to_pandas()
 
     @short_errors
     def fetch_polars(self, timeout: float | None = None) -> Any:
         """All remaining rows as a Polars DataFrame; waits and refuses like `fetchall`."""
-        polars = _require("polars")
+        polars = required("polars")
         return polars.from_arrow(self._table("fetch_polars", timeout))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -389,6 +390,7 @@ class Cursor(Forms):
         rows = checked_size("max_rows", max_rows)
         width = None if max_width is None else checked_size("max_width", max_width)
         self._check_open()
+        self._begin()
         self._gather(rows + 1)
         print_text(self._text(rows, width))
 
@@ -400,6 +402,8 @@ class Cursor(Forms):
         return self._text(SHOWN_ROWS, None)
 
     def _text(self, rows: int, width: int | None) -> str:
+        if self._result is None and self._query is not None:
+            return f"a relation: show() or a fetch runs {self._sql}"
         from runnel.results.display import shown_text
 
         return shown_text(self._result, self._sql, self._rowcount, rows, width)
@@ -411,6 +415,7 @@ class Cursor(Forms):
 
         if self._is_closed:
             return "<p>the cursor is closed</p>"
+        self._begin()
         return html_of(self._result, self._sql, self._rowcount)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -428,6 +433,7 @@ class Cursor(Forms):
     @property
     def description(self) -> list[ColumnDescription] | None:
         """The columns of the query's rows; None if the statement has none."""
+        self._begin()
         result = self._result
         if result is None:
             return None
@@ -453,8 +459,9 @@ class Cursor(Forms):
 
     @property
     def query(self) -> str | None:
-        """The text of the last statement."""
-        return self._sql
+        """The text of the last statement. Of a relation it can be called, as in DuckDB:
+        `r.query('name', 'SELECT … FROM name')`."""
+        return self._sql if self._query is None else self._callable_text()
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
         """Does nothing: types come from the statement and the values."""
@@ -497,6 +504,7 @@ class Cursor(Forms):
             raise
         self._rowcount = -1
         self._is_cancelled = False
+        self._query = None
         self._sql = sql
 
     def _watch(self, running: StartedStatement) -> None:
@@ -513,6 +521,8 @@ class Cursor(Forms):
             result.discard()
 
     def _rows(self) -> Result:
+        if self._result is None:
+            self._begin()
         result = self._result
         if result is None or self._database.is_closed:
             self._check_open()
@@ -520,6 +530,7 @@ class Cursor(Forms):
         return result
 
     def _rows_with_end(self, action: str) -> Result:
+        self._begin_again()
         result = self._rows()
         if result.is_unbounded and not result.can_end:
             error = NotSupportedError(
@@ -580,13 +591,3 @@ class Cursor(Forms):
             self._starting.cancel()
             self._starting.wait()
         fail(error, self._sql)
-
-
-def _require(package: str) -> Any:
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise InterfaceError(
-            f'the package "{package}" is not installed',
-            hint=f"install it with: pip install runnel[{package}]",
-        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -21,7 +22,6 @@ _STATEMENTS = {
     "begin": "con.execute('BEGIN')",
     "from_csv_auto": "con.read_csv(path)",
     "from_parquet": "con.read_parquet(path)",
-    "from_query": "con.sql(query)",
     "append": "con.execute('INSERT INTO t BY NAME FROM df')",
     "list_type": "'BIGINT[]'",
     "get_table_names": "con.sql('EXPLAIN …')",
@@ -33,8 +33,6 @@ _STATEMENTS = {
     "install_extension": "nothing: connectors and formats are extras of the package",
     "load_extension": "nothing: connectors and formats are extras of the package",
     "interrupt": "cursor.cancel()",
-    "values": "con.sql('VALUES (1, 2)')",
-    "view": "con.table(name)",
 }
 
 
@@ -82,12 +80,15 @@ class Calls(Generic[_Cursor]):
     @short_errors
     def from_arrow(self, data: Any) -> _Cursor:
         """The rows of any data that `register` accepts, as `sql` returns them."""
-        name = f"rows {next(_numbers)}"
-        self.register(name, data)
+        name = f"rows_{next(_numbers)}"
+        self.register(f"rows {name}", data)
         try:
-            return self.sql(f'FROM "{name}"')
+            cursor: Any = self.sql(f'FROM "rows {name}"')
         finally:
-            self.unregister(name)
+            self.unregister(f"rows {name}")
+        if cursor._query is not None:
+            cursor._query = replace(cursor._query, sql=f"FROM {name}", frames={name: data})
+        return cursor  # type: ignore[no-any-return]
 
     @short_errors
     def from_df(self, df: Any) -> _Cursor:
@@ -110,7 +111,31 @@ class Calls(Generic[_Cursor]):
     @short_errors
     def table(self, name: str) -> _Cursor:
         """The rows of a table, a view or another object with that name, as `sql` returns them."""
-        return self.sql("FROM " + ".".join(map(_quoted, name.split("."))))
+        cursor: Any = self.sql("FROM " + ".".join(map(_quoted, name.split("."))))
+        if cursor._query is not None:
+            alias = name.rpartition(".")[2]
+            cursor._query = replace(cursor._query, alias=alias, table=name)
+        return cursor  # type: ignore[no-any-return]
+
+    @short_errors
+    def view(self, name: str) -> _Cursor:
+        """`table` by its name in DuckDB for a view."""
+        return self.table(name)
+
+    @short_errors
+    def from_query(self, query: str, alias: str = "") -> _Cursor:
+        """`sql` by another name in DuckDB; `alias` names the relation."""
+        cursor: Any = self.sql(query)
+        return cursor.set_alias(alias) if alias else cursor  # type: ignore[no-any-return]
+
+    @short_errors
+    def values(self, *rows: Any) -> _Cursor:
+        """A relation of values: `values([1, 'a'])` and `values(1, 'a')` are one row, and
+        `values((1, 'a'), (2, 'b'))` two."""
+        if not rows or not isinstance(rows[0], tuple | list):
+            rows = (rows,)
+        marks = ", ".join(f"({', '.join('?' * len(row))})" for row in rows)
+        return self.sql(f"VALUES {marks}", tuple(value for row in rows for value in row))
 
     @short_errors
     def read_csv(self, path: str | Path | list[str], **options: Any) -> _Cursor:

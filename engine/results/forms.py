@@ -1,17 +1,22 @@
 """The forms of a cursor's rows besides tuples, and its columns: `Forms`, a part of `Cursor`.
 
-Methods that write a file run COPY, so they have its formats and its errors.
+Methods that write a file run COPY, so they have its formats and its errors. The cursor of `sql` is
+also a relation: a query that can run again, with the methods of `results.relational.methods`.
 """
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from dataclasses import field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from runnel.errors import InterfaceError, NotSupportedError, short_errors
+from runnel.base.frozen import frozen
+from runnel.errors import InterfaceError, NotSupportedError, fail, short_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
@@ -32,49 +37,31 @@ _OTHER_NAMES = {
 }
 """The names that DuckDB has for methods of a cursor."""
 
-_CLAUSES = {
-    "filter": "SELECT * FROM r WHERE …",
-    "select": "SELECT a, b FROM r",
-    "project": "SELECT a, b FROM r",
-    "order": "SELECT * FROM r ORDER BY a",
-    "sort": "SELECT * FROM r ORDER BY a",
-    "limit": "SELECT * FROM r LIMIT 10",
-    "aggregate": "SELECT k, sum(a) FROM r GROUP BY k",
-    "join": "SELECT * FROM r JOIN other USING (k)",
-    "union": "SELECT * FROM r UNION ALL SELECT * FROM other",
-    "distinct": "SELECT DISTINCT * FROM r",
-    "unique": "SELECT DISTINCT a FROM r",
-    "value_counts": "SELECT a, count(*) FROM r GROUP BY a",
-    "set_alias": "SELECT s.a FROM r AS s",
-    "alias": "SELECT s.a FROM r AS s",
-    "cross": "SELECT * FROM r CROSS JOIN other",
-    "except_": "SELECT * FROM r EXCEPT SELECT * FROM other",
-    "intersect": "SELECT * FROM r INTERSECT SELECT * FROM other",
-    "explain": "EXPLAIN SELECT …",
-    "map": "SELECT f(a) FROM r",
-    "to_table": "CREATE TABLE t AS SELECT * FROM r",
-    "to_view": "CREATE VIEW v AS SELECT …",
-    "update": "UPDATE t SET a = 1 WHERE …",
-    "row_number": "SELECT row_number() OVER (ORDER BY a) FROM r",
-    **{
-        name: f"SELECT {name}(a) FROM r"
-        for name in (
-            *("min", "max", "avg", "median", "mode", "first", "last", "list", "product"),
-            *("stddev", "variance", "any_value", "string_agg", "bit_and", "bit_or", "bool_and"),
-        )
-    },
-    "mean": "SELECT avg(a) FROM r",
-    "std": "SELECT stddev(a) FROM r",
-    "var": "SELECT variance(a) FROM r",
-    "quantile": "SELECT quantile_cont(a, 0.5) FROM r",
-    "count": "SELECT count(*) FROM r",
-    "sum": "SELECT sum(a) FROM r",
-    "describe": "SUMMARIZE r",
-    "create": "CREATE TABLE t AS SELECT * FROM r",
-    "create_view": "CREATE VIEW v AS SELECT …",
-    "insert_into": "INSERT INTO t SELECT * FROM r",
-}
-"""The SQL to write instead of a method of DuckDB's relations; r is the variable of the cursor."""
+CAPTURED: ContextVar[dict[str, Any] | None] = ContextVar("captured", default=None)
+"""The data frames that the running query of a relation reads by the names of variables. Statements
+look here first, and add the ones that they find: a relation that runs again reads the same ones."""
+
+
+@frozen
+class Query:
+    """The query of a relation.
+
+    sql: its text.
+    args: the values of its parameters.
+    frames: the data frames and relations that it reads by the names of variables.
+    alias: the name of the relation in conditions and joins; "": none was set.
+    source: the items of FROM whose names expressions may use; None: the query itself.
+    condition: the condition over `source`; "": none.
+    table: the name of the table if the relation is one; "": it is not.
+    """
+
+    sql: str
+    args: Any = ()
+    frames: dict[str, Any] = field(default_factory=dict)
+    alias: str = ""
+    source: str | None = None
+    condition: str = ""
+    table: str = ""
 
 
 class _Connection(Protocol):
@@ -92,6 +79,10 @@ class Forms:
     _connection: Any
     _result: Result | None
     _sql: str | None
+    _query: Query | None = None
+    """The query of a relation; None: the cursor is none."""
+    _schema: pa.Schema | None = None
+    """The schema of the relation's rows once it has run."""
     _shared: tuple[Result, pa.RecordBatchReader] | None = None
     """The result that statements read through the variable of this cursor, and its one reader."""
 
@@ -103,6 +94,7 @@ class Forms:
         def fetch_record_batch(self, timeout: float | None = None) -> pa.RecordBatchReader: ...
         def fetch_df(self, timeout: float | None = None) -> Any: ...
         def fetch_polars(self, timeout: float | None = None) -> Any: ...
+        def execute(self, sql: str, args: Any = (), *, timeout: float | None = None) -> Any: ...
         def _gather(self, count: int) -> None: ...
 
     @property
@@ -119,6 +111,7 @@ class Forms:
     def shape(self) -> tuple[int, int]:
         """The number of rows, with the fetched ones, and of columns. It waits for all rows, which
         remain to be fetched; NotSupportedError for a query that never ends."""
+        self._begin()
         result = self._result
         if result is None:
             return 0, 0
@@ -191,10 +184,60 @@ class Forms:
         finally:
             connection.unregister(name)
 
+    def _run(self, query: Query, timeout: float | None = None) -> None:
+        """Runs the query of a relation, from its first row. A statement without rows makes no
+        relation."""
+        before = self._query
+        token = CAPTURED.set(query.frames)
+        try:
+            self.execute(query.sql, query.args, timeout=timeout)
+            if self._result is not None:
+                self._query = query
+        finally:
+            CAPTURED.reset(token)
+            if before is query:
+                self._query = query
+
+    def _callable_text(self) -> str:
+        from runnel.results.relational.methods import callable_text
+
+        return callable_text(self)
+
+    def _plan(self, query: Query, prepare: Callable[[str, Any], object]) -> None:
+        """Plans the query of a relation, which raises what is wrong in it."""
+        token = CAPTURED.set(query.frames)
+        try:
+            prepare(query.sql, query.args)
+        except BaseException as error:
+            fail(error, query.sql)
+        finally:
+            CAPTURED.reset(token)
+
+    def _begin(self) -> None:
+        """Runs the query of a relation that does not run yet."""
+        if self._result is None and self._query is not None:
+            self._run(self._query)
+
+    def _begin_again(self) -> None:
+        """Runs the query of a relation again whose rows were all fetched, or does nothing."""
+        result, query = self._result, self._query
+        if result is None or query is None or result.is_unbounded:
+            return
+        if result.total > 0 and result.fetched >= result.total:
+            from runnel.results.relational.methods import repeatable
+
+            if repeatable(query):
+                self._run(query)
+
     def rows_in_sql(self, name: str) -> pa.RecordBatchReader | None:
         """The reader through which a statement reads the rows of this cursor by the name of its
-        variable; None if it has no rows. Statements can read them once; InterfaceError if some were
-        fetched."""
+        variable; None if it has no rows. Each statement reads all rows of a relation. Statements
+        can read other rows once; InterfaceError if some were fetched."""
+        if self._query is not None:
+            from runnel.results.relational.methods import reader_of, repeatable
+
+            if repeatable(self._query):
+                return reader_of(self, name)
         result = self._result
         if result is None:
             return None
@@ -207,12 +250,38 @@ class Forms:
             self._shared = result, self.fetch_record_batch()
         return self._shared[1]
 
+    def __len__(self) -> int:
+        """The number of rows of a relation that ends, which it counts by running; TypeError for
+        another cursor, so that `list(cursor)` counts nothing."""
+        if self._query is not None:
+            self._begin()
+            if self._result is not None and not self._result.is_unbounded:
+                return self.shape[0]
+        raise TypeError("a cursor has no len(): fetch its rows, or count them in SQL")
+
+    def __bool__(self) -> bool:
+        return True
+
     def __getattr__(self, name: str) -> Any:
         other = _OTHER_NAMES.get(name)
         if other is not None:
             return getattr(self, other)
-        clause = _CLAUSES.get(name)
-        remedy = "" if clause is None else f"; write it in SQL: con.sql('{clause}')"
+        if not name.startswith("_"):
+            # Loaded on first use: most cursors only have rows.
+            from runnel.results.relational.methods import method_of
+
+            return method_of(self, name)
         raise AttributeError(
-            f"{type(self).__name__!r} object has no attribute {name!r}{remedy}", name=name, obj=self
+            f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
         )
+
+
+def required(package: str) -> Any:
+    """A package that is an extra of Runnel; InterfaceError if it is not installed."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise InterfaceError(
+            f'the package "{package}" is not installed',
+            hint=f"install it with: pip install runnel[{package}]",
+        ) from error

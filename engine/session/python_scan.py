@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from runnel.catalog import Registration
+from runnel.results.forms import CAPTURED
 
 _Result = TypeVar("_Result")
 
@@ -36,9 +37,16 @@ def variable_table(name: str) -> Registration | None:
     is none. Local variables are before global ones."""
     from runnel.connectors.arrow.tables import registered_table
 
+    captured = CAPTURED.get()
+    if captured is not None and name in captured:
+        value = captured[name]
+        data = _rows_of(value, name)
+        return Registration(name, registered_table(name, value if data is None else data))
     for value in _values(name):
         data = value if _is_frame(value) else _rows_of(value, name)
         if data is not None:
+            if captured is not None:
+                captured[name] = value
             return Registration(name, registered_table(name, data))
     return None
 

@@ -78,6 +78,14 @@ class SessionExecutor:
             arguments = converted(values, types, plan.parameters, key.settings.zone)
             return run(session, plan, StatementCall(sql, arguments, deadline, on_start, timeout))
 
+    def prepare(self, sql: str, args: Arguments) -> None:
+        """Plans one statement without running it; raises as `run` does."""
+        session = self.session if self.session.transaction is None else self.session.transaction
+        types = argument_types(args) if type(args) is tuple else _other_arguments(sql, args)[1]
+        with RunningStatement(None, lambda started: None, session.statements, None):
+            _check_order(sql, types)
+            session.prepare(sql, types, statement_check())
+
     def run_many(
         self,
         sql: str,

@@ -1,0 +1,5 @@
+"""The methods of relations, as in DuckDB's Python package.
+
+Imports the basics, `forms` and `outcome_text` of `results`, and `planner/parse/parameters.py`. Read
+`methods` first; `calls` has the aggregates and window functions.
+"""

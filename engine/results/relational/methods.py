@@ -1,0 +1,475 @@
+"""The methods of a relation: each composes a query from the relation's query, and returns the
+relation of the new one, which is planned at once and runs when its rows are asked for.
+
+Expressions are texts in SQL, and become part of the query. Values stay bound: parameters keep their
+values, and what two relations cannot share is read through a variable. Loaded on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.errors import InterfaceError, as_written, short_errors, suggest
+from runnel.planner.parse.parameters import parameters_of
+from runnel.results.forms import Forms, Query
+from runnel.results.outcome_text import first_word
+from runnel.results.relational.calls import AGGREGATES, WINDOWS, call_text
+
+_REPEATABLE = frozenset(
+    "SELECT FROM WITH VALUES TABLE SHOW DESCRIBE SUMMARIZE PIVOT UNPIVOT (".split()
+)
+_JOINS = {
+    "inner": "JOIN",
+    "left": "LEFT JOIN",
+    "right": "RIGHT JOIN",
+    "outer": "FULL JOIN",
+    "full": "FULL JOIN",
+    "semi": "SEMI JOIN",
+    "anti": "ANTI JOIN",
+}
+_AUTOMATIC = "relation"
+"""The name of a relation without an alias."""
+
+_numbers = count(1)
+
+
+def repeatable(query: Query) -> bool:
+    """Whether a relation's query can run again without an effect: it writes nothing."""
+    return first_word(query.sql) in _REPEATABLE or query.sql.lstrip().startswith("(")
+
+
+def method_of(cursor: Any, name: str) -> Any:
+    """The method or attribute of a relation with that name. AttributeError if there is none, or if
+    the cursor is no relation."""
+    found: Callable[..., Any] | None = globals().get(f"_{name}") if name in _METHODS else None
+    if found is None and name in AGGREGATES | WINDOWS:
+        found = partial(_call, function=name)
+    if found is None or (cursor._query is None and cursor._result is not None):
+        raise AttributeError(
+            f"{type(cursor).__name__!r} object has no attribute {name!r}{_remedy(cursor, name)}",
+            name=name,
+            obj=cursor,
+        )
+    if name == "alias":
+        return _query_of(cursor).alias or _AUTOMATIC
+    return short_errors(partial(found, cursor))
+
+
+def _remedy(cursor: Any, name: str) -> str:
+    if name in _METHODS or name in AGGREGATES | WINDOWS:
+        return f"; con.sql(query) returns a relation, which has it: con.sql(query).{name}(…)"
+    if cursor._query is not None and (near := suggest(name, {*_METHODS, *AGGREGATES, *WINDOWS})):
+        return f"; {near}"
+    return ""
+
+
+def reader_of(cursor: Any, name: str) -> pa.RecordBatchReader:
+    """A reader of all rows of a relation, which runs when the first one is read. Rows that have
+    arrived and were not fetched are moved into it. InterfaceError for a relation of a stream, which
+    would be read as a table."""
+    if cursor._schema is None or cursor._result is not None:
+        cursor._begin()
+        cursor._schema = cursor._result.schema
+        if cursor._result.is_unbounded:
+            raise InterfaceError(
+                f'the relation "{name}" reads a stream, which is no table',
+                hint=f"use its methods, such as {name}.filter('…'), or create a view of its query",
+            )
+    return pa.RecordBatchReader.from_batches(cursor._schema, _all_batches(cursor))
+
+
+def _all_batches(cursor: Any) -> Iterator[pa.RecordBatch]:
+    yield from _own_cursor(cursor).fetch_record_batch()
+
+
+def _own_cursor(cursor: Any) -> Any:
+    """A cursor of its own with all rows of a relation."""
+    own = cursor._connection.cursor()
+    result = cursor._result
+    if result is None or result.fetched or cursor._is_used:
+        own._run(cursor._query)
+    else:
+        cursor._result = None
+        own._result, own._sql = result, cursor._sql
+    return own
+
+
+class CallableText(str):
+    """The text of a relation's query, which can also be called as DuckDB's method `query`."""
+
+    __slots__ = ("cursor",)
+    cursor: Any
+
+    def __call__(self, name: str, sql: str) -> Any:
+        """The relation of a query that reads this one by a name."""
+        return short_errors(_query)(self.cursor, name, sql)
+
+
+def callable_text(cursor: Any) -> CallableText:
+    """The text of a relation's query."""
+    text = CallableText(cursor._query.sql)
+    text.cursor = cursor
+    return text
+
+
+# Composition
+
+
+def _query_of(cursor: Any) -> Query:
+    """The relation's query; InterfaceError if a statement without rows, or one that writes, made
+    it."""
+    query: Query | None = cursor._query
+    if query is None or not repeatable(query):
+        raise InterfaceError(
+            "the statement is no query: it ran, and does not run again",
+            hint="relations are made by con.sql('SELECT …'), con.table('t'), con.values(…)",
+        )
+    return query
+
+
+def _text(query: Query) -> str:
+    return query.sql.strip().rstrip(";")
+
+
+def _source(query: Query, alias: str = "") -> str:
+    """The items of FROM over a relation."""
+    if query.source is not None and not alias:
+        return query.source
+    name = as_written(alias or query.alias or _AUTOMATIC)
+    return f"(\n{_text(query)}\n) AS {name}"
+
+
+def _from(query: Query) -> str:
+    return _source(query) + (f" WHERE {query.condition}" if query.condition else "")
+
+
+def _related(cursor: Any, query: Query) -> Any:
+    """The relation of a query on the connection of the cursor. It is planned."""
+    made = cursor._connection.cursor()
+    made._check_open()
+    made._sql = query.sql
+    prepare = getattr(made._database, "prepare", None)
+    if prepare is not None:
+        made._plan(query, prepare)
+    made._query = query
+    return made
+
+
+def _composed(cursor: Any, sql: str) -> Any:
+    query = _query_of(cursor)
+    return _related(cursor, replace(query, sql=sql, source=None, condition="", table=""))
+
+
+def _words(items: tuple[Any, ...], method: str) -> str:
+    """Expressions of SQL, with commas between them."""
+    if len(items) == 1 and isinstance(items[0], list | tuple):
+        items = tuple(items[0])
+    for item in items:
+        if not isinstance(item, str):
+            raise InterfaceError(
+                f"{method} needs expressions as texts in SQL, not a value of class "
+                f"{type(item).__name__}",
+                hint=f"write {method}('a + 1')",
+            )
+    return ", ".join(items)
+
+
+def _number(value: Any, method: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InterfaceError(f"{method} needs a number of rows, not {value!r}")
+    return value
+
+
+def _together(cursor: Any, other: Any) -> tuple[Query, Query]:
+    """The queries of two relations for one statement. If both have parameters, or data frames of
+    one name, the second one is read through a variable of its own."""
+    if not isinstance(other, Forms):
+        raise InterfaceError(
+            f"the other relation is a value of class {type(other).__name__}",
+            hint="pass a relation, such as con.sql('SELECT …') or con.from_df(frame)",
+        )
+    left, right = _query_of(cursor), _query_of(other)
+    clashes = any(
+        right.frames[name] is not value
+        for name, value in left.frames.items()
+        if name in right.frames
+    )
+    in_order = not clashes and _in_order(left, right)
+    if (
+        other._connection is not cursor._connection
+        or clashes
+        or (left.args and right.args and not in_order)
+    ):
+        name = f"relation_{next(_numbers)}"
+        right = Query(f"FROM {name}", alias=right.alias, frames={name: other})
+    args = (*left.args, *right.args) if left.args and right.args else left.args or right.args
+    frames = {**left.frames, **right.frames}
+    return replace(left, args=args, frames=frames), replace(right, args=args, frames=frames)
+
+
+def _in_order(left: Query, right: Query) -> bool:
+    """Whether both have parameters written `?`, so that their values can follow each other."""
+    return all(
+        isinstance(item.args, tuple | list) and parameters_of(item.sql).sign == "?"
+        for item in (left, right)
+    )
+
+
+# The methods, under the names that users call
+
+
+def _filter(cursor: Any, condition: str) -> Any:
+    query = _query_of(cursor)
+    more = f"({_words((condition,), 'filter')}\n)"
+    condition = f"{query.condition} AND {more}" if query.condition else more
+    sql = f"SELECT * FROM {_source(query)} WHERE {condition}"
+    return _related(
+        cursor, replace(query, sql=sql, source=_source(query), condition=condition, table="")
+    )
+
+
+def _project(cursor: Any, *columns: str, groups: str = "") -> Any:
+    grouped = f" GROUP BY {groups}" if groups else ""
+    expressions = _words(columns, "project")
+    return _composed(cursor, f"SELECT {expressions} FROM {_from(_query_of(cursor))}{grouped}")
+
+
+def _aggregate(cursor: Any, expressions: Any, groups: Any = "") -> Any:
+    by = _words((groups,), "aggregate") if groups else "ALL"
+    text = _words((expressions,), "aggregate")
+    return _composed(cursor, f"SELECT {text} FROM {_from(_query_of(cursor))} GROUP BY {by}")
+
+
+def _order(cursor: Any, *keys: str) -> Any:
+    return _composed(
+        cursor, f"SELECT * FROM {_from(_query_of(cursor))} ORDER BY {_words(keys, 'order')}"
+    )
+
+
+def _limit(cursor: Any, n: int, offset: int = 0) -> Any:
+    rows, first = _number(n, "limit"), _number(offset, "limit")
+    skipped = f" OFFSET {first}" if first else ""
+    return _composed(cursor, f"SELECT * FROM {_from(_query_of(cursor))} LIMIT {rows}{skipped}")
+
+
+def _head(cursor: Any, n: int = 5) -> Any:
+    return _limit(cursor, n)
+
+
+def _offset(cursor: Any, n: int) -> Any:
+    first = _number(n, "offset")
+    return _composed(cursor, f"SELECT * FROM {_from(_query_of(cursor))} OFFSET {first}")
+
+
+def _distinct(cursor: Any) -> Any:
+    return _composed(cursor, f"SELECT DISTINCT * FROM {_from(_query_of(cursor))}")
+
+
+def _unique(cursor: Any, columns: str) -> Any:
+    text = _words((columns,), "unique")
+    return _composed(cursor, f"SELECT DISTINCT {text} FROM {_from(_query_of(cursor))}")
+
+
+def _combined(cursor: Any, other: Any, operator: str) -> Any:
+    left, right = _together(cursor, other)
+    sql = f"SELECT * FROM {_source(left, left.alias or _AUTOMATIC)} {operator} SELECT * FROM " + (
+        _source(right, right.alias or _AUTOMATIC)
+    )
+    return _related(cursor, Query(sql, left.args, left.frames, left.alias))
+
+
+def _join(cursor: Any, other: Any, condition: Any, how: str = "inner") -> Any:
+    kind = _JOINS.get(how.lower() if isinstance(how, str) else "")
+    if kind is None:
+        raise InterfaceError(
+            f"a join is one of {', '.join(_JOINS)}, not {how!r}", hint="join(other, 'k', 'left')"
+        )
+    text = _words((condition,), "join")
+    is_columns = all(item.strip().isidentifier() for item in text.split(","))
+    by = f"USING ({text})" if is_columns else f"ON ({text}\n)"
+    return _joined(cursor, other, kind, f" {by}")
+
+
+def _joined(cursor: Any, other: Any, kind: str, by: str) -> Any:
+    left, right = _together(cursor, other)
+    first, second = left.alias or _AUTOMATIC, right.alias or f"{_AUTOMATIC}_2"
+    if first.lower() == second.lower():
+        if right.table and not left.table:
+            first = f"{_AUTOMATIC}_2"
+        else:
+            raise InterfaceError(
+                f'both relations have the name "{first}"',
+                hint=f"give one of them another: r.set_alias('{first}_2')",
+            )
+    source = f"{_source(left, first)} {kind} {_source(right, second)}{by}"
+    sql = f"SELECT * FROM {source}"
+    return _related(cursor, Query(sql, left.args, left.frames, left.alias, source))
+
+
+def _cross(cursor: Any, other: Any) -> Any:
+    return _joined(cursor, other, "CROSS JOIN", "")
+
+
+def _union(cursor: Any, other: Any) -> Any:
+    return _combined(cursor, other, "UNION ALL")
+
+
+def _union_by_name(cursor: Any, other: Any, *, all: bool = True) -> Any:  # noqa: A002
+    return _combined(cursor, other, "UNION ALL BY NAME" if all else "UNION BY NAME")
+
+
+def _except_(cursor: Any, other: Any) -> Any:
+    return _combined(cursor, other, "EXCEPT ALL")
+
+
+def _intersect(cursor: Any, other: Any) -> Any:
+    return _combined(cursor, other, "INTERSECT ALL")
+
+
+def _set_alias(cursor: Any, alias: str) -> Any:
+    if not isinstance(alias, str) or not alias:
+        raise InterfaceError("an alias is a text with at least one character")
+    query = _query_of(cursor)
+    return _related(cursor, replace(query, alias=alias, source=None, condition=""))
+
+
+def _query(cursor: Any, name: str, sql: str) -> Any:
+    query = _query_of(cursor)
+    text = f"WITH {as_written(name)} AS (\n{_text(query)}\n) FROM (\n{sql.strip().rstrip(';')}\n)"
+    return _composed(cursor, f"{text} AS {as_written(query.alias or _AUTOMATIC)}")
+
+
+def _value_counts(cursor: Any, column: str, groups: str = "") -> Any:
+    before = f"{groups}, " if groups else ""
+    text = f"SELECT {before}{column}, count({column})"
+    return _composed(cursor, f"{text} FROM {_from(_query_of(cursor))} GROUP BY {before}{column}")
+
+
+def _rename(cursor: Any, **columns: str) -> Any:
+    names = ", ".join(f"{as_written(old)} AS {as_written(new)}" for old, new in columns.items())
+    return _composed(cursor, f"SELECT * RENAME ({names}) FROM {_from(_query_of(cursor))}")
+
+
+def _drop(cursor: Any, *columns: str) -> Any:
+    names = ", ".join(map(as_written, columns))
+    return _composed(cursor, f"SELECT * EXCLUDE ({names}) FROM {_from(_query_of(cursor))}")
+
+
+def _describe(cursor: Any) -> Any:
+    rows = [_summary(cursor, name) for name in ("count", "avg", "stddev", "min", "max", "median")]
+    return _composed(cursor, " UNION ALL ".join(rows))
+
+
+def _summary(cursor: Any, function: str) -> str:
+    """The row of `describe` with one aggregate of each column."""
+    from runnel.dbapi20 import NUMBER
+
+    cells = [f"'{'mean' if function == 'avg' else function}' AS aggr"]
+    for item in cursor.description:
+        name = as_written(item.name)
+        if item.type_code == NUMBER:
+            cells.append(f"CAST({function}({name}) AS DOUBLE) AS {name}")
+        elif function in ("count", "min", "max"):
+            cells.append(f"CAST({function}({name}) AS VARCHAR) AS {name}")
+        else:
+            cells.append(f"CAST(NULL AS VARCHAR) AS {name}")
+    return f"SELECT {', '.join(cells)} FROM {_from(_query_of(cursor))}"
+
+
+def _call(cursor: Any, *arguments: Any, function: str, **options: Any) -> Any:
+    """A relation of the values of one aggregate or window function."""
+    text, groups = call_text(function, arguments, options)
+    grouped = f" GROUP BY {groups}" if groups else ""
+    return _composed(cursor, f"SELECT {text} FROM {_from(_query_of(cursor))}{grouped}")
+
+
+def _map(cursor: Any, function: Callable[[Any], Any], **options: Any) -> Any:
+    if options.get("schema") is not None:
+        raise InterfaceError("map has no schema", hint="the frame that is returned has its types")
+    return cursor._connection.from_df(function(cursor.df()))
+
+
+# Statements
+
+
+def _sql_query(cursor: Any) -> str:
+    return _query_of(cursor).sql
+
+
+def _explain(cursor: Any) -> str:
+    query = _query_of(cursor)
+    own = cursor._connection.cursor()
+    own._run(replace(query, sql=f"EXPLAIN {_text(query)}"))
+    return "\n".join(str(row[0]) for row in own.fetchall())
+
+
+def _written(cursor: Any, begin: str) -> None:
+    query = _query_of(cursor)
+    own = cursor._connection.cursor()
+    own._run(replace(query, sql=f"{begin} {_text(query)}"))
+
+
+def _create(cursor: Any, name: str) -> None:
+    _written(cursor, f"CREATE TABLE {_named(name)} AS")
+
+
+def _insert_into(cursor: Any, name: str) -> None:
+    _written(cursor, f"INSERT INTO {_named(name)}")
+
+
+def _create_view(cursor: Any, name: str, replace: bool = True) -> Any:
+    _written(cursor, f"CREATE {'OR REPLACE ' if replace else ''}VIEW {_named(name)} AS")
+    return cursor._connection.table(name)
+
+
+def _insert(cursor: Any, values: Any) -> None:
+    values = tuple(values)
+    marks = ", ".join("?" * len(values))
+    own = cursor._connection.cursor()
+    own.execute(f"INSERT INTO {_table_of(cursor)} VALUES ({marks})", values)
+    cursor._discard()  # the relation runs again, and has the row
+
+
+def _update(cursor: Any, set: dict[str, Any], *, condition: str | None = None) -> None:  # noqa: A002
+    changes = ", ".join(f"{as_written(name)} = ?" for name in set)
+    where = f" WHERE {condition}" if condition else ""
+    own = cursor._connection.cursor()
+    own.execute(f"UPDATE {_table_of(cursor)} SET {changes}{where}", tuple(set.values()))
+    cursor._discard()
+
+
+def _table_of(cursor: Any) -> str:
+    table = _query_of(cursor).table
+    if not table:
+        raise InterfaceError(
+            "rows are written to the relation of a table", hint="begin with con.table('t')"
+        )
+    return _named(table)
+
+
+def _named(name: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise InterfaceError("the name of a table or view is a text with at least one character")
+    return ".".join(map(as_written, name.split(".")))
+
+
+def _to_dicts(cursor: Any) -> list[dict[str, Any]]:
+    names = cursor.columns
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+_select, _sort, _to_table, _to_view = _project, _order, _create, _create_view
+_alias = _set_alias
+_METHODS = frozenset(
+    "filter project select aggregate order sort limit head offset distinct unique join cross union "
+    "union_by_name except_ intersect set_alias alias query value_counts rename drop "
+    "describe map sql_query explain create to_table create_view to_view insert_into insert update "
+    "to_dicts".split()
+)
+"""The public names of the functions of this module."""
