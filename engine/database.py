@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -291,6 +291,13 @@ class Database:
         if definitions is not None:
             self.catalog.put_definitions(definitions)
 
+    def after_commit(self, steps: Iterable[Callable[[], None]]) -> None:
+        """Does what remains after a commit; the next opening of a directory makes up for a step
+        that fails."""
+        for step in steps:
+            with suppress(Error):
+                step()
+
     def kernel(self) -> DuckDBKernel:
         """The connection's DuckDB, which is opened at its first cursor."""
         if self._kernel is None:
@@ -517,9 +524,15 @@ class Database:
     def _open_saved(self, directory: Directory) -> None:
         """Loads the saved catalog. A mapping whose table cannot be opened now (a missing file)
         keeps its name, and raises the reason when it is used."""
+        from runnel.session.directory import NEXT
         from runnel.session.table_options import open_or_explain
 
         try:
+            if (directory.path / NEXT).exists():
+                # Loaded on first use: only a crash leaves the file.
+                from runnel.session.commits import recover
+
+                recover(self, directory)
             saved = directory.load()
             for connection in saved.connections:
                 self.catalog.put_connection(connection)

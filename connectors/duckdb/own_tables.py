@@ -247,6 +247,11 @@ class OwnTables:
         local = local_name(definition.name, self._key)
         if physical != local:
             steps.append(f"ALTER TABLE {location.qualified} RENAME TO {quoted(local)}")
+        self._transact(location, steps)
+        return replace(definition, external_name=f"{self._schema}.{local}")
+
+    def _transact(self, location: TableLocation, steps: Sequence[str]) -> None:
+        """Executes statements, all or none."""
         with location.cursor() as cursor:
             try:
                 cursor.execute("BEGIN TRANSACTION")
@@ -256,7 +261,6 @@ class OwnTables:
             except Exception as error:
                 cursor.execute("ROLLBACK")
                 raise location.failure(error) from error
-        return replace(definition, external_name=f"{self._schema}.{local}")
 
     def open(self, definition: MappingDefinition) -> DuckDBTable:
         """The table; OperationalError if its DuckDB table does not exist."""
@@ -294,7 +298,7 @@ class OwnTables:
     def comment(self, table: DuckDBTable, column: str, text: str | None) -> None:
         """Stores a comment with a table of a DuckDB file, or on a column of it; None removes it."""
         location = table.location
-        with location.cursor() as cursor:
+        with self._kernel().cursor() as cursor:
             try:
                 cursor.execute(_comment(location.qualified, column, text))
             except Exception as error:
@@ -311,11 +315,18 @@ class OwnTables:
     def drop(self, table: DuckDBTable) -> None:
         """Drops the rows of a table that the catalog no longer names."""
         location = table.location
-        with location.cursor() as cursor:
+        with self._kernel().cursor() as cursor:
             try:
                 cursor.execute(f"DROP TABLE IF EXISTS {location.qualified}")
             except Exception as error:
                 raise location.failure(error) from error
+
+    def prepare(self, known: Collection[str]) -> None:
+        """Makes what transactions share: the schema of the tables."""
+        self.clean(known)
+        if not self.is_file:
+            with self._kernel().cursor() as cursor:
+                cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {self._database(False)}.{SCHEMA}")
 
     def clean(self, known: Collection[str]) -> None:
         """Drops, once for a connection, the DuckDB tables that no table of the catalog has: a crash

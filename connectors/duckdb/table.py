@@ -95,6 +95,7 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
         self.is_addressed = all(part.name.lower() != ROW_ID for part in columns)
         self.row_id = len(self.columns)
         self._is_read_only = is_read_only
+        self.changes = 0
         if self.is_addressed:
             self.columns = (*self.columns, TableColumn(ROW_ID, BIGINT, None, True))
 
@@ -174,7 +175,12 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
             self.changed()
 
     def changed(self) -> None:
-        """Forgets the number of rows, which has changed."""
+        """Called after each change of the rows that others see."""
+        self.changes += 1
+        self.forget_count()
+
+    def forget_count(self) -> None:
+        """Forgets the number of rows."""
         self._rows = None
 
 

@@ -52,6 +52,8 @@ class DuckDBTransaction:
     """A transaction of DuckDB. Several threads of one statement may use it.
 
     is_aborted: whether a failure has undone it; only `roll_back` may follow.
+    is_read_only: whether its statements may only read.
+    after_commit: called after COMMIT, when the catalog has its changes.
     """
 
     def __init__(self, kernel: DuckDBKernel, *, is_read_only: bool = False) -> None:
@@ -61,7 +63,9 @@ class DuckDBTransaction:
         self._cursor.execute("BEGIN TRANSACTION")
         self._lock = Lock()
         self.is_aborted = False
-        self._is_read_only = is_read_only
+        self.is_read_only = is_read_only
+        self.after_commit: list[Callable[[], None]] = []
+        self._database: str | None = None
         self._written: dict[str, DuckDBTable] = {}
         self._tables: dict[DuckDBTable, TransactionTable] = {}
         self._seen: tuple[Snapshot, Snapshot] | None = None
@@ -79,10 +83,50 @@ class DuckDBTransaction:
             return item
         if not isinstance(item.table, DuckDBTable):
             return item
-        known = self._tables.get(item.table)
+        return replace(item, table=self.joined(item.table))
+
+    def joined(self, table: DuckDBTable) -> TransactionTable:
+        """The table as statements of the transaction read and write it."""
+        known = self._tables.get(table)
         if known is None:
-            known = self._tables[item.table] = TransactionTable(item.table, self)
-        return replace(item, table=known)
+            known = self._tables[table] = TransactionTable(table, self)
+            # The transaction may see an earlier state of a table that it meets later.
+            known.changes = table.changes if self._seen is None else -1
+        return known
+
+    def check_unchanged(self, table: DuckDBTable) -> None:
+        """OperationalError if others have changed the rows of a table, which the transaction has
+        copied or dropped, since it began."""
+        known = self._tables.get(table)
+        if known is None or known.changes != table.changes:
+            raise OperationalError(
+                f"rows of {table.location.title} were changed by another statement",
+                detail="the transaction, which has altered or dropped the table, was rolled back",
+                hint=AGAIN,
+            )
+
+    def parted(self, item: CatalogObject) -> CatalogObject:
+        """The object with the table that the catalog has; the inverse of `catalog`."""
+        table = getattr(item, "table", None)
+        if isinstance(item, Mapping) and isinstance(table, TransactionTable):
+            return replace(item, table=table.base)
+        return item
+
+    def run(self, work: Callable[[DuckDBPyConnection], _Result]) -> _Result:
+        """`read` with DuckDB's own errors, of no table."""
+        with self._lock:
+            if self.is_aborted:
+                raise aborted_error()
+            try:
+                return work(self._cursor)
+            except BaseException:
+                self._abort()
+                raise
+
+    @property
+    def written_database(self) -> str | None:
+        """The name in DuckDB, in quotes, of the database that it has written; None: none."""
+        return self._database
 
     def read(self, table: DuckDBTable, work: Callable[[DuckDBPyConnection], _Result]) -> _Result:
         """The result of `work` with the cursor, which must leave no open result."""
@@ -104,25 +148,29 @@ class DuckDBTransaction:
         try:
             return self.read(table, work)
         finally:
-            table.changed()
+            table.forget_count()
 
     def check_write(self, table: DuckDBTable) -> None:
         """NotSupportedError if the transaction can't write the table: it is read only, or has
         written tables of another database. The transaction stays open."""
-        if self._is_read_only:
+        self.check_database(table.location.database, table.location.title)
+
+    def check_database(self, database: str, title: str) -> None:
+        """`check_write` for a table of a database, which the transaction writes from then on."""
+        if self.is_read_only:
             raise NotSupportedError(
-                f"{table.location.title} can't be written in a transaction that is READ ONLY",
+                f"{title} can't be written in a transaction that is READ ONLY",
                 hint="end it with COMMIT, and begin another one",
             )
-        for other in self._written.values():
-            if other.location.database != table.location.database:
-                raise NotSupportedError(
-                    f"{table.location.title} can't be written in the transaction that has written "
-                    f"{other.location.title}",
-                    detail="a transaction writes tables of one database: the connection's own, an "
-                    "attached one, or the temporary tables",
-                    hint="COMMIT first",
-                )
+        if self._database is None:
+            self._database, self._first = database, title
+        elif self._database != database:
+            raise NotSupportedError(
+                f"{title} can't be written in the transaction that has written {self._first}",
+                detail="a transaction writes tables of one database: the connection's own, an "
+                "attached one, or the temporary tables",
+                hint="COMMIT first",
+            )
 
     def _abort(self) -> None:
         self.is_aborted = True
@@ -184,13 +232,17 @@ def aborted_error() -> OperationalError:
 
 class TransactionTable(RowAddressedTable):
     """A table of CREATE TABLE within a transaction. It is read as rows from outside of DuckDB:
-    fragments run with cursors of their own, which do not see the transaction."""
+    fragments run with cursors of their own, which do not see the transaction.
+
+    changes: the number of changes of the table when the transaction began; -1: unknown.
+    """
 
     connector = "DuckDB"
     guarantee = Guarantee.NONE
 
     def __init__(self, table: DuckDBTable, transaction: DuckDBTransaction) -> None:
         self.base = table
+        self.changes = -1
         self.transaction = transaction
         self.name = table.name
         self.location = table.location
@@ -227,7 +279,7 @@ class TransactionTable(RowAddressedTable):
         return nullcontext()
 
     def changed(self) -> None:
-        self.base.changed()
+        self.base.forget_count()
 
     def change(
         self, rows: pa.Table, columns: tuple[int, ...], inserts: str, key: tuple[str, ...]

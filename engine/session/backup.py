@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("runnel.backup")
 
-CONTENT = ("catalog.json", "maps", "jobs", "snapshots", "writers")
+CONTENT = ("catalog.json", "catalog.next", "maps", "jobs", "snapshots", "writers")
 """The files and folders that a backup contains, in addition to its record and the tables."""
 TABLES = "tables.duckdb"
 """The file of the DuckDB tables."""

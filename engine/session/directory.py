@@ -5,6 +5,7 @@
     directory.json  the version of the format (see `directory_version`)
     catalog.json  mappings, views, indexes, data connections and macros; replaced as a whole, by
                   an atomic rename, before a DDL statement returns
+    catalog.next  the catalog of a transaction while it is committed (`commits`)
     maps/         the rows of maps (the map connector's)
     tables.duckdb the connection's own DuckDB tables (the DuckDB connector's), once there are any
 
@@ -48,8 +49,13 @@ from runnel.storage.durable_files import (
     PinnedFile,
     replace_file,
     sealed,
+    sync_folder,
     unsealed,
 )
+from runnel.storage.write_gate import durable_writes
+
+NEXT = "catalog.next"
+"""The catalog of a transaction that is being committed (`commits`)."""
 
 _BY_NUMBER, _BY_TEXT = "number", "text"
 """The names that columns of a view have if its query names none. Views that earlier versions wrote
@@ -202,9 +208,11 @@ class Directory:
         indexes: Iterable[Index],
         connections: Iterable[DataConnection] = (),
         definitions: Iterable[NamedText] = (),
+        transaction: str | None = None,
     ) -> None:
         """Replaces the saved catalog. When it returns, the new catalog is on disk; if it fails, the
-        old one is."""
+        old one is. `transaction`: the number of one that is to be committed; the catalog becomes
+        the saved one with `publish_next`."""
         self.check()
         items = list(objects)
         content = {
@@ -240,14 +248,48 @@ class Directory:
             ],
             "definitions": [_text_record(item) for item in definitions if not item.is_temporary],
         }
+        if transaction is not None:
+            content["transaction"] = transaction
         try:
-            replace_file(self.path / "catalog.json", sealed(content))
+            if transaction is None:
+                replace_file(self.path / "catalog.json", sealed(content))
+                self.forget_next()
+            else:
+                replace_file(self.path / NEXT, sealed(content))
         except OSError as error:
             raise OperationalError(
                 f'the catalog of directory "{self.path}" can\'t be written; nothing was changed',
                 detail=error.strerror or str(error),
                 hint="make room on the disk and try again",
             ) from error
+
+    def next_number(self) -> str | None:
+        """The number of the transaction whose catalog was not published; None: there is none."""
+        try:
+            found = unsealed((self.path / NEXT).read_bytes(), *range(2, FORMAT + 1))["transaction"]
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise OperationalError(
+                f'the catalog of directory "{self.path}" can\'t be read',
+                detail=f"{NEXT}: {error}",
+                hint="was it changed by hand?",
+            ) from error
+        return str(found)
+
+    def publish_next(self) -> None:
+        """Makes the catalog of a transaction, which DuckDB has committed, the saved one."""
+        with durable_writes:
+            (self.path / NEXT).replace(self.path / "catalog.json")
+            sync_folder(self.path)
+
+    def forget_next(self) -> None:
+        """Removes the catalog of a transaction that was not committed."""
+        path = self.path / NEXT
+        if path.exists():
+            with durable_writes:
+                path.unlink()
+                sync_folder(self.path)
 
     def announce(self, url: str) -> None:
         """Writes the address of the server of this directory into the lock, for the error of

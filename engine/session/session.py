@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from threading import get_ident
 from time import monotonic_ns
@@ -17,14 +18,17 @@ from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan_job
 from runnel.runtime.tasklets.failures import timed_out
+from runnel.session.pending_catalog import PendingCatalog
 from runnel.settings import LATENCY_TARGET, SettingScope, find, nanoseconds
 
 logger = logging.getLogger("runnel.catalog")
 
 if TYPE_CHECKING:
     from runnel.access import Access
-    from runnel.catalog import Registration, Snapshot
+    from runnel.catalog import CatalogObject, NamedText, Registration, Snapshot
+    from runnel.connector import WritableTable
     from runnel.connectors.duckdb.own_tables import OwnTables
+    from runnel.connectors.duckdb.table import DuckDBTable
     from runnel.connectors.duckdb.transactions import DuckDBTransaction
     from runnel.database import Database
     from runnel.expressions.nodes import Literal
@@ -261,6 +265,10 @@ class Session:
         """The DuckDB tables of CREATE TABLE in the schema of that key."""
         return self.database.tables_of(key, is_temporary=is_temporary)
 
+    def as_written(self, table: DuckDBTable) -> WritableTable:
+        """A new table as the session's statements write it."""
+        return table
+
     def table_locations(self) -> list[str]:
         """The external names of the tables of CREATE TABLE."""
         return self.database.table_locations()
@@ -376,17 +384,20 @@ class TransactionSession(Session):
     of CREATE TABLE as the transaction sees them, and its plans are not cached.
 
     duckdb: the transaction of the tables.
+    pending: its changes of the catalog.
     """
 
-    __slots__ = ("_checked", "_outer", "_thread", "duckdb")
+    __slots__ = ("_check_commit", "_checked", "_opened", "_outer", "_thread", "duckdb", "pending")
 
     def __init__(
         self,
         outer: Session,
         duckdb: DuckDBTransaction,
         checked: Callable[[TransactionSession, Plan], Plan],
+        check_commit: Callable[[TransactionSession], None],
     ) -> None:
-        """`checked` returns a plan that takes part in the transaction, or raises."""
+        """`checked` returns a plan that takes part in the transaction, or raises; `check_commit`
+        raises if its changes of the catalog can't be applied."""
         super().__init__(outer.database, outer.caller, outer.settings)
         self.has_variables = outer.has_variables
         self.prepared = outer.prepared
@@ -394,13 +405,17 @@ class TransactionSession(Session):
         self.search_path = outer.search_path
         self.plans = PlanCache(0)
         self.duckdb = duckdb
+        self.pending = PendingCatalog()
+        self.change_catalog = self._change
+        self._opened: dict[int, tuple[OwnTables, OwnTables]] = {}
         self._checked = checked
+        self._check_commit = check_commit
         self._outer = outer
         self._thread = get_ident()
 
     @property
     def catalog(self) -> Snapshot:
-        snapshot = self.duckdb.catalog(self.database.catalog.snapshot)
+        snapshot = self.duckdb.catalog(self.pending.applied(self.database.catalog.snapshot))
         return self._with_path(snapshot) if self.search_path else snapshot
 
     def new_plan(
@@ -427,10 +442,76 @@ class TransactionSession(Session):
         self.enter()
         self._outer.transaction = None
         self._outer.search_path = self.search_path
-        if is_commit:
+        if not is_commit:
+            self.duckdb.roll_back()
+        elif self.pending.is_empty or self.duckdb.is_aborted:
             self.duckdb.commit()
         else:
-            self.duckdb.roll_back()
+            # Loaded on first use: few transactions change the catalog.
+            from runnel.session.commits import commit
+
+            with ExitStack() as locks:
+                copied = self._copied()
+                try:
+                    for table in copied:
+                        locks.enter_context(table.exclusive())
+                    locks.enter_context(self.definitions)
+                    for table in copied:
+                        self.duckdb.check_unchanged(table)
+                    self.pending.check(self.database.catalog.snapshot)
+                    self._check_commit(self)
+                except BaseException:
+                    self.duckdb.roll_back()
+                    raise
+                commit(self.database, self.pending.changes, self.duckdb)
+            self.database.after_commit(self.duckdb.after_commit)
+
+    def _copied(self) -> list[DuckDBTable]:
+        """The tables that the transaction has copied or dropped, in the order of their names."""
+        after = map(_rows_of, self.pending.changes.objects.values())
+        kept = {table.location.qualified for table in after if table is not None}
+        replaced = sorted(self.pending.replaced.items())
+        before = [_rows_of(item) for _, item in replaced]
+        return [t for t in before if t is not None and t.location.qualified not in kept]
+
+    @property
+    def own_tables(self) -> OwnTables:
+        return self._joined(super().own_tables)
+
+    def tables_of(self, key: str, *, is_temporary: bool = False) -> OwnTables:
+        return self._joined(super().tables_of(key, is_temporary=is_temporary))
+
+    def _joined(self, base: OwnTables) -> OwnTables:
+        """The tables as the transaction creates and drops them."""
+        # Loaded on first use: few transactions define tables.
+        from runnel.connectors.duckdb.transaction_tables import TransactionTables
+
+        if id(base) not in self._opened:
+            self._opened[id(base)] = base, TransactionTables(base, self.duckdb)
+        return self._opened[id(base)][1]
+
+    def as_written(self, table: DuckDBTable) -> WritableTable:
+        return self.duckdb.joined(table)
+
+    def _change(
+        self,
+        *,
+        put: CatalogObject | tuple[CatalogObject, ...] = (),
+        drop: CatalogObject | None = None,
+        definitions: Mapping[tuple[str, str], NamedText] | None = None,
+    ) -> None:
+        """Notes a change of the catalog, which COMMIT applies."""
+        items = put if isinstance(put, tuple) else (put,)
+        found = tuple(self.duckdb.parted(item) for item in items)
+        self.pending.change(self.database.catalog.snapshot, found, drop, definitions)
+
+
+def _rows_of(item: CatalogObject | None) -> DuckDBTable | None:
+    """The DuckDB table of a table of CREATE TABLE."""
+    from runnel.connectors.duckdb.table import DuckDBTable
+
+    table = getattr(item, "table", None)
+    return table if isinstance(table, DuckDBTable) and hasattr(item, "definition") else None
 
 
 def statement_check() -> Callable[[], None]:

@@ -20,6 +20,7 @@ from runnel.columns.table_definition import TableDefinition
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb.own_tables import OwnTables, TableCheck
 from runnel.connectors.duckdb.table import DuckDBTable
+from runnel.connectors.duckdb.transactions import TransactionTable
 from runnel.errors import (
     Error,
     ErrorCode,
@@ -231,7 +232,9 @@ def _copy_of(
     session: Session, own: OwnTables, plan: CreateTablePlan, found: TableMapping
 ) -> MappingDefinition:
     """Creates the empty DuckDB table to which the rows of a table are copied."""
-    own.check_copyable(found.table)  # type: ignore[arg-type]
+    rows = _rows_of(found)
+    assert rows is not None
+    own.check_copyable(rows)
     with session.definitions:
         referenced = referenced_tables(session.catalog, found.name, plan.definition)
         return own.create(plan.name, plan.columns, plan.definition, _checks(plan), referenced)
@@ -313,7 +316,9 @@ def _checks(plan: CreateTablePlan) -> list[TableCheck]:
 def _fill(session: Session, plan: CreateTablePlan, table: DuckDBTable, call: StatementCall) -> int:
     if plan.write is None:
         return NO_COUNT
-    return run_write(session, replace(plan.write(table), parameters=plan.parameters), call)
+    return run_write(
+        session, replace(plan.write(session.as_written(table)), parameters=plan.parameters), call
+    )
 
 
 def drop_table(session: Session, statement: DropTable, call: StatementCall) -> int:
@@ -339,8 +344,8 @@ def drop_objects(session: Session, items: Sequence[CatalogObject]) -> None:
     items = in_drop_order(items)
     for item in items:
         if isinstance(item, TableMapping):
-            if isinstance(item.table, DuckDBTable) and _tables_of(session, item).is_file:
-                _tables_of(session, item).drop(item.table)  # it may refuse
+            if (rows := _rows_of(item)) and _tables_of(session, item).is_file:
+                _tables_of(session, item).drop(rows)  # it may refuse
             _change(session, (), item, item.definition)
         else:
             session.change_catalog(drop=item)
@@ -371,7 +376,7 @@ def _table(session: Session, name: Name, if_exists: bool) -> TableMapping | None
             position=name.position,
         )
     check_own(session, found)
-    if isinstance(found.table, DuckDBTable):
+    if _rows_of(found) is not None:
         _tables_of(session, found).check_writable(f'table "{found.name}"', "changed")
     return found
 
@@ -385,8 +390,7 @@ def _settle(
     """Drops the rows of a table that another one has replaced, which in a DuckDB file then gets its
     own name."""
     own = _tables_of(session, item)
-    rows = replaced.table if isinstance(replaced, TableMapping) else None
-    old = rows if isinstance(rows, DuckDBTable) else None
+    old = _rows_of(replaced)
     if not own.is_file:
         _drop_rows(session, replaced)
         return
@@ -405,6 +409,15 @@ def _settle(
 
 def _drop_rows(session: Session, item: CatalogObject | None) -> None:
     """Drops the rows of a table that the catalog no longer names."""
-    if isinstance(item, TableMapping) and isinstance(item.table, DuckDBTable):
+    rows = _rows_of(item)
+    if isinstance(item, TableMapping) and rows is not None:
         with suppress(Error):  # the next opening of the directory drops them
-            _tables_of(session, item).drop(item.table)
+            _tables_of(session, item).drop(rows)
+
+
+def _rows_of(item: CatalogObject | None) -> DuckDBTable | None:
+    """The DuckDB table of a table of CREATE TABLE, also within a transaction."""
+    table = item.table if isinstance(item, TableMapping) else None
+    if isinstance(table, TransactionTable):
+        return table.base
+    return table if isinstance(table, DuckDBTable) else None

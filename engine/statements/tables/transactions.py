@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runnel.catalog import Mapping
 from runnel.connectors.duckdb.transactions import (
     DuckDBTransaction,
     TransactionTable,
@@ -13,12 +14,17 @@ from runnel.connectors.duckdb.transactions import (
 )
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner import plans
+from runnel.planner.parse.flink.inspections import RenameView
+from runnel.planner.parse.session.comments import CommentOn
 from runnel.planner.parse.session.prepared import Deallocate, Execute, Prepare
 from runnel.planner.parse.session.schemas import UseSchemas
 from runnel.planner.parse.session.transactions import BeginTransaction, EndTransaction
 from runnel.planner.parse.settings import SetVariable
-from runnel.planner.parse.syntax import SetOption
+from runnel.planner.parse.syntax import DropObject, SetOption
+from runnel.planner.parse.tables import DropTable
 from runnel.session.session import Session, TransactionSession
+from runnel.statements.definitions import kind_of
+from runnel.statements.tables.job_users import check_unused
 
 if TYPE_CHECKING:
     from runnel.catalog import Table
@@ -36,10 +42,16 @@ _COMMANDS = (
     EndTransaction,
 )
 _OUTSIDE = "do it before BEGIN or after COMMIT; the transaction is open as before"
-_BEFORE = (
-    "write it before BEGIN, where it takes effect as a whole by itself, and its rows between BEGIN "
-    "and COMMIT; the transaction is open as before"
+_DEFINITIONS = (
+    plans.CreateTablePlan,
+    plans.AlterTablePlan,
+    plans.CreateViewPlan,
+    DropTable,
+    DropObject,
+    RenameView,
+    CommentOn,
 )
+"""The statements that define tables and views."""
 
 
 def begin(session: Session, statement: BeginTransaction, call: StatementCall) -> int:
@@ -58,8 +70,12 @@ def begin(session: Session, statement: BeginTransaction, call: StatementCall) ->
             position=statement.position,
         )
     session.check_directory()
+    if not statement.is_read_only:
+        with session.definitions:
+            session.own_tables.prepare(session.table_locations())
     started = DuckDBTransaction(session.own_tables.kernel, is_read_only=statement.is_read_only)
-    session.transaction = TransactionSession(session, started, checked)
+    session.transaction = TransactionSession(session, started, checked, _check_commit)
+    _ = session.transaction.catalog  # the tables as they are before the first statement
     return -1
 
 
@@ -99,11 +115,43 @@ def checked(session: TransactionSession, plan: plans.Plan) -> plans.Plan:
         _check_tables(plan.tables)
     elif isinstance(plan, plans.WritePlan | plans.KeyPutPlan | plans.ClearPlan | plans.ChangePlan):
         _check_write(plan)
+    elif isinstance(subject, _DEFINITIONS) and not _is_outside(subject):
+        _check_definition(session, subject)
     elif not isinstance(subject, (*_READS, *_COMMANDS)):
         words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(subject).__name__.removesuffix("Plan"))
-        hint = _BEFORE if words.upper() in ("CREATE TABLE", "ALTER TABLE") else _OUTSIDE
-        raise NotSupportedError(f"{words.upper()} is not supported in a transaction", hint=hint)
+        raise NotSupportedError(f"{words.upper()} is not supported in a transaction", hint=_OUTSIDE)
     return plan
+
+
+def _is_outside(subject: object) -> bool:
+    """Whether the object of a DROP is none of a transaction: a mapping."""
+    return isinstance(subject, DropObject) and subject.kind != "view"
+
+
+def _check_definition(session: TransactionSession, subject: object) -> None:
+    if session.duckdb.is_read_only:
+        raise NotSupportedError(
+            "a definition can't be changed in a transaction that is READ ONLY",
+            hint="end it with COMMIT, and begin another one",
+        )
+    if isinstance(subject, DropTable):
+        for name in subject.names:
+            found = session.catalog.find(name.text)
+            if found is not None and isinstance(found, Mapping) and found.definition is None:
+                raise NotSupportedError(
+                    f'"{found.name}" can\'t be dropped in a transaction',
+                    detail="only the tables of CREATE TABLE take part in transactions",
+                    hint=_OUTSIDE,
+                    position=name.position,
+                )
+
+
+def _check_commit(session: TransactionSession) -> None:
+    """ProgrammingError if a job uses a table that the transaction has changed or dropped."""
+    for name, before in session.pending.replaced.items():
+        if isinstance(before, Mapping):
+            is_dropped = session.pending.changes.objects.get(name) is None
+            check_unused(session, before.name, kind_of(before), is_dropped=is_dropped)
 
 
 def _check_write(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import CatalogObject, Mapping, View, next_version
 from runnel.connectors.duckdb.table import DuckDBTable
+from runnel.connectors.duckdb.transactions import TransactionTable
 from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
 from runnel.planner.parse.session.comments import CommentOn
 from runnel.statements.call import StatementCall
@@ -38,6 +39,7 @@ def comment_on(session: Session, statement: CommentOn, call: StatementCall) -> i
         key = "" if statement.column is None else _column(found, statement)
         commented = _commented(found, key, statement)
         own, table = session.tables_of(found.schema), getattr(found, "table", None)
+        table = table.base if isinstance(table, TransactionTable) else table
         if own.is_file and isinstance(table, DuckDBTable):
             own.comment(table, key, statement.text)
         session.change_catalog(put=commented)
