@@ -570,13 +570,6 @@ class Catalog:
         with self._lock:
             self._replace(definitions=definitions)
 
-    def commit(self, changed: Snapshot) -> None:
-        """Replaces objects, indexes and definitions by the ones of a snapshot."""
-        with self._lock:
-            self._replace(
-                objects=changed.objects, indexes=changed.indexes, definitions=changed.definitions
-            )
-
     def _replace(self, **changed: Any) -> None:
         """Replaces fields of the snapshot, whose number increases by one."""
         self._snapshot = replace(self._snapshot, version=self._snapshot.version + 1, **changed)

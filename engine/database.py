@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -290,13 +290,6 @@ class Database:
             self.catalog.put_connection(put_connection)
         if definitions is not None:
             self.catalog.put_definitions(definitions)
-
-    def after_commit(self, steps: Iterable[Callable[[], None]]) -> None:
-        """Does what remains after a commit; the next opening of a directory makes up for a step
-        that fails."""
-        for step in steps:
-            with suppress(Error):
-                step()
 
     def kernel(self) -> DuckDBKernel:
         """The connection's DuckDB, which is opened at its first cursor."""

@@ -1,10 +1,10 @@
 """A session and the state of its connection: directory, user functions, and opened tables.
 
 Imports the engine's basics, `catalog`, `connector`, `columns`, `expressions`, `snapshots`,
-`storage`, `duckdb`, `results`, `connectors/registry.py` and `connectors/arrow`, `types` of
-`planner/parse`, `engine/settings.py` and `failures` of `engine/runtime/tasklets`; of the planner
-`cache` and the entry point `planner`; for type checkers only `environment` and `plans` of the
-planner, `engine/database.py` and `named_jobs`.
+`storage`, `duckdb`, `results`, `connectors/registry.py`, `connectors/arrow` and
+`connectors/duckdb`, `types` of `planner/parse`, `engine/settings.py` and `failures` of
+`engine/runtime/tasklets`; of the planner `cache` and the entry point `planner`; for type checkers
+only `environment` and `plans` of the planner, `engine/database.py` and `named_jobs`.
 
 Begin with `session.Session`: one client with its rights and settings, and all that a statement
 handler may use of the database. `directory.Directory` is the lock and the saved catalog of a

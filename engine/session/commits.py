@@ -24,7 +24,6 @@ from runnel.storage.write_gate import durable_writes
 
 if TYPE_CHECKING:
     from runnel.connectors.duckdb.transactions import DuckDBTransaction
-    from runnel.database import Database
     from runnel.session.directory import Directory
     from runnel.session.pending_catalog import CatalogChanges
 
@@ -32,7 +31,7 @@ _SCHEMA = "runnel_commits"
 _TABLE = f"{_SCHEMA}.last_commit"
 
 
-def commit(database: Database, changes: CatalogChanges, duckdb: DuckDBTransaction) -> None:
+def commit(database: Any, changes: CatalogChanges, duckdb: DuckDBTransaction) -> None:
     """Commits the transaction, and changes the catalog. Called under the lock of the catalog. If it
     raises, nothing was changed."""
     snapshot = changes.applied(database.catalog.snapshot)
@@ -58,10 +57,15 @@ def commit(database: Database, changes: CatalogChanges, duckdb: DuckDBTransactio
                 directory.forget_next()
                 raise
             directory.publish_next()
-    database.catalog.commit(_reopened(database, snapshot, changes))
+    for name, item in changes.objects.items():
+        if item is None:
+            database.catalog.remove(name)
+        else:
+            database.catalog.put(_opened(database, item))
+    database.catalog.put_definitions(snapshot.definitions)
 
 
-def recover(database: Database, directory: Directory) -> None:
+def recover(database: Any, directory: Directory) -> None:
     """Finishes, or undoes, a commit that a crash has interrupted."""
     number = directory.next_number()
     if number is None:
@@ -103,16 +107,7 @@ def _save(directory: Directory, snapshot: Snapshot, number: str | None) -> None:
     )
 
 
-def _reopened(database: Database, snapshot: Snapshot, changes: CatalogChanges) -> Snapshot:
-    """The catalog with tables that use cursors of their own."""
-    objects = dict(snapshot.objects)
-    for name, item in changes.objects.items():
-        if item is not None:
-            objects[name] = _opened(database, item)
-    return replace(snapshot, objects=objects)
-
-
-def _opened(database: Database, item: CatalogObject) -> CatalogObject:
+def _opened(database: Any, item: CatalogObject) -> CatalogObject:
     if not isinstance(item, TableMapping) or not isinstance(item.table, DuckDBTable):
         return item
     assert item.definition is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from threading import get_ident
 from time import monotonic_ns
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from runnel.base.clock import SYSTEM_CLOCK
 from runnel.base.frozen import frozen
 from runnel.deadline import current
-from runnel.errors import ErrorCode, OperationalError, ProgrammingError
+from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan_job
 from runnel.runtime.tasklets.failures import timed_out
@@ -207,7 +207,7 @@ class Session:
         self.light_jobs = database.jobs
         self.plans = database.plans
         self.statements = database.statements
-        self.change_catalog = database.change
+        self.change_catalog: Callable[..., None] = database.change
         self.origin = database.origin
         self.check_open = database.check_open
         self.check_directory = database.check_directory
@@ -464,7 +464,9 @@ class TransactionSession(Session):
                     self.duckdb.roll_back()
                     raise
                 commit(self.database, self.pending.changes, self.duckdb)
-            self.database.after_commit(self.duckdb.after_commit)
+            for step in self.duckdb.after_commit:
+                with suppress(Error):  # the next opening of a directory makes up for it
+                    step()
 
     def _copied(self) -> list[DuckDBTable]:
         """The tables that the transaction has copied or dropped, in the order of their names."""
