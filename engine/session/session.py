@@ -18,7 +18,6 @@ from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan_job
 from runnel.runtime.tasklets.failures import timed_out
-from runnel.session.pending_catalog import PendingCatalog
 from runnel.settings import LATENCY_TARGET, SettingScope, find, nanoseconds
 
 logger = logging.getLogger("runnel.catalog")
@@ -405,6 +404,9 @@ class TransactionSession(Session):
         self.search_path = outer.search_path
         self.plans = PlanCache(0)
         self.duckdb = duckdb
+        # Loaded on first use: few sessions have a transaction.
+        from runnel.session.pending_catalog import PendingCatalog
+
         self.pending = PendingCatalog()
         self.change_catalog = self._change
         self._opened: dict[int, tuple[OwnTables, OwnTables]] = {}
