@@ -4,7 +4,7 @@
 
 Each measurement is the ratio of Runnel's time to a peer's time over the same work in the same run.
 Both times are the fastest of N rounds (7) in turns, since noise of the machine only adds time. A
-ratio that is more than 25 % above the one in `baseline.json` is measured once more with twice the
+ratio that is more than 25 % above the one in `baseline.json` is measured again with twice the
 rounds; if it is still above, the command names it and fails. With --write the measured ratios are
 stored.
 """

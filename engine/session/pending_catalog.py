@@ -18,7 +18,7 @@ AGAIN = "ROLLBACK, and run the transaction again, from BEGIN"
 
 @frozen
 class CatalogChanges:
-    """What a transaction has changed. The keys of objects are names in lower case.
+    """The changes of a transaction. The keys of objects are names in lower case.
 
     objects: the objects after the change; None: dropped.
     definitions: the definitions after the change; None: dropped.

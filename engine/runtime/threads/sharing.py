@@ -10,14 +10,14 @@ PARALLEL = 1.3
 wait for each other's calls: for the interpreter's lock, or for a processor."""
 
 FIRST_PAUSE = 1_000_000_000
-"""Nanoseconds after which sharing is tried again."""
+"""Nanoseconds after which sharing is retried."""
 
 LONGEST_PAUSE = 16_000_000_000
 """The pause is doubled after each attempt in vain, up to this many nanoseconds."""
 
 
 class Sharing:
-    """Decides whether several workers call the tasklets of streams, by what the workers did.
+    """Decides whether several workers call the tasklets of streams, by the work of the workers.
 
     Whether two threads are faster than one depends on the tasklets. Those that mostly run Python
     take turns at the interpreter's lock, and passing it costs more than a short call; those whose
@@ -44,7 +44,7 @@ class Sharing:
         self.is_gathered = not self.is_shared
 
     def measured(self, now: int, elapsed: int, busy: int, used: int | None) -> None:
-        """What the workers did up to `now`.
+        """Decide by the work of the workers up to `now`.
 
         elapsed: the nanoseconds of the period.
         busy: the nanoseconds in which they did not rest, of all workers together.

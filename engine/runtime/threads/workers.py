@@ -374,7 +374,7 @@ class Worker:
 
     def processor_time(self) -> int | None:
         """The nanoseconds of processor time that its thread has used; None where the system does
-        not tell those of other threads."""
+        not tell the time of other threads."""
         # The clock of a thread that has ended must not be asked for.
         if not self.thread.is_alive():
             return 0
