@@ -25,7 +25,8 @@ from runnel.errors import (
     short_errors,
     shorten,
 )
-from runnel.results.forms import Forms, Query, required
+from runnel.results.calls import RelationQuery
+from runnel.results.forms import Forms, required
 from runnel.results.rows import (
     DECODE_ROWS,
     FAILED,
@@ -131,7 +132,7 @@ class Cursor(Forms):
     def sql(self, query: str, args: Arguments = (), *, timeout: float | None = None) -> Cursor:
         """`execute` of a query that can run again, as a relation; of one that ends it also waits
         for the rows that a prompt shows."""
-        self._run(Query(query, args), timeout)
+        self._run(RelationQuery(query, args), timeout)
         self._gather(SHOWN_ROWS + 1)
         return self
 

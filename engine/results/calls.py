@@ -1,13 +1,16 @@
-"""Statements that are written as calls of a connection: `Calls`, a part of `Connection`."""
+"""Statements that are written as calls of a connection: `Calls`, a part of `Connection`, and the
+queries of the relations that they return."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from runnel.base.frozen import frozen
 from runnel.errors import InterfaceError, short_errors
 
 _Cursor = TypeVar("_Cursor")
@@ -34,6 +37,33 @@ _STATEMENTS = {
     "load_extension": "nothing: connectors and formats are extras of the package",
     "interrupt": "cursor.cancel()",
 }
+
+
+CAPTURED: ContextVar[dict[str, Any] | None] = ContextVar("captured", default=None)
+"""The data frames that the running query of a relation reads by the names of variables. Statements
+look here first, and add the ones that they find: a relation that runs again reads the same ones."""
+
+
+@frozen
+class RelationQuery:
+    """The query of a relation.
+
+    sql: its text.
+    args: the values of its parameters.
+    frames: the data frames and relations that it reads by the names of variables.
+    alias: the name of the relation in conditions and joins; "": none was set.
+    source: the items of FROM whose names expressions may use; None: the query itself.
+    condition: the condition over `source`; "": none.
+    table: the name of the table if the relation is one; "": it is not.
+    """
+
+    sql: str
+    args: Any = ()
+    frames: dict[str, Any] = field(default_factory=dict)
+    alias: str = ""
+    source: str | None = None
+    condition: str = ""
+    table: str = ""
 
 
 _numbers = count(1)

@@ -6,14 +6,12 @@ also a relation: a query that can run again, with the methods of `results.relati
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from dataclasses import field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from runnel.base.frozen import frozen
 from runnel.errors import InterfaceError, NotSupportedError, fail, short_errors
+from runnel.results.calls import CAPTURED, RelationQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,32 +35,6 @@ _OTHER_NAMES = {
 }
 """The names that DuckDB has for methods of a cursor."""
 
-CAPTURED: ContextVar[dict[str, Any] | None] = ContextVar("captured", default=None)
-"""The data frames that the running query of a relation reads by the names of variables. Statements
-look here first, and add the ones that they find: a relation that runs again reads the same ones."""
-
-
-@frozen
-class Query:
-    """The query of a relation.
-
-    sql: its text.
-    args: the values of its parameters.
-    frames: the data frames and relations that it reads by the names of variables.
-    alias: the name of the relation in conditions and joins; "": none was set.
-    source: the items of FROM whose names expressions may use; None: the query itself.
-    condition: the condition over `source`; "": none.
-    table: the name of the table if the relation is one; "": it is not.
-    """
-
-    sql: str
-    args: Any = ()
-    frames: dict[str, Any] = field(default_factory=dict)
-    alias: str = ""
-    source: str | None = None
-    condition: str = ""
-    table: str = ""
-
 
 class _Connection(Protocol):
     """The connection of a cursor, as far as writing a file needs it."""
@@ -79,7 +51,7 @@ class Forms:
     _connection: Any
     _result: Result | None
     _sql: str | None
-    _query: Query | None = None
+    _query: RelationQuery | None = None
     """The query of a relation; None: the cursor is none."""
     _schema: pa.Schema | None = None
     """The schema of the relation's rows once it has run."""
@@ -184,7 +156,7 @@ class Forms:
         finally:
             connection.unregister(name)
 
-    def _run(self, query: Query, timeout: float | None = None) -> None:
+    def _run(self, query: RelationQuery, timeout: float | None = None) -> None:
         """Runs the query of a relation, from its first row. A statement without rows makes no
         relation."""
         before = self._query
@@ -203,7 +175,7 @@ class Forms:
 
         return callable_text(self)
 
-    def _plan(self, query: Query, prepare: Callable[[str, Any], object]) -> None:
+    def _plan(self, query: RelationQuery, prepare: Callable[[str, Any], object]) -> None:
         """Plans the query of a relation, which raises what is wrong in it."""
         token = CAPTURED.set(query.frames)
         try:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from runnel.catalog import Registration
-from runnel.results.forms import CAPTURED
+from runnel.results.calls import CAPTURED
 
 _Result = TypeVar("_Result")
 

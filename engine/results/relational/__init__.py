@@ -1,5 +1,5 @@
 """The methods of relations, as in DuckDB's Python package.
 
-Imports the basics, `forms` and `outcome_text` of `results`, and `planner/parse/parameters.py`. Read
+Imports the basics, `calls` and `outcome_text` of `results`, and `planner/parse/parameters.py`. Read
 `methods` first; `calls` has the aggregates and window functions.
 """

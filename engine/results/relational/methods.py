@@ -17,12 +17,16 @@ import pyarrow as pa
 
 from runnel.errors import InterfaceError, as_written, short_errors, suggest
 from runnel.planner.parse.parameters import parameters_of
-from runnel.results.forms import Forms, Query
+from runnel.results.calls import RelationQuery
 from runnel.results.outcome_text import first_word
 from runnel.results.relational.calls import AGGREGATES, WINDOWS, call_text
+from runnel.sqltypes import Kind
 
 _REPEATABLE = frozenset(
     "SELECT FROM WITH VALUES TABLE SHOW DESCRIBE SUMMARIZE PIVOT UNPIVOT (".split()
+)
+_NUMBERS = frozenset(
+    (Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL, Kind.REAL, Kind.DOUBLE)
 )
 _JOINS = {
     "inner": "JOIN",
@@ -39,7 +43,7 @@ _AUTOMATIC = "relation"
 _numbers = count(1)
 
 
-def repeatable(query: Query) -> bool:
+def repeatable(query: RelationQuery) -> bool:
     """Whether a relation's query can run again without an effect: it writes nothing."""
     return first_word(query.sql) in _REPEATABLE or query.sql.lstrip().startswith("(")
 
@@ -121,10 +125,10 @@ def callable_text(cursor: Any) -> CallableText:
 # Composition
 
 
-def _query_of(cursor: Any) -> Query:
+def _query_of(cursor: Any) -> RelationQuery:
     """The relation's query; InterfaceError if a statement without rows, or one that writes, made
     it."""
-    query: Query | None = cursor._query
+    query: RelationQuery | None = cursor._query
     if query is None or not repeatable(query):
         raise InterfaceError(
             "the statement is no query: it ran, and does not run again",
@@ -133,11 +137,11 @@ def _query_of(cursor: Any) -> Query:
     return query
 
 
-def _text(query: Query) -> str:
+def _text(query: RelationQuery) -> str:
     return query.sql.strip().rstrip(";")
 
 
-def _source(query: Query, alias: str = "") -> str:
+def _source(query: RelationQuery, alias: str = "") -> str:
     """The items of FROM over a relation."""
     if query.source is not None and not alias:
         return query.source
@@ -145,11 +149,11 @@ def _source(query: Query, alias: str = "") -> str:
     return f"(\n{_text(query)}\n) AS {name}"
 
 
-def _from(query: Query) -> str:
+def _from(query: RelationQuery) -> str:
     return _source(query) + (f" WHERE {query.condition}" if query.condition else "")
 
 
-def _related(cursor: Any, query: Query) -> Any:
+def _related(cursor: Any, query: RelationQuery) -> Any:
     """The relation of a query on the connection of the cursor. It is planned."""
     made = cursor._connection.cursor()
     made._check_open()
@@ -186,10 +190,10 @@ def _number(value: Any, method: str) -> int:
     return value
 
 
-def _together(cursor: Any, other: Any) -> tuple[Query, Query]:
+def _together(cursor: Any, other: Any) -> tuple[RelationQuery, RelationQuery]:
     """The queries of two relations for one statement. If both have parameters, or data frames of
     one name, the second one is read through a variable of its own."""
-    if not isinstance(other, Forms):
+    if not isinstance(getattr(other, "_query", None), RelationQuery):
         raise InterfaceError(
             f"the other relation is a value of class {type(other).__name__}",
             hint="pass a relation, such as con.sql('SELECT …') or con.from_df(frame)",
@@ -207,13 +211,13 @@ def _together(cursor: Any, other: Any) -> tuple[Query, Query]:
         or (left.args and right.args and not in_order)
     ):
         name = f"relation_{next(_numbers)}"
-        right = Query(f"FROM {name}", alias=right.alias, frames={name: other})
+        right = RelationQuery(f"FROM {name}", alias=right.alias, frames={name: other})
     args = (*left.args, *right.args) if left.args and right.args else left.args or right.args
     frames = {**left.frames, **right.frames}
     return replace(left, args=args, frames=frames), replace(right, args=args, frames=frames)
 
 
-def _in_order(left: Query, right: Query) -> bool:
+def _in_order(left: RelationQuery, right: RelationQuery) -> bool:
     """Whether both have parameters written `?`, so that their values can follow each other."""
     return all(
         isinstance(item.args, tuple | list) and parameters_of(item.sql).sign == "?"
@@ -281,7 +285,7 @@ def _combined(cursor: Any, other: Any, operator: str) -> Any:
     sql = f"SELECT * FROM {_source(left, left.alias or _AUTOMATIC)} {operator} SELECT * FROM " + (
         _source(right, right.alias or _AUTOMATIC)
     )
-    return _related(cursor, Query(sql, left.args, left.frames, left.alias))
+    return _related(cursor, RelationQuery(sql, left.args, left.frames, left.alias))
 
 
 def _join(cursor: Any, other: Any, condition: Any, how: str = "inner") -> Any:
@@ -309,7 +313,7 @@ def _joined(cursor: Any, other: Any, kind: str, by: str) -> Any:
             )
     source = f"{_source(left, first)} {kind} {_source(right, second)}{by}"
     sql = f"SELECT * FROM {source}"
-    return _related(cursor, Query(sql, left.args, left.frames, left.alias, source))
+    return _related(cursor, RelationQuery(sql, left.args, left.frames, left.alias, source))
 
 
 def _cross(cursor: Any, other: Any) -> Any:
@@ -368,12 +372,10 @@ def _describe(cursor: Any) -> Any:
 
 def _summary(cursor: Any, function: str) -> str:
     """The row of `describe` with one aggregate of each column."""
-    from runnel.dbapi20 import NUMBER
-
     cells = [f"'{'mean' if function == 'avg' else function}' AS aggr"]
     for item in cursor.description:
         name = as_written(item.name)
-        if item.type_code == NUMBER:
+        if item.type_code.kind in _NUMBERS:
             cells.append(f"CAST({function}({name}) AS DOUBLE) AS {name}")
         elif function in ("count", "min", "max"):
             cells.append(f"CAST({function}({name}) AS VARCHAR) AS {name}")
