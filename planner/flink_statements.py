@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from runnel.base.schemas import PUBLIC
+from runnel.base.schemas import PUBLIC, local_name
 from runnel.catalog import CatalogObject, Mapping, View, visible_columns
 from runnel.connector import ReadableTable
 from runnel.errors import Error, ErrorCode, NotSupportedError, ProgrammingError
@@ -246,12 +246,13 @@ def _altered(binder: Binder, statement: AlterOptions | AlterItems, planning: Pla
     _check_options(binder, found, name)
     written = read_written(found.flink_text)
     new_name = statement.new_name if isinstance(statement, AlterItems) else None
-    qualifiers = () if new_name is None else new_name.qualifiers
-    target = found.name if new_name is None else new_name.local
+    own = tuple(found.schema.split(".")) if found.schema else (PUBLIC,)
+    qualifiers = own if new_name is None else new_name.qualifiers or own
+    target = local_name(found.name, found.schema) if new_name is None else new_name.local
     composed = ComposedTable(
         sql=statement.sql,
         position=statement.position,
-        name=Name(target, (new_name or name).position, qualifiers or (PUBLIC,), target),
+        name=Name(target, (new_name or name).position, qualifiers, target),
         clauses=written,
         source=name,
         merging={},
@@ -315,9 +316,15 @@ def _filled(binder: Binder, statement: ComposedTable, query: Query, planning: Pl
     names = ", ".join(quoted(field.name) for field in source.fields)
     return FilledMappingPlan(
         mapping=made,
-        insert=f"INSERT INTO {PUBLIC}.{quoted(made.name)} ({names}) {query.text}",
+        insert=f"INSERT INTO {_qualified(made)} ({names}) {query.text}",
         parameters=planning.parameters(source),
     )
+
+
+def _qualified(made: CreateMappingPlan) -> str:
+    """The name of a mapping with its schema."""
+    schema = made.schema.split(".") if made.schema else [PUBLIC]
+    return ".".join(map(quoted, (*schema, local_name(made.name, made.schema))))
 
 
 def _overwrite(binder: Binder, statement: Insert, planning: Planning) -> Plan:

@@ -144,7 +144,6 @@ def _plan(
     if isinstance(statement, syntax.Command):
         return CommandPlan(statement=statement, parameters=types)
     if isinstance(statement, syntax.CreateJob | syntax.AlterJob):
-        _check_path(statement, snapshot)
         from runnel.planner.job_plans import written_job
 
         return written_job(statement, _job_write(statement, snapshot, types, environment))
@@ -177,17 +176,6 @@ def _plan(
     return _table_plan(binder, statement)
 
 
-def _check_path(statement: syntax.Statement, snapshot: Snapshot) -> None:
-    """NotSupportedError for a job, which outlives its session, in a session with a search path."""
-    if snapshot.path:
-        raise NotSupportedError(
-            "a job is not supported after USE or SET search_path",
-            detail="it looks names up in the schema public when it is started again",
-            hint=f"write USE {CATALOG}.{PUBLIC}, and schema.table in the job's query",
-            position=statement.position,
-        )
-
-
 def plan_job(
     query: str | syntax.Insert,
     snapshot: Snapshot,
@@ -202,7 +190,12 @@ def plan_job(
         in_job = replace(environment, in_job=True, pushdown=None)
         if isinstance(query, str):
             return replanned(
-                lambda environment: _job_plan(parse(query), snapshot, parameter_types, environment),
+                lambda environment: _job_plan(
+                    parse(query, keeps_public=bool(snapshot.path)),
+                    snapshot,
+                    parameter_types,
+                    environment,
+                ),
                 snapshot,
                 in_job,
             )
@@ -348,7 +341,6 @@ def _submitted(needed: JobNeeded, binder: Binder, statement: syntax.Statement) -
     may_end = not environment.is_at_rest and has_stream_with_end(snapshot)
     if may_end or not isinstance(statement, syntax.Insert):
         raise needed
-    _check_path(statement, snapshot)
     from runnel.planner.job_plans import submitted_job
 
     environment = replace(environment, is_at_rest=False)

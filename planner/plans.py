@@ -255,6 +255,7 @@ class CreateMappingPlan(Plan):
     flink_text, is_temporary: as in `syntax.CreateMapping`.
     not_null: the columns, in lower case, to which no NULL is written.
     renamed: the mapping that gets the name, and is removed; None for a mapping of its own.
+    schema: the key of its schema; "": public.
     """
 
     name: str
@@ -272,6 +273,7 @@ class CreateMappingPlan(Plan):
     is_temporary: bool = False
     not_null: frozenset[str] = frozenset()
     renamed: str | None = None
+    schema: str = ""
 
 
 @frozen(kw_only=True)

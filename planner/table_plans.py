@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.base.schemas import PUBLIC
 from runnel.catalog import ComputedColumn, Mapping, TableColumn, WatermarkClause
 from runnel.connector import ColumnDefinition, WritableTable, WriteMode
-from runnel.errors import NotSupportedError, as_written, internal
+from runnel.errors import NotSupportedError, internal
 from runnel.expressions import build
 from runnel.planner.bind.changes import bind_change
 from runnel.planner.bind.returned_rows import ReturnedRows, bind_returning
@@ -199,14 +198,9 @@ def _create_mapping(binder: Binder, statement: CreateMapping) -> CreateMappingPl
     schema, full = binder.snapshot.new_name(
         name.qualifiers, name.local, name.position, is_temporary=statement.is_temporary
     )
-    if schema:
-        raise NotSupportedError(
-            f'a mapping can\'t be in schema "{schema}"',
-            hint=f"mappings are in the schema public: write {PUBLIC}.{as_written(name.local)}",
-            position=name.position,
-        )
     return CreateMappingPlan(
         name=full,
+        schema=schema,
         connector=None if statement.connector is None else statement.connector.text,
         data_connection=None
         if statement.data_connection is None

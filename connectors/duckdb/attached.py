@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runnel.base.frozen import frozen
-from runnel.base.schemas import DATABASE_KIND, MAIN, SCHEMA_KIND, database_of
+from runnel.base.schemas import DATABASE_KIND, MAIN, MEMORY, SCHEMA_KIND, database_of
 from runnel.catalog import NamedText
 from runnel.connector import MappingDefinition
 from runnel.connectors.duckdb.connector import PATH, READ_ONLY, DuckDBConnector
@@ -18,8 +18,6 @@ from runnel.connectors.duckdb.file_tables import definitions_in_schema, schemas_
 from runnel.connectors.duckdb.own_tables import OwnTables
 from runnel.connectors.duckdb.types import quoted
 from runnel.duckdb.errors import translated
-
-MEMORY = ":memory:"
 
 
 @frozen

@@ -20,7 +20,11 @@ ONLY_SCHEMAS = (PUBLIC, MAIN, "default_database")
 """The names of the schema public: here, in DuckDB and in Flink."""
 OWN_CATALOGS = (CATALOG, "memory", "default_catalog")
 """The names of the own catalog: here, of a database in memory in DuckDB, and in Flink."""
+DEFAULT_SCHEMAS = ("default", "default_database")
+"""Further names of the schema main of an attached database, as Flink calls it."""
 TEMPORARY = "temp"
+MEMORY = ":memory:"
+"""The path of a database of ATTACH in memory."""
 
 SCHEMA_KIND = "schema"
 DATABASE_KIND = "database"
@@ -71,6 +75,8 @@ def schema_key(
     """
     catalog, schema = (item.lower() for item in qualifiers)
     if catalog and catalog not in OWN_CATALOGS:
+        if schema in DEFAULT_SCHEMAS and f"{catalog}.{schema}" not in known:
+            schema = MAIN
         if f"{catalog}.{schema}" in known:
             return known[f"{catalog}.{schema}"]
         raise _no_schema(known, catalog, schema, position)

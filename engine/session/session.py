@@ -350,18 +350,20 @@ class Session:
         zone: str,
         *,
         is_confined: bool,
+        path: tuple[str, ...] = (),
         functions: Mapping[str, PythonFunction] | None = None,
     ) -> WritePlan:
         """The plan of a named job's query with the current catalog. If this thread runs a
         statement, its timeout applies: some statements plan the job again.
 
         is_confined: the files that the query names have bounds.
+        path: the search path of the job's creator.
         functions: the functions of the job's modules, by lower-case name; None: none.
         """
         environment = replace(
             self.planning_environment(zone), check=statement_check(), is_confined=is_confined
         )
-        snapshot = self.database.catalog.snapshot  # a job is in no session, and has no search path
+        snapshot = replace(self.database.catalog.snapshot, path=path)
         return plan_job(query, snapshot.with_functions(functions or {}), types, environment)
 
     def back_up(self, target: str) -> BackupSize:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from runnel.base.schemas import CATALOG, MEMORY, PUBLIC, database_of
 from runnel.catalog import (
     CatalogObject,
     Index,
@@ -40,6 +41,7 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
     with session.definitions:
         if not is_free(session, plan, "mapping"):
             return NO_COUNT
+        _check_database(session, plan.schema)
         definition = MappingDefinition(
             plan.name,
             plan.columns,
@@ -49,6 +51,7 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             plan.watermark,
             session.caller.access,
             computed=plan.computed,
+            schema=plan.schema,
         )
         connector, whole = connector_and_definition(
             session.connectors,
@@ -70,8 +73,9 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             watermark=plan.watermark,
             is_confined=session.caller.is_confined,
             flink_text=plan.flink_text,
-            is_temporary=plan.is_temporary,
+            is_temporary=plan.is_temporary or bool(database_of(plan.schema)),
             not_null=plan.not_null,
+            schema=plan.schema,
         )
         replaced = session.catalog.objects.get(plan.name.lower())
         if isinstance(replaced, Mapping) and not _is_same(replaced, mapping):
@@ -84,6 +88,16 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             put=mapping, drop=renamed, drop_indexes=_unfit_indexes(session, mapping)
         )
     return NO_COUNT
+
+
+def _check_database(session: Session, schema: str) -> None:
+    """NotSupportedError if a schema is one of an attached file, which stores no mappings."""
+    for item in session.catalog.databases:
+        if item.name.lower() == database_of(schema) and item.text != MEMORY:
+            raise NotSupportedError(
+                f'a mapping can\'t be in the file of database "{item.name}"',
+                hint=f"create it in the connection's own database: {CATALOG}.{PUBLIC}.name",
+            )
 
 
 def _check_not_null(plan: CreateMappingPlan, table: Table) -> None:
@@ -264,7 +278,7 @@ def is_free(
 ) -> bool:
     """Whether the statement should continue. ProgrammingError if the name is used by an object that
     it doesn't replace, or if its schema was dropped since the statement was planned."""
-    schema = "" if isinstance(plan, CreateMappingPlan) else plan.schema
+    schema = plan.schema
     if schema and schema not in session.catalog.schemas:
         raise ProgrammingError(
             f'schema "{schema}" does not exist', hint="another statement has dropped it"

@@ -34,8 +34,6 @@ _REMEDIES = {
     "SEQUENCE": "write CREATE SEQUENCE s, without OR REPLACE and TEMP",
     "FUNCTION": "write it in Python, and register it: connection.create_function('f', f, …)",
     "AGGREGATE": "write it in Python: connection.create_function(…)",
-    "CATALOG": "a connection has one catalog, its directory: write CREATE DATABASE d for a schema "
-    "in it; for another system use CREATE DATA CONNECTION, or ATTACH a DuckDB file",
     "MATERIALIZED": "write CREATE TABLE t AS SELECT …, or for a stream CREATE JOB j AS INSERT INTO "
     "t SELECT …; CREATE VIEW v AS SELECT … is computed when it is read",
 }
@@ -85,6 +83,11 @@ def parse_create(reader: StatementReader) -> Statement:
         from runnel.planner.parse.session.schemas import parse_create_schema
 
         return parse_create_schema(reader, position)
+    if not (external or temporary or or_replace) and reader.peek() == "CATALOG":
+        # Loaded on first use: catalogs are Flink's.
+        from runnel.planner.parse.flink.definitions import parse_create_catalog
+
+        return parse_create_catalog(reader, position)
     if reader.peek() == "TYPE":
         raise _refused_type(reader, position)
     raise _refused(reader, "CREATE OR REPLACE" if or_replace else "CREATE", position)
@@ -143,6 +146,10 @@ def parse_drop(reader: StatementReader) -> Statement:
         from runnel.planner.parse.session.schemas import parse_drop_schema
 
         return parse_drop_schema(reader, position)
+    if not external and reader.peek() == "CATALOG":
+        from runnel.planner.parse.flink.definitions import parse_drop_catalog
+
+        return parse_drop_catalog(reader, position)
     raise _refused(reader, "DROP", position)
 
 

@@ -33,7 +33,8 @@ _NAMED = ("MAPPINGS", "VIEWS", "SNAPSHOTS", "INDEXES", "FUNCTIONS")
 _QUERIES = {
     "TABLES": ("name", 'SELECT name FROM "show tables"'),
     "DATABASES": ("database_name", 'SELECT name AS database_name FROM "show databases"'),
-    "CATALOGS": ("catalog_name", 'SELECT name AS catalog_name FROM "show databases"'),
+    "CATALOGS": ("catalog_name", 'SELECT name AS catalog_name FROM "show catalogs"'),
+    "CATALOG": ("catalog_name", "SELECT current_database() AS catalog_name"),
     "MODULES": ("module_name", "SELECT 'core' AS module_name"),
     "JARS": ("jar", "SELECT '' AS jar WHERE FALSE"),
     "CURRENT": ("database_name", "SELECT current_schema() AS database_name"),
@@ -122,7 +123,7 @@ def _of_flink(reader: StatementReader, position: Position) -> Show:
 
 
 def _shown_word(reader: StatementReader) -> str:
-    """The word after SHOW; CATALOGS for CURRENT CATALOG, and CURRENT for CURRENT DATABASE."""
+    """The word after SHOW; CATALOG for CURRENT CATALOG, and CURRENT for CURRENT DATABASE."""
     if reader.peek() == "EXTERNAL" and reader.peek(1) == "MAPPINGS":
         reader.next()
     word = reader.peek()
@@ -130,7 +131,7 @@ def _shown_word(reader: StatementReader) -> str:
         raise reader.error("MODULES, as in SHOW FULL MODULES; SHOW JOBS FULL has all columns")
     if word == "CURRENT" and reader.peek(1) in ("CATALOG", "DATABASE"):
         reader.next()
-        return "CATALOGS" if reader.peek() == "CATALOG" else "CURRENT"
+        return "CATALOG" if reader.peek() == "CATALOG" else "CURRENT"
     if word == "FULL" and reader.peek(1) == "MODULES":
         reader.next()
         return reader.peek()

@@ -217,3 +217,36 @@ def test_the_shell_names_the_jobs_that_end_with_it(
     assert "SET 'table.dml-sync' = 'true'" in err
     assert main([str(tmp_path / "directory"), "-At", "-q", "-c", STREAM]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_job_of_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job looks names up in the database of the session that started it, also after the
+    directory was opened again, and if tables of these names are in the schema public."""
+    monkeypatch.chdir(tmp_path)
+    source = "CREATE TABLE {} (v BIGINT, p AS PROCTIME()) WITH ('connector' = 'filesystem', "
+    source += "'path' = '{}', 'format' = 'json', 'source.monitor-interval' = '10 ms')"
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.json").write_text('{"v": 1}\n' if name == "one" else '{"v": 9}\n')
+    with runnel.connect(tmp_path / "data") as con:
+        con.execute(source.format("events", "two"))
+        con.execute(SINK.format("copied", "v BIGINT"))
+        con.execute("CREATE DATABASE db")
+        con.execute("USE db")
+        con.execute(source.format("events", "one"))
+        sink = SINK.format("copied", "v BIGINT").replace("'path' = 'copied'", "'path' = 'inner'")
+        con.execute(sink)
+        con.execute(
+            "CREATE JOB j OPTIONS ('snapshotIntervalMillis' = '20') AS "
+            "INSERT INTO copied SELECT v FROM events"
+        )
+        eventually(lambda: con.execute("SELECT v FROM copied").fetchall() == [(1,)])
+    (tmp_path / "one" / "2.json").write_text('{"v": 2}\n')
+    with runnel.connect(tmp_path / "data") as con:
+        query = "SELECT v FROM db.copied ORDER BY v"
+        eventually(lambda: con.execute(query).fetchall() == [(1,), (2,)])
+        assert con.execute("SELECT v FROM copied").fetchall() == []
+        con.execute("ALTER JOB j RESTART")
+        con.execute("ALTER JOB j AS INSERT INTO copied SELECT v + 10 AS v FROM events")
+        eventually(lambda: (19,) in con.execute("SELECT v FROM copied").fetchall())
+        con.execute("DROP JOB j")

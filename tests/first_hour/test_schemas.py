@@ -300,7 +300,6 @@ def test_changes_in_a_transaction(folder: Path) -> None:
         ("CREATE TABLE o.k (id SERIAL)", "sequences are in the schema public"),
         ("CREATE TEMP TABLE s.k (id INT)", "temporary object can't be in schema"),
         ("CREATE SEQUENCE s.q", "can't be in schema"),
-        ("CREATE MAPPING s.m TYPE IMap", "can't be in schema"),
         ("SELECT s.t.a FROM o.c", 'no table in FROM is in a schema "s"'),
         ("CREATE TABLE information_schema.t (a INT)", "can only be queried"),
     ],
@@ -486,12 +485,13 @@ def test_a_table_that_another_one_refers_to(folder: Path) -> None:
             run(connection, sql)
 
 
-def test_a_job_looks_in_public() -> None:
+def test_a_job_looks_in_its_schema() -> None:
     with runnel.connect() as connection:
         for sql in ("CREATE SCHEMA s", "CREATE TABLE s.t (a INT)", "USE s"):
             run(connection, sql)
-        with pytest.raises(runnel.NotSupportedError, match="USE or SET search_path"):
-            run(connection, "CREATE JOB j AS INSERT INTO s.t SELECT 1")
+        run(connection, "CREATE JOB j AS INSERT INTO t SELECT 1")
+        connection.job("j").join(60)
+        assert run(connection, "FROM s.t") == [(1,)]
 
 
 def test_within_bounds(folder: Path) -> None:
@@ -545,24 +545,42 @@ def test_create_like_in_schemas(folder: Path) -> None:
 
 
 def test_mappings_under_a_path(tmp_path: Path) -> None:
-    """CREATE TABLE … WITH stays in public: a name says so, and another schema is refused."""
+    """CREATE TABLE … WITH is in the first schema of the path, or in the one that it names."""
     options = f"WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{tmp_path}/{{}}')"
     with runnel.connect() as connection:
         for sql in ("CREATE SCHEMA s", "CREATE TABLE s.m (k INT)", "SET search_path = 's,public'"):
             run(connection, sql)
-        for sql in (
-            f"CREATE TABLE s.n {options.format('n')} AS SELECT 1 AS a",
-            f"CREATE TABLE n {options.format('n')} AS SELECT 1 AS a",
-            f"CREATE TABLE s.n {options.format('n')} LIKE s.m",
-        ):
-            with pytest.raises(runnel.NotSupportedError, match=r"write public[.]n"):
-                run(connection, sql)
+        run(connection, f"CREATE TABLE n {options.format('n')} AS SELECT 2 AS a")
+        run(connection, f"CREATE TABLE s.like_n {options.format('k')} LIKE s.m")
         run(connection, f"CREATE TABLE public.m {options.format('m')} AS SELECT 1 AS a")
         run(connection, f"CREATE TABLE public.like_m {options.format('l')} LIKE public.m")
         run(connection, "ALTER TABLE public.m SET ('csv.field-delimiter' = ',')")
         run(connection, "ALTER TABLE like_m RENAME TO l")
+        run(connection, "ALTER TABLE like_n RENAME TO p")
         assert run(connection, "FROM public.m") == [(1,)]
+        assert run(connection, "FROM s.n") == [(2,)]
         assert run(connection, "FROM public.l") == run(connection, "FROM s.m") == []
+        assert run(connection, "FROM s.p") == []
+
+
+def test_a_mapping_of_an_attached_file(folder: Path) -> None:
+    """A file stores no mapping; a database in memory ends with the connection, as its mappings."""
+    options = f"WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{folder}/n')"
+    with runnel.connect(folder / "own") as connection:
+        run(connection, "ATTACH 'shop.duckdb' AS o")
+        with pytest.raises(runnel.NotSupportedError, match=r"write|runnel[.]public"):
+            run(connection, f"CREATE TABLE o.n (a INT) {options}")
+        run(connection, "ATTACH ':memory:' AS c")
+        run(connection, f"CREATE TABLE c.n {options} AS SELECT 1 AS a")
+        assert run(connection, "FROM c.n") == [(1,)]
+        run(connection, "CREATE SCHEMA s")
+        run(connection, f"CREATE TABLE s.n (a INT) {options}")
+    with runnel.connect(folder / "own") as connection:
+        assert run(connection, "SHOW CATALOGS") == [("runnel",)]
+        assert run(connection, "FROM s.n") == [(1,)]
+        run(connection, "DROP SCHEMA s CASCADE")
+    with runnel.connect(folder / "own") as connection:
+        assert run(connection, "SHOW ALL TABLES") == []
 
 
 def test_a_name_that_begins_like_its_schema() -> None:

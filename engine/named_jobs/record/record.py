@@ -22,6 +22,11 @@ FORMAT = 2
 DAG_FORMAT = 3
 """The version of the format of a record with a DAG. A version of Runnel without such jobs refuses
 it, instead of running its query."""
+PATH_FORMAT = 4
+"""The version of the format of a record with a path. A version of Runnel without it refuses the
+record, instead of reading tables of the schema public."""
+FORMATS = (FORMAT, DAG_FORMAT, PATH_FORMAT)
+"""The versions that have a checksum."""
 
 
 @frozen
@@ -111,6 +116,7 @@ class JobRecord:
     snapshot: number of the last snapshot that was completed and recorded.
     dag: stored form of a hand-built DAG (`hand_built/dag_record.py`), which the job runs; `query`
         then only describes it. None: the job runs its query.
+    path: keys of the schemas in which unqualified names of its query are looked up; (): public.
     """
 
     id: int
@@ -145,6 +151,7 @@ class JobRecord:
     snapshot: int | None = None
     metrics: Sequence[Mapping[str, Any]] = ()
     dag: Mapping[str, Any] | None = None
+    path: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON values by stored name."""
@@ -153,9 +160,11 @@ class JobRecord:
             del value["dag"]
         if not self.metrics:
             del value["metrics"]
+        if not self.path:
+            del value["path"]
         error = self.last_error
         return {
-            "format": FORMAT if self.dag is None else DAG_FORMAT,
+            "format": self._format,
             **value,
             "options": self.options.to_json(),
             "meanings": dict(self.signatures),
@@ -166,12 +175,18 @@ class JobRecord:
             "last_error": None if error is None else error.to_json(),
         }
 
+    @property
+    def _format(self) -> int:
+        if self.path:
+            return PATH_FORMAT
+        return FORMAT if self.dag is None else DAG_FORMAT
+
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> JobRecord:
         """The record that `to_json` wrote; ValueError, KeyError or TypeError if `value` is not
         one."""
-        if value["format"] not in (1, FORMAT, DAG_FORMAT):
-            raise ValueError(f"its format is {value['format']}, not {DAG_FORMAT}")
+        if value["format"] not in (1, *FORMATS):
+            raise ValueError(f"its format is {value['format']}, not {PATH_FORMAT}")
         error = value["last_error"]
         metrics_from_json(value.get("metrics", ()))
         converted = {
@@ -181,6 +196,7 @@ class JobRecord:
             "status": JobStatus(value["status"]),
             "last_error": None if error is None else RecordedError.from_json(error),
             "last_batch": tuple(value.get("last_batch", ())),
+            "path": tuple(value.get("path", ())),
         }
         return JobRecord(
             **{
@@ -224,6 +240,7 @@ _ATTRIBUTES = {
     "snapshot": "snapshot",
     "metrics": "metrics",
     "dag": "dag",
+    "path": "path",
 }
 """The attributes of a record by stored name, in the order in which they are written. An attribute
 may be renamed, a stored name may not."""

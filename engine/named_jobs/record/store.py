@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runnel.errors import ErrorCode, OperationalError
-from runnel.named_jobs.record.record import DAG_FORMAT, FORMAT, JobRecord
+from runnel.named_jobs.record.record import FORMATS, JobRecord
 from runnel.storage.durable_files import OWN_FOLDER, replace_file, sealed, sync_folder, unsealed
 from runnel.storage.write_gate import durable_writes
 
@@ -76,9 +76,7 @@ class JobRecords:
             if not item.is_dir():
                 continue
             try:
-                found.append(
-                    JobRecord.from_json(unsealed((item / FILE).read_bytes(), FORMAT, DAG_FORMAT))
-                )
+                found.append(JobRecord.from_json(unsealed((item / FILE).read_bytes(), *FORMATS)))
             except FileNotFoundError:
                 shutil.rmtree(item, ignore_errors=True)
             except Exception as error:  # one broken record does not affect the rest

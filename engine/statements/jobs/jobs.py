@@ -77,6 +77,7 @@ def planned_job(session: Session, record: JobRecord) -> tuple[WritePlan, Evaluat
             types,
             record.zone,
             is_confined=record.is_confined,
+            path=tuple(record.path),
             functions=functions,
         )
     except Error as error:
@@ -243,6 +244,7 @@ def job_record(
         zone=session.settings.time_zone,
         arguments=_storable_arguments(call),
         is_unbounded=plan.write.is_unbounded,
+        path=session.search_path,
     )
 
 
@@ -295,7 +297,7 @@ def alter_job(session: Session, plan: AlterJobPlan, call: StatementCall) -> int:
             job.restart(timeout)
         case "query":
             with job.altered_alone():
-                _change_query(job, plan, call)
+                _change_query(job, plan, call, session.search_path)
         case _:
             with job.altered_alone():
                 job.change(options=changed_options(job.record.options, plan.options))
@@ -304,7 +306,9 @@ def alter_job(session: Session, plan: AlterJobPlan, call: StatementCall) -> int:
     return NO_COUNT
 
 
-def _change_query(job: NamedJob, plan: AlterJobPlan, call: StatementCall) -> None:
+def _change_query(
+    job: NamedJob, plan: AlterJobPlan, call: StatementCall, path: tuple[str, ...]
+) -> None:
     """Replaces the query of a job and keeps its state: a running job is suspended, and resumed. If
     that fails, the job continues with its old query."""
     assert plan.write is not None
@@ -319,6 +323,7 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: StatementCall) -> Non
         "text": call.sql,
         "arguments": arguments,
         "options": options,
+        "path": path,
     }
     replace_work(job, changes, remaining(call))
 

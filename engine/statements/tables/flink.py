@@ -24,7 +24,7 @@ def create_filled(
 ) -> Outcome:
     """Creates a mapping, and writes the rows of a query to it; returns their number. After an error
     the catalog is as before."""
-    name = plan.mapping.name.lower()  # in the schema public, which may not be the first of the path
+    name = plan.mapping.name.lower()
     replaced = session.catalog.objects.get(name)
     create_mapping(session, plan.mapping, call)
     created = session.catalog.objects.get(name)

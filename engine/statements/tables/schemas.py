@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from runnel.base.schemas import (
     DATABASE_KIND,
     MAIN,
+    MEMORY,
     ONLY_SCHEMAS,
     OWN_CATALOGS,
     SCHEMA_KIND,
@@ -190,10 +191,10 @@ def attach(session: Session, statement: Attach, call: StatementCall) -> int:
     path = statement.path.text
     at = statement.name or statement.path
     name = statement.name.text if statement.name else Path(path).name.partition(".")[0]
-    if path == attached.MEMORY and statement.name is None:
+    if path == MEMORY and statement.name is None:
         name = "memory"
     _check_file(session, statement)
-    if path != attached.MEMORY:
+    if path != MEMORY:
         path = str(Path(path).expanduser().resolve())
     attachment = Attachment(name, path, statement.is_read_only)
     with session.definitions:
@@ -233,9 +234,7 @@ def _check_file(session: Session, statement: Attach) -> None:
             "the path of a database file has a NUL character", position=statement.path.position
         )
     file = Path(path).expanduser()
-    open_as = {
-        item.text: item.name for item in session.catalog.databases if item.text != attached.MEMORY
-    }
+    open_as = {item.text: item.name for item in session.catalog.databases if item.text != MEMORY}
     own = session.path
     if own is not None and Path(own).resolve() in (file.resolve(), file.resolve().parent):
         raise ProgrammingError(
@@ -269,7 +268,7 @@ def _replace(session: Session, attachment: Attachment) -> None:
     is_read_only = connector.schemas[f"{lower}.{MAIN}"].is_read_only
     old = Attachment(text.name, text.text, is_read_only)
     is_opened = False
-    if attachment.path not in (old.path, attached.MEMORY):
+    if attachment.path not in (old.path, MEMORY):
         known = connector.own_tables.kernel.attached
         alias = connector.attach_file(attachment.path, is_read_only=attachment.is_read_only)
         is_opened = alias not in known

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.base.schemas import CATALOG, MAIN, PUBLIC, catalog_and_schema, database_of, local_name
+from runnel.base.schemas import (
+    CATALOG,
+    MAIN,
+    PUBLIC,
+    SCHEMA_KIND,
+    catalog_and_schema,
+    database_of,
+    local_name,
+)
 from runnel.catalog import hides_tables
 from runnel.errors import Position, ProgrammingError
 from runnel.planner.bind.system_views import duckdb, postgresql
@@ -28,16 +36,16 @@ _TABLES = {**duckdb.FUNCTIONS, **duckdb.TABLES, **postgresql.TABLES}
 _TABLE_INFO = ("pragma_table_info", "pragma_show")
 
 
-SHOWN = ("show tables", "show databases", "show schemas", "show search_path")
-"""The tables that SHOW TABLES, DATABASES, SCHEMAS and search_path read."""
+SHOWN = ("show tables", "show catalogs", "show databases", "show schemas", "show search_path")
+"""The tables that SHOW TABLES, CATALOGS, DATABASES, SCHEMAS and search_path read."""
 
 
 def shown_table(name: str, catalog: str, schema: str, binder: StatementBinder) -> SchemaTable:
-    """The rows of SHOW TABLES of a schema, "": the current one; of SHOW DATABASES or SCHEMAS."""
+    """The rows of SHOW TABLES of a schema, "": the current one; of SHOW CATALOGS and so on."""
     snapshot = binder.snapshot
     current = snapshot.path[0] if snapshot.path else ""
     key = snapshot.schema_key(catalog, schema, None) if schema else current
-    definition = SchemaDefinition("name", _databases)
+    definition = SchemaDefinition("name", _databases if name == "show databases" else _catalogs)
     is_database = not catalog and schema.lower() != "" and key == f"{schema.lower()}.{MAIN}"
     if name == "show tables":
 
@@ -64,8 +72,21 @@ def shown_table(name: str, catalog: str, schema: str, binder: StatementBinder) -
     return SchemaTable(name, definition, binder.without_statement())
 
 
-def _databases(binder: StatementBinder) -> list[Row]:
+def _catalogs(binder: StatementBinder) -> list[Row]:
     return [(CATALOG,), *((item.name,) for item in binder.snapshot.databases)]
+
+
+def _databases(binder: StatementBinder) -> list[Row]:
+    """The databases as DuckDB calls them, and the schemas of the current one, which are the
+    databases of Flink and Spark."""
+    snapshot = binder.snapshot
+    current = database_of(snapshot.path[0]) if snapshot.path else ""
+    schemas = [
+        catalog_and_schema(item.name)[1]
+        for item in snapshot.definitions.values()
+        if item.kind == SCHEMA_KIND and database_of(item.name).lower() == current
+    ]
+    return [*_catalogs(binder), *((name,) for name in schemas if name != MAIN)]
 
 
 def is_view(name: str) -> bool:

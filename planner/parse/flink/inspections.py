@@ -14,7 +14,7 @@ from runnel.planner.parse.tokens import like, tokenize
 _DESCRIPTIONS = {
     "JOB": "SELECT id, name, status, query, uptime, last_error FROM information_schema.jobs "
     "WHERE name = {0} OR CAST(id AS VARCHAR) = {0}",
-    "CATALOG": 'SELECT \'name\' AS "info name", name AS "info value" FROM "show databases" '
+    "CATALOG": 'SELECT \'name\' AS "info name", name AS "info value" FROM "show catalogs" '
     "WHERE {0} IN ('default_catalog', name)",
     "DATABASE": 'SELECT \'name\' AS "info name", schema_name AS "info value" FROM '
     "\"show schemas\" WHERE schema_name = CASE {0} WHEN 'default_database' THEN 'public' "
