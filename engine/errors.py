@@ -373,11 +373,22 @@ def _distance(first: str, second: str) -> int:
     return row[-1]
 
 
+_RESERVED = frozenset(
+    "all alter and any as between by case create cross current_date current_time "
+    "current_timestamp current_user distinct drop else except false fetch for force from glob "
+    "grant having ilike inner insert install intersect into join lateral like limit localtime "
+    "localtimestamp map not notnull null offset on only or order outer positional qualify "
+    "regexp returning revoke rlike rollback select session_user summarize table tablesample "
+    "then true uncache union using when where window with xor".split()
+)
+"""The words that are no names of columns or tables without quotes, in lower case."""
+
+
 def as_written(name: str) -> str:
-    """A name as it is written in SQL: quoted if it is not an identifier."""
+    """A name as it is written in SQL: quoted if it is not an identifier, or a reserved word."""
     return (
         name
-        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _RESERVED
         else '"' + name.replace('"', '""') + '"'
     )
 

@@ -110,14 +110,14 @@ class Calls(Generic[_Cursor]):
     @short_errors
     def from_arrow(self, data: Any) -> _Cursor:
         """The rows of any data that `register` accepts, as `sql` returns them."""
-        name = f"rows_{next(_numbers)}"
-        self.register(f"rows {name}", data)
+        name = f"__rows_of_frame_{next(_numbers)}"  # no table is called so
+        self.register(name, data)
         try:
-            cursor: Any = self.sql(f'FROM "rows {name}"')
+            cursor: Any = self.sql(f"FROM {name}")
         finally:
-            self.unregister(f"rows {name}")
+            self.unregister(name)
         if cursor._query is not None:
-            cursor._query = replace(cursor._query, sql=f"FROM {name}", frames={name: data})
+            cursor._query = replace(cursor._query, frames={name: data})
         return cursor  # type: ignore[no-any-return]
 
     @short_errors

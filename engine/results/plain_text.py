@@ -142,7 +142,7 @@ def html_table(fields: Sequence[Field], rows: Sequence[Row], layout: TableLayout
 
 def inserts(fields: Sequence[Field], rows: Sequence[Row], layout: TableLayout) -> Iterator[str]:
     """An INSERT statement for each row."""
-    table = '"table"' if layout.table == "table" else as_written(layout.table)
+    table = as_written(layout.table)
     names = ", ".join(as_written(item.name) for item in fields)
     for row in rows:
         values = (_literal(value, item.type) for value, item in zip(row, fields, strict=True))

@@ -61,6 +61,7 @@ CALLS: tuple[Callable[[Any], Any], ...] = (
     lambda c: c.table("t").project("k").cross(c.table("u").project("word")).order("k, word"),
     lambda c: c.table("t").sum("n"),
     lambda c: c.table("t").max("n", groups="k", projected_columns="k").order("k"),
+    lambda c: c.table("t").max("n", "k").order("1"),
     lambda c: c.table("t").count("d"),
     lambda c: c.table("t").mean("n"),
     lambda c: c.table("t").median("n"),
@@ -209,3 +210,61 @@ def test_each_aggregate_has_a_method(con: runnel.Connection) -> None:
     for name in WINDOWS:
         more = (2,) if name == "n_tile" else ()
         assert len(getattr(con.table("t"), name)("OVER (ORDER BY n)", *more).fetchall()) == 3
+
+
+def test_the_query_of_a_relation_occurs_once(con: runnel.Connection, oracle: Any) -> None:
+    def described(c: Any) -> Any:
+        query = 'SELECT ? AS a, n AS "select", k AS "a b" FROM t WHERE n > ?'
+        return c.sql(query, params=[1, 0]).describe()
+
+    assert described(con).fetchall() == described(oracle).fetchall()
+    assert described(con).columns == described(oracle).columns
+
+
+def test_a_join_of_a_join_names_all_relations(con: runnel.Connection, oracle: Any) -> None:
+    def joined(c: Any) -> Any:
+        first, second, third = (c.table("t").set_alias(name) for name in "xyz")
+        both = first.join(second, "x.n = y.n").join(third, "x.n = z.n", "left")
+        return both.aggregate("count(*), sum(z.n)")
+
+    assert joined(con).fetchall() == joined(oracle).fetchall()
+
+
+def test_frames_of_one_name_in_two_relations(con: runnel.Connection) -> None:
+    base = con.sql("SELECT 1 AS a")
+    found = []
+    for number in (1, 2):
+        frame = pd.DataFrame({"v": [number]})  # noqa: F841 - SQL reads it
+        found.append(base.query("x", "SELECT v FROM frame"))
+    assert [item.fetchall() for item in found] == [[(1,)], [(2,)]]
+
+
+def test_names_of_tables_are_not_names_of_frames(con: runnel.Connection) -> None:
+    for number in range(200):
+        con.execute(f"CREATE VIEW rows_{number} AS SELECT 7 AS v")
+        con.execute(f"CREATE VIEW relation_{number} AS SELECT 8 AS v")
+    assert con.from_df(pd.DataFrame({"v": [1]})).filter("v > 0").fetchall() == [(1,)]
+    one, two = (con.sql("SELECT $1 AS v", params=[number]) for number in (1, 2))
+    assert one.union(two).order("v").fetchall() == [(1,), (2,)]
+
+
+def test_an_insert_after_with_runs_once(con: runnel.Connection) -> None:
+    text = "WITH x(n) AS (SELECT 7) -- ')'\nINSERT INTO t (n) SELECT n FROM x RETURNING n"
+    written = con.sql(text)
+    assert (written.fetchall(), written.fetchall()) == ([(7,)], [])
+    with pytest.raises(runnel.InterfaceError, match="does not run again"):
+        written.filter("n > 0")
+    assert con.table("t").filter("n = 7").count("*").fetchone() == (1,)
+    again = con.sql("WITH x(n) AS (SELECT 'INSERT (') SELECT n FROM x")
+    assert again.fetchall() == again.fetchall() == [("INSERT (",)]
+
+
+def test_columns_that_are_reserved_words(con: runnel.Connection) -> None:
+    con.execute('CREATE TABLE "order" AS SELECT 1 AS "select", 2 AS "from"')
+    table = con.table("order")
+    assert table.rename(select="where").columns == ["where", "from"]
+    assert table.drop("from").fetchall() == [(1,)]
+    table.update({"from": 5}, condition='"select" = 1')
+    table.insert([3, 4])
+    table.filter('"select" = 1').create("group")
+    assert con.sql('FROM "group"').fetchall() == [(1, 5)]

@@ -63,8 +63,7 @@ def call_text(method: str, arguments: tuple[Any, ...], options: dict[str, Any]) 
     text = _call(method, values)
     if window:
         text += f" {window}" if window.lower().startswith("over") else f" OVER ({window})"
-    shown = projected or groups
-    return (f"{shown}, {text}" if shown else text), groups
+    return (f"{projected}, {text}" if projected else text), groups
 
 
 def _names(method: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ values, and what two relations cannot share is read through a variable. Loaded o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -40,12 +41,30 @@ _JOINS = {
 _AUTOMATIC = "relation"
 """The name of a relation without an alias."""
 
+_TOKEN = re.compile(r"""--[^\n]*|/\*.*?\*/|'[^']*'|"[^"]*"|\w+|[()]""", re.DOTALL)
+"""The tokens of a statement as far as `_writes_after_with` reads it."""
+
 _numbers = count(1)
 
 
 def repeatable(query: RelationQuery) -> bool:
     """Whether a relation's query can run again without an effect: it writes nothing."""
-    return first_word(query.sql) in _REPEATABLE or query.sql.lstrip().startswith("(")
+    word = first_word(query.sql)
+    if word == "WITH":
+        return not _writes_after_with(query.sql)
+    return word in _REPEATABLE or query.sql.lstrip().startswith("(")
+
+
+def _writes_after_with(sql: str) -> bool:
+    """Whether the statement after the WITH clause is an INSERT."""
+    depth = 0
+    for word in map(str.upper, _TOKEN.findall(sql)):
+        depth += (word == "(") - (word == ")")
+        if depth == 0 and word in ("SELECT", "FROM", "VALUES", "TABLE"):
+            return False
+        if depth == 0 and word in ("INSERT", "SINK"):
+            return True
+    return False
 
 
 def method_of(cursor: Any, name: str) -> Any:
@@ -155,6 +174,8 @@ def _from(query: RelationQuery) -> str:
 
 def _related(cursor: Any, query: RelationQuery) -> Any:
     """The relation of a query on the connection of the cursor. It is planned."""
+    # The frames that its text adds are not the ones of the relations it is composed of.
+    query = replace(query, frames=dict(query.frames))
     made = cursor._connection.cursor()
     made._check_open()
     made._sql = query.sql
@@ -210,7 +231,7 @@ def _together(cursor: Any, other: Any) -> tuple[RelationQuery, RelationQuery]:
         or clashes
         or (left.args and right.args and not in_order)
     ):
-        name = f"relation_{next(_numbers)}"
+        name = f"__other_relation_{next(_numbers)}"  # no table is called so
         right = RelationQuery(f"FROM {name}", alias=right.alias, frames={name: other})
     args = (*left.args, *right.args) if left.args and right.args else left.args or right.args
     frames = {**left.frames, **right.frames}
@@ -311,7 +332,10 @@ def _joined(cursor: Any, other: Any, kind: str, by: str) -> Any:
                 f'both relations have the name "{first}"',
                 hint=f"give one of them another: r.set_alias('{first}_2')",
             )
-    source = f"{_source(left, first)} {kind} {_source(right, second)}{by}"
+    # The names of a join's relations remain, so that the next condition can use them.
+    is_join = left.source is not None and not left.condition
+    before = _source(left) if is_join else _source(left, first)
+    source = f"{before} {kind} {_source(right, second)}{by}"
     sql = f"SELECT * FROM {source}"
     return _related(cursor, RelationQuery(sql, left.args, left.frames, left.alias, source))
 
@@ -366,12 +390,20 @@ def _drop(cursor: Any, *columns: str) -> Any:
 
 
 def _describe(cursor: Any) -> Any:
-    rows = [_summary(cursor, name) for name in ("count", "avg", "stddev", "min", "max", "median")]
-    return _composed(cursor, " UNION ALL ".join(rows))
+    names = ("count", "avg", "stddev", "min", "max", "median")
+    rows = [_summary(cursor, name, position) for position, name in enumerate(names)]
+    # The query occurs once, as its parameters do.
+    query = _query_of(cursor)
+    rows_of = f"WITH {as_written(query.alias or _AUTOMATIC)} AS (\n{_text(query)}\n)"
+    union = " UNION ALL ".join(rows)
+    return _composed(
+        cursor,
+        f'{rows_of} SELECT * EXCLUDE ("row of describe") FROM ({union}) ORDER BY "row of describe"',
+    )
 
 
-def _summary(cursor: Any, function: str) -> str:
-    """The row of `describe` with one aggregate of each column."""
+def _summary(cursor: Any, function: str, position: int) -> str:
+    """The row of `describe` with one aggregate of each column, and its position."""
     cells = [f"'{'mean' if function == 'avg' else function}' AS aggr"]
     for item in cursor.description:
         name = as_written(item.name)
@@ -381,7 +413,8 @@ def _summary(cursor: Any, function: str) -> str:
             cells.append(f"CAST({function}({name}) AS VARCHAR) AS {name}")
         else:
             cells.append(f"CAST(NULL AS VARCHAR) AS {name}")
-    return f"SELECT {', '.join(cells)} FROM {_from(_query_of(cursor))}"
+    name = as_written(_query_of(cursor).alias or _AUTOMATIC)
+    return f'SELECT {", ".join(cells)}, {position} AS "row of describe" FROM {name}'
 
 
 def _call(cursor: Any, *arguments: Any, function: str, **options: Any) -> Any:
