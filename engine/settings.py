@@ -124,6 +124,17 @@ def nanoseconds(duration: str) -> int:
     return int(float(number) * _NANOSECONDS[unit])
 
 
+def _interval(value: Value) -> int:
+    """The milliseconds of a duration as Flink writes it, such as '10 s'."""
+    # Loaded on first use: few sessions change it.
+    from runnel.planner.parse.flink.options import milliseconds
+
+    found = milliseconds(str(value))
+    if found is None:
+        raise ValueError(value)
+    return found
+
+
 def _directory(value: Value) -> str:
     text = str(value)
     if "\0" in text or (text and not (Path(text).is_dir() and os.access(text, os.W_OK | os.X_OK))):
@@ -300,6 +311,14 @@ SETTINGS = (
         str,
         "the name of a snapshot",
         "snapshot with which the jobs begin that an INSERT of Flink starts; empty: without state",
+    ),
+    Setting(
+        "snapshot_interval",
+        SettingScope.SESSION,
+        10_000,
+        _interval,
+        "a length of time, such as '10 s' or '1 min'; a number alone is in milliseconds",
+        "milliseconds between two snapshots of the jobs that an INSERT of Flink starts",
     ),
     Setting(
         "spark_job_rows",

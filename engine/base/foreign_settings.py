@@ -19,6 +19,7 @@ OTHER_NAMES = {
     "table.dml-sync": "dml_sync",
     "execution.savepoint.path": "savepoint_path",
     "execution.state-recovery.path": "savepoint_path",
+    "execution.checkpointing.interval": "snapshot_interval",
     "table.exec.resource.default-parallelism": "query_parallelism",
 }
 """The names that DuckDB, PostgreSQL and Flink have for settings."""
@@ -107,12 +108,12 @@ ELSEWHERE = {
     "allowed_paths": _BOUNDS,
     "file_search_path": "write the path of a file, or change the folder of the process",
     "enable_seqscan": "EXPLAIN shows the plan; SET pushdown = off for Runnel's own operators",
-    "execution.checkpointing.interval": "it is an option of a job: CREATE JOB j OPTIONS "
-    "('snapshotIntervalMillis' = '10000') AS INSERT INTO …",
     "execution.checkpointing.mode": "it is an option of a job: CREATE JOB j OPTIONS "
     "('processingGuarantee' = 'exactlyOnce') AS INSERT INTO …",
     "table.exec.source.idle-timeout": "write it in the mapping: CREATE MAPPING … OPTIONS "
     "('idleTimeoutMillis' = '1000')",
+    "sql-client.execution.result-mode": "the shell prints each result when it ends, and the rows "
+    "of a stream as they come; .mode has the forms",
     "table.exec.state.ttl": "the state of a stream is bounded by its watermark: EXPLAIN (STATE) "
     "shows how long rows are kept",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
@@ -239,6 +240,28 @@ class SetVariable(Command):
     parameters: int = 0
 
 
+_DOTTED = re.compile(
+    r"(?P<head>\s*(?:SET|RESET)\s+)(?P<name>[a-z][\w-]*(?:\.[\w-]+)+)"
+    r"(?:(?P<sign>\s*=\s*)(?P<value>[^'\";]*[^'\";\s]))?(?P<end>\s*;?\s*)",
+    re.IGNORECASE,
+)
+_NAMED_WITH_DOTS = re.compile(
+    r"(?P<head>\s*SET\s+)(?P<name>[a-z][\w-]*(?:\.[\w-]+)+)(?P<rest>\s*=\s*'.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def with_quotes(sql: str) -> str:
+    """A SET or RESET of Flink's without quotes, such as SET a.b-c = 10 s, with quotes; other texts
+    as they are."""
+    found = _DOTTED.fullmatch(sql)
+    if found is not None and (found["value"] or found["head"].strip().upper() == "RESET"):
+        value = "" if found["value"] is None else f"{found['sign']}'{found['value']}'"
+        return f"{found['head']}'{found['name']}'{value}{found['end']}"
+    found = _NAMED_WITH_DOTS.fullmatch(sql)
+    return sql if found is None else f"{found['head']}'{found['name']}'{found['rest']}"
+
+
 def parse_set(
     reader: StatementReader,
 ) -> SetOption | SetVariable | Show | NoEffect | UseSchemas:
@@ -258,12 +281,6 @@ def parse_set(
 
         return parse_search_path(reader, position)
     name = _setting(reader)
-    if reader.peek() == ".":
-        raise ProgrammingError(
-            "the name of a setting with dots needs quotes",
-            hint="write SET 'execution.runtime-mode' = 'streaming'",
-            position=name.position,
-        )
     if not reader.accept("TO") and not (name.text == "time_zone" and reader.peek() != "="):
         reader.expect("=")
     return SetOption(sql=reader.sql, position=position, name=name, value=_value(reader))

@@ -63,6 +63,11 @@ def parse(sql: str, *, keeps_public: bool = False) -> Statement:
     NotSupportedError for statements and clauses that Runnel does not support. Both errors have a
     position, and a hint if a remedy is known.
     """
+    if sql.lstrip()[:3].upper() in ("SET", "RES") and "." in sql:
+        # Loaded on first use: most statements are no settings.
+        from runnel.planner.parse.settings import with_quotes
+
+        sql = with_quotes(sql)
     try:
         tokens = _single(tokenize(sql), sql)
         numbers: dict[int, int] = {}

@@ -250,3 +250,13 @@ def test_a_job_of_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         con.execute("ALTER JOB j AS INSERT INTO copied SELECT v + 10 AS v FROM events")
         eventually(lambda: (19,) in con.execute("SELECT v FROM copied").fetchall())
         con.execute("DROP JOB j")
+
+
+def test_the_interval_of_snapshots(con: Connection) -> None:
+    con.register_stream("events", SCHEMA, time_column="ts")
+    con.execute("SET execution.checkpointing.interval = 20 ms")
+    [(number, name)] = con.execute("INSERT INTO counts " + COUNTS.format("events")).fetchall()
+    last = f"SELECT last_snapshot FROM information_schema.jobs WHERE id = {number}"
+    eventually(lambda: con.execute(last).fetchone()[0] is not None)
+    assert con.job(name).record.options.snapshot_interval == 20
+    con.execute(f"DROP JOB {name}")

@@ -53,8 +53,11 @@ def submit_jobs(session: Session, plans: tuple[CreateJobPlan, ...], call: Statem
 def _record(session: Session, plan: CreateJobPlan, call: StatementCall) -> JobRecord:
     savepoint = str(session.settings.get("savepoint_path"))
     assert plan.position is not None
-    options = (("initialSnapshotName", savepoint, plan.position),) if savepoint else ()
-    plan = replace(plan, options=options)
+    interval = str(session.settings.integer("snapshot_interval"))
+    options = [("snapshotIntervalMillis", interval, plan.position)]
+    if savepoint:
+        options.append(("initialSnapshotName", savepoint, plan.position))
+    plan = replace(plan, options=tuple(options))
     return job_record(session, plan, call, job_options(plan))
 
 

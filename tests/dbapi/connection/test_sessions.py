@@ -31,6 +31,7 @@ OTHER_VALUES: dict[str, Any] = {
     "python_scan": False,
     "query_parallelism": 2,
     "savepoint_path": "saved",
+    "snapshot_interval": 77,
     "spark_job_rows": 10,
     "temp_directory": "/tmp",
     "time_zone": "Europe/Vienna",
