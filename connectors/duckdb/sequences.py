@@ -20,12 +20,16 @@ _SCHEMA = "sequences"
 
 class DuckDBSequences:
     """Creates, drops and advances sequences. Thread-safe, except that the caller serialises changes
-    of the catalog."""
+    of the catalog.
+
+    reserved: the names, in lower case, of sequences that open transactions have created.
+    """
 
     def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
         self._kernel = kernel
         self._schema = _SCHEMA
         self._temporary: set[str] = set()
+        self.reserved: set[str] = set()
 
     def use_file(self) -> None:
         """The sequences are in the schema main of a DuckDB file, in which DEFAULT names them."""

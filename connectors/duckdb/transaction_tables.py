@@ -19,6 +19,7 @@ from runnel.connectors.duckdb.transactions import DuckDBTransaction
 if TYPE_CHECKING:
     from runnel.columns.table_definition import TableDefinition
     from runnel.connector import ColumnDefinition, MappingDefinition
+    from runnel.connectors.duckdb.sequences import DuckDBSequences
     from runnel.duckdb.kernel import DuckDBKernel
 
 
@@ -78,6 +79,32 @@ class TransactionKernel:
         return getattr(self._kernel, name)
 
 
+class TransactionSequences:
+    """The sequences of the tables that a transaction creates and drops. Other statements may draw
+    from one that it drops until COMMIT; the name of one that it creates is reserved until its end.
+    """
+
+    def __init__(self, base: DuckDBSequences, transaction: DuckDBTransaction) -> None:
+        self._base = base
+        self._transaction = transaction
+
+    def create(self, name: str, start: int, increment: int, *, is_temporary: bool = False) -> None:
+        self._base.create(name, start, increment, is_temporary=is_temporary)
+        self._base.reserved.add(name.lower())
+        self._transaction.at_end.append(lambda is_committed: self._end(name, is_committed))
+
+    def _end(self, name: str, is_committed: bool) -> None:
+        if not is_committed:
+            self._base.drop(name)
+        self._base.reserved.discard(name.lower())
+
+    def drop(self, name: str) -> None:
+        self._transaction.after_commit.append(lambda: self._base.drop(name))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._base, name)
+
+
 class TransactionTables(OwnTables):
     """The tables of a schema as the transaction creates, opens and drops them."""
 
@@ -87,6 +114,8 @@ class TransactionTables(OwnTables):
         self._transaction = transaction
         kernel = cast("DuckDBKernel", TransactionKernel(base.kernel, transaction))
         self._kernel: Callable[[], DuckDBKernel] = lambda: kernel
+        sequences = TransactionSequences(base.sequences, transaction)
+        self.sequences = cast("DuckDBSequences", sequences)
 
     def create(
         self,

@@ -54,6 +54,7 @@ class DuckDBTransaction:
     is_aborted: whether a failure has undone it; only `roll_back` may follow.
     is_read_only: whether its statements may only read.
     after_commit: called after COMMIT, when the catalog has its changes.
+    at_end: called when DuckDB has committed the transaction (True) or undone it (False).
     """
 
     def __init__(self, kernel: DuckDBKernel, *, is_read_only: bool = False) -> None:
@@ -65,6 +66,7 @@ class DuckDBTransaction:
         self.is_aborted = False
         self.is_read_only = is_read_only
         self.after_commit: list[Callable[[], None]] = []
+        self.at_end: list[Callable[[bool], None]] = []
         self._database: str | None = None
         self._written: dict[str, DuckDBTable] = {}
         self._tables: dict[DuckDBTable, TransactionTable] = {}
@@ -179,6 +181,7 @@ class DuckDBTransaction:
 
     def commit(self) -> None:
         """Makes the changes visible to all and durable; or undoes them and raises."""
+        is_committed = False
         try:
             if self.is_aborted:
                 raise OperationalError(
@@ -188,6 +191,7 @@ class DuckDBTransaction:
                 )
             try:
                 self._cursor.execute("COMMIT")
+                is_committed = True
             except Exception as error:
                 tables = list(self._written.values())
                 failure = (
@@ -195,18 +199,21 @@ class DuckDBTransaction:
                 )
                 raise _explained(failure) from error
         finally:
-            self._end()
+            self._end(is_committed)
 
     def roll_back(self) -> None:
         """Undoes the changes."""
         if not self.is_aborted:
             self._abort()
-        self._end()
+        self._end(False)
 
-    def _end(self) -> None:
+    def _end(self, is_committed: bool) -> None:
         self.is_aborted = True
         with suppress(Exception):  # closed with its database
             self._cursor.close()
+        for step in self.at_end:
+            with suppress(Error):
+                step(is_committed)
         for table in self._written.values():
             table.changed()
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from runnel.base.frozen import frozen
 from runnel.catalog import CatalogObject, NamedText, Snapshot
+from runnel.catalog import Mapping as TableMapping
 from runnel.errors import OperationalError
 
 _Key = TypeVar("_Key")
@@ -44,10 +45,12 @@ class PendingCatalog:
 
     replaced: the objects of the common catalog that it changes, by name in lower case, as they were
         at the first change; None: there was none.
+    referenced: the same of the tables to which foreign keys of its tables refer.
     """
 
     def __init__(self) -> None:
         self.replaced: dict[str, CatalogObject | None] = {}
+        self.referenced: dict[str, CatalogObject | None] = {}
         self._changes = CatalogChanges({}, {})
         self._seen: tuple[Snapshot, CatalogChanges, Snapshot] | None = None
 
@@ -84,6 +87,8 @@ class PendingCatalog:
         objects |= {item.name.lower(): item for item in put}
         for name in objects:
             self.replaced.setdefault(name, snapshot.objects.get(name))
+        for name in (name for item in put for name in _references(item)):
+            self.referenced.setdefault(name, snapshot.objects.get(name))
         if definitions is not None:
             seen = self.applied(snapshot).definitions
             texts |= {key: None for key in seen if key not in definitions}
@@ -92,21 +97,51 @@ class PendingCatalog:
 
     def check(self, snapshot: Snapshot) -> None:
         """OperationalError if another statement has changed one of these objects since."""
-        for name, before in self.replaced.items():
+        for name, before in {**self.referenced, **self.replaced}.items():
             now = snapshot.objects.get(name)
             if (before and before.version) != (now and now.version):
-                raise OperationalError(
-                    f'"{name}" was changed by another statement since the transaction did',
-                    detail="the transaction was rolled back",
-                    hint=AGAIN,
+                raise _conflict(
+                    f'"{name}" was changed by another statement since the transaction '
+                    + ("did" if name in self.replaced else "has referred to it")
                 )
+        for item in filter(None, self._changes.objects.values()):
+            if item.schema and item.schema.lower() not in snapshot.schemas:
+                raise _conflict(f'schema "{item.schema}" was dropped by another statement')
+        for item in snapshot.objects.values():
+            if item.name.lower() not in self._changes.objects:
+                self._check_references(item)
         for key, item in self._changes.definitions.items():
             if item is not None and key in snapshot.definitions:
-                raise OperationalError(
-                    f'{key[0]} "{item.name}" was created by another statement meanwhile',
-                    detail="the transaction was rolled back",
-                    hint=AGAIN,
+                raise _conflict(
+                    f'{key[0]} "{item.name}" was created by another statement meanwhile'
                 )
+
+    def _check_references(self, item: CatalogObject) -> None:
+        """OperationalError if a table, which the transaction has not changed, refers to one that it
+        has dropped, renamed or copied."""
+        for name in _references(item):
+            if name in self.replaced:
+                before, after = self.replaced[name], self._changes.objects.get(name)
+                if after is None or _external(after) != _external(before):
+                    raise _conflict(
+                        f'table "{item.name}", which another statement has created, refers to '
+                        f'"{name}"'
+                    )
+
+
+def _conflict(message: str) -> OperationalError:
+    return OperationalError(message, detail="the transaction was rolled back", hint=AGAIN)
+
+
+def _references(item: CatalogObject) -> list[str]:
+    """The names, in lower case, of the tables to which foreign keys of a table refer."""
+    definition = item.definition if isinstance(item, TableMapping) else None
+    return [] if definition is None else [key.table.lower() for key in definition.foreign_keys]
+
+
+def _external(item: CatalogObject | None) -> str | None:
+    """The name of a table in DuckDB."""
+    return item.external_name if isinstance(item, TableMapping) else None
 
 
 def _changed(

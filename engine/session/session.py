@@ -228,6 +228,11 @@ class Session:
         snapshot = self.database.catalog.snapshot
         return self._with_path(snapshot) if self.search_path else snapshot
 
+    @property
+    def common_catalog(self) -> Snapshot:
+        """The catalog as it is now for all sessions, without a transaction's changes."""
+        return self.database.catalog.snapshot
+
     def _with_path(self, snapshot: Snapshot) -> Snapshot:
         if self._seen is None or self._seen[0] is not snapshot or self._seen[1] != self.search_path:
             self._seen = snapshot, self.search_path, replace(snapshot, path=self.search_path)
@@ -462,7 +467,7 @@ class TransactionSession(Session):
                     locks.enter_context(self.definitions)
                     for table in copied:
                         self.duckdb.check_unchanged(table)
-                    self.pending.check(self.database.catalog.snapshot)
+                    self.pending.check(self.common_catalog)
                     self._check_commit(self)
                 except BaseException:
                     self.duckdb.roll_back()

@@ -80,7 +80,10 @@ class SessionExecutor:
 
     def prepare(self, sql: str, args: Arguments) -> None:
         """Plans one statement without running it; raises as `run` does."""
-        session = self.session if self.session.transaction is None else self.session.transaction
+        session = self.session
+        if session.transaction is not None:
+            session.transaction.enter()
+            session = session.transaction
         types = argument_types(args) if type(args) is tuple else _other_arguments(sql, args)[1]
         with RunningStatement(None, lambda started: None, session.statements, None):
             _check_order(sql, types)

@@ -252,3 +252,52 @@ def test_a_change_of_another_session_undoes_the_transaction() -> None:
         with pytest.raises(runnel.OperationalError):
             con.execute("COMMIT")
         assert _rows(con, "FROM t ORDER BY a") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("path", ["", "db", "x.duckdb"])
+def test_the_sequence_of_a_table_that_is_dropped_and_created(path: str, tmp_path: Path) -> None:
+    with runnel.connect(str(tmp_path / path) if path else None) as con:
+        other = _other(con)
+        _run(con, "CREATE TABLE s (id SERIAL, x INT)", "INSERT INTO s (x) VALUES (1), (1)")
+        _run(con, "BEGIN", "DROP TABLE s", "ROLLBACK", "INSERT INTO s (x) VALUES (2)")
+        assert _rows(con, "SELECT max(id) FROM s") == [(3,)]
+        if path != "x.duckdb":
+            again = ("BEGIN", "DROP TABLE s", "CREATE TABLE s (id SERIAL, x INT)")
+            _run(con, *again, "INSERT INTO s (x) VALUES (5)")
+            assert _rows(con, "SELECT id FROM s") == [(1,)]
+            _run(con, "ROLLBACK", "INSERT INTO s (x) VALUES (3)")
+            assert _rows(con, "SELECT max(id) FROM s") == [(4,)]
+            _run(con, *again, "INSERT INTO s (x) VALUES (5)", "COMMIT")
+            _run(con, "INSERT INTO s (x) VALUES (6)")
+            assert _rows(con, "SELECT id FROM s ORDER BY x") == [(1,), (2,)]
+            _run(con, "BEGIN", "CREATE TABLE u (id SERIAL, x INT)")
+            _result(other, "CREATE TABLE u2 (u_id SERIAL)")
+            with pytest.raises(runnel.OperationalError):
+                _result(other, "CREATE TABLE u (id SERIAL, x INT)")
+            _run(con, "INSERT INTO u (x) VALUES (1)", "COMMIT", "INSERT INTO u (x) VALUES (2)")
+            assert _rows(con, "SELECT id FROM u ORDER BY x") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("within", "meanwhile"),
+    [
+        ("CREATE TABLE s.made (a INT)", ["DROP SCHEMA s"]),
+        ("CREATE TABLE child (p INT REFERENCES p (id))", ["DROP TABLE p"]),
+        ("CREATE TABLE child (p INT REFERENCES p (id))", ["ALTER TABLE p RENAME TO q"]),
+        ("CREATE TABLE child (p INT REFERENCES p (id))", ["ALTER TABLE p ADD COLUMN z INT"]),
+        ("DROP TABLE p", ["CREATE TABLE child (p INT REFERENCES p (id))"]),
+        ("ALTER TABLE p RENAME TO q", ["CREATE TABLE child (p INT REFERENCES p (id))"]),
+        ("ALTER TABLE p ADD COLUMN z INT", ["CREATE TABLE child (p INT REFERENCES p (id))"]),
+    ],
+)
+def test_what_another_session_changes_below_a_definition(within: str, meanwhile: list[str]) -> None:
+    with runnel.connect() as con:
+        other = _other(con)
+        _run(con, "CREATE SCHEMA s", "CREATE TABLE p (id INT PRIMARY KEY)", "BEGIN", within)
+        for sql in meanwhile:
+            _result(other, sql)
+        with pytest.raises(runnel.OperationalError, match="another statement"):
+            con.execute("COMMIT")
+        _run(con, "CREATE SCHEMA IF NOT EXISTS s", "CREATE TABLE s.made (a INT)")
+        _run(con, "DROP TABLE IF EXISTS child", "DROP TABLE IF EXISTS p", "DROP TABLE IF EXISTS q")
+        assert _rows(con, "SELECT table_name FROM duckdb_tables()") == [("made",)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Mapping, NamedText
 from runnel.columns.table_definition import TableDefinition
-from runnel.errors import ErrorCode, ProgrammingError, suggest
+from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.planner.parse.session.sequences import SEQUENCE, CreateSequence, DropSequence
 from runnel.planner.parse.tokens import tokenize
 from runnel.statements.call import StatementCall
@@ -35,6 +35,11 @@ def create_sequence(session: Session, statement: CreateSequence, call: Statement
                 hint="use IF NOT EXISTS, or another name",
                 position=statement.name.position,
             )
+        if name.lower() in session.own_tables.sequences.reserved:
+            raise OperationalError(
+                f'a transaction that is open has created a sequence "{name}"',
+                hint="wait for its end, or take another name",
+            )
         made = _created(session, name, statement.start, statement.increment)
         session.change_catalog(definitions={**definitions, made.key: made})
     return NO_COUNT
@@ -58,7 +63,9 @@ def with_sequences(
 ) -> tuple[TableDefinition, dict[tuple[str, str], NamedText]]:
     """The definition of a table with a new sequence, and the DEFAULT that draws from it, for each
     new identity column; and these sequences, for the catalog."""
-    known = session.catalog.definitions
+    # A sequence that a transaction has dropped exists until COMMIT.
+    known = {**session.catalog.definitions, **session.common_catalog.definitions}
+    reserved = session.own_tables.sequences.reserved
     made: dict[tuple[str, str], NamedText] = {}
     identities, defaults = dict(definition.identities), dict(definition.defaults)
     for column, item in definition.identities.items():
@@ -66,7 +73,8 @@ def with_sequences(
             continue
         base = f"{table}_{column}_seq".lower()
         names = (f"{base}{number or ''}" for number in count())
-        name = next(n for n in names if (SEQUENCE, n) not in known and (SEQUENCE, n) not in made)
+        used = {name for kind, name in (*known, *made) if kind == SEQUENCE} | reserved
+        name = next(n for n in names if n not in used)
         is_temporary = definition.is_temporary
         sequence = _created(session, name, item.start, item.increment, is_temporary=is_temporary)
         made[sequence.key] = sequence
