@@ -124,6 +124,12 @@ def _parameters(function: Callable[..., Any]) -> list[str]:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise _no_type("a parameter") from None
+    several = [p.name for p in signature.parameters.values() if p.kind == p.VAR_POSITIONAL]
+    if several:
+        raise InterfaceError(
+            f'the number of parameters "*{several[0]}" of the function is not known',
+            hint="pass a type for each: parameter_types=['BIGINT', 'BIGINT']",
+        )
     return [
         item.name
         for item in signature.parameters.values()

@@ -163,3 +163,11 @@ def test_a_misspelled_name_is_told_the_nearest(con: runnel.Connection) -> None:
     with pytest.raises(runnel.ProgrammingError, match='function "dbll" not found') as caught:
         con.execute("SELECT dbll(1)")
     assert caught.value.hint == 'did you mean "dbl"?'
+
+
+def test_a_function_with_any_number_of_parameters_needs_their_types() -> None:
+    with runnel.connect() as con:
+        with pytest.raises(runnel.InterfaceError, match=r'parameters "\*values"'):
+            con.create_function("total", lambda *values: sum(values), return_type="BIGINT")
+        con.create_function("total", lambda *values: sum(values), ["INT", "INT"], "BIGINT")
+        assert con.execute("SELECT total(1, 2)").fetchall() == [(3,)]
