@@ -268,3 +268,14 @@ def test_columns_that_are_reserved_words(con: runnel.Connection) -> None:
     table.insert([3, 4])
     table.filter('"select" = 1').create("group")
     assert con.sql('FROM "group"').fetchall() == [(1, 5)]
+
+
+def test_a_relation_whose_table_has_changed(con: runnel.Connection) -> None:
+    r = con.sql("FROM t")
+    for change in ("ADD COLUMN z INT", "ALTER n TYPE VARCHAR"):
+        assert len(con.sql("FROM r").fetchall()) == 3
+        con.execute(f"ALTER TABLE t {change}")
+        with pytest.raises(runnel.OperationalError, match="columns of a relation have changed"):
+            con.sql("FROM r").fetchall()
+    assert con.sql("SELECT n FROM r ORDER BY n").fetchone() == ("1",)
+    assert r.columns == ["n", "k", "d", "z"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.errors import InterfaceError, as_written, short_errors, suggest
+from runnel.errors import InterfaceError, OperationalError, as_written, short_errors, suggest
 from runnel.planner.parse.parameters import parameters_of
 from runnel.results.calls import RelationQuery
 from runnel.results.outcome_text import first_word
@@ -104,11 +104,18 @@ def reader_of(cursor: Any, name: str) -> pa.RecordBatchReader:
                 f'the relation "{name}" reads a stream, which is no table',
                 hint=f"use its methods, such as {name}.filter('…'), or create a view of its query",
             )
-    return pa.RecordBatchReader.from_batches(cursor._schema, _all_batches(cursor))
+    return pa.RecordBatchReader.from_batches(cursor._schema, _all_batches(cursor, cursor._schema))
 
 
-def _all_batches(cursor: Any) -> Iterator[pa.RecordBatch]:
-    yield from _own_cursor(cursor).fetch_record_batch()
+def _all_batches(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    reader = _own_cursor(cursor).fetch_record_batch()
+    if reader.schema != schema:
+        cursor._discard()
+        cursor._schema = None
+        raise OperationalError(
+            "the columns of a relation have changed since it ran", hint="run the statement again"
+        )
+    yield from reader
 
 
 def _own_cursor(cursor: Any) -> Any:
