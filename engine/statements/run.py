@@ -248,6 +248,7 @@ def run(session: Session, plan: plans.Plan, call: StatementCall) -> Outcome:
 
 def _text_handlers() -> dict[type[plans.Plan | Command], Handler]:
     """The handlers of statements about texts in the catalog."""
+    from runnel.planner.parse.flink.definitions import CreateFunction
     from runnel.planner.parse.macros import DropMacro
     from runnel.planner.parse.session.comments import CommentOn
     from runnel.planner.parse.session.sequences import CreateSequence, DropSequence
@@ -255,6 +256,7 @@ def _text_handlers() -> dict[type[plans.Plan | Command], Handler]:
     texts = "runnel.statements.texts"
     return {
         plans.CreateMacroPlan: _lazily(f"{texts}.macros", "create_macro"),
+        CreateFunction: _lazily(f"{texts}.python_functions", "create_python_function"),
         DropMacro: _lazily(f"{texts}.macros", "drop_macro"),
         CreateSequence: _lazily(f"{texts}.sequences", "create_sequence"),
         DropSequence: _lazily(f"{texts}.sequences", "drop_sequence"),

@@ -88,6 +88,11 @@ def parse_create(reader: StatementReader) -> Statement:
         from runnel.planner.parse.flink.definitions import parse_create_catalog
 
         return parse_create_catalog(reader, position)
+    if not (external or or_replace) and reader.peek() in ("SYSTEM", "FUNCTION"):
+        from runnel.planner.parse.flink.definitions import is_function, parse_create_function
+
+        if is_function(reader):
+            return parse_create_function(reader, position)
     if reader.peek() == "TYPE":
         raise _refused_type(reader, position)
     raise _refused(reader, "CREATE OR REPLACE" if or_replace else "CREATE", position)
@@ -104,6 +109,8 @@ def parse_drop(reader: StatementReader) -> Statement:
         "MACRO",
     ):
         reader.next()
+    if reader.peek() == "TEMPORARY" and reader.peek(1) == "SYSTEM":  # a function of Flink
+        reader.expect("TEMPORARY", "SYSTEM")
     external = reader.accept("EXTERNAL")
     if reader.accept("MAPPING"):
         if_exists = reader.accept("IF", "EXISTS")

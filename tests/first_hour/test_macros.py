@@ -194,7 +194,7 @@ def test_errors_point_at_the_call_and_name_the_macro(connection: runnel.Connecti
         ("CREATE MACRO f(x AS x", "unknown type"),
         ("SELECT f(DISTINCT 1)", "DISTINCT is not supported in a call of macro"),
         ("SELECT f(*)", r"\* is not allowed here"),
-        ("CREATE FUNCTION f AS 'com.example.F'", "CREATE FUNCTION is not supported"),
+        ("CREATE FUNCTION f AS 'com.example.F'", "CREATE FUNCTION in JAVA is not supported"),
         (
             "CREATE FUNCTION f(a int) RETURNS int AS 'SELECT 1' LANGUAGE sql",
             "CREATE FUNCTION is not supported",
@@ -215,8 +215,11 @@ def test_python_functions_and_macros(connection: runnel.Connection) -> None:
     assert connection.execute("SELECT m(4)").fetchone() == (9,)
     with pytest.raises(runnel.ProgrammingError, match="exists already"):
         connection.execute("CREATE MACRO doubled(x) AS x")
-    with pytest.raises(runnel.ProgrammingError, match="drop_function"):
-        connection.execute("DROP FUNCTION doubled")
+    with pytest.raises(runnel.ProgrammingError, match="use DROP FUNCTION doubled"):
+        connection.execute("DROP MACRO doubled")
+    connection.execute("DROP FUNCTION doubled")
+    with pytest.raises(runnel.ProgrammingError, match='"doubled" not found'):
+        connection.execute("SELECT m(4)")
 
 
 def test_macros_in_transactions(connection: runnel.Connection) -> None:

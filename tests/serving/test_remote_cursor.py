@@ -347,6 +347,11 @@ def test_each_statement_of_a_client_is_a_transaction(
         remote.execute("USE stage")
 
 
+def test_a_client_imports_no_module(remote: runnel.Connection) -> None:
+    with pytest.raises(runnel.NotSupportedError, match="not supported through a server"):
+        remote.execute("CREATE FUNCTION f AS 'calendar.isleap' LANGUAGE PYTHON")
+
+
 def test_a_transaction_of_the_owner_is_not_one_of_its_clients(
     connection: runnel.Connection, remote: runnel.Connection
 ) -> None:

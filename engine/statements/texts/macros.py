@@ -50,7 +50,7 @@ def create_macro(session: Session, plan: CreateMacroPlan, call: StatementCall) -
 
 
 def drop_macro(session: Session, statement: DropMacro, call: StatementCall) -> int:
-    """Removes a macro."""
+    """Removes a macro; DROP FUNCTION also a Python function."""
     kinds = (SCALAR, TABLE) if statement.kind is None else (statement.kind,)
     with session.definitions:
         definitions = session.catalog.definitions
@@ -58,6 +58,11 @@ def drop_macro(session: Session, statement: DropMacro, call: StatementCall) -> i
         found = next(
             (definitions[kind, name] for kind in kinds if (kind, name) in definitions), None
         )
+        if found is None and statement.kind is None and name in session.catalog.functions:
+            session.caller.require_owner("Python functions")
+            session.caller.require_no_bounds("Python functions")
+            session.remove_function(name)
+            return NO_COUNT
         if found is None:
             if statement.if_exists:
                 return NO_COUNT
@@ -102,7 +107,7 @@ def _missing(session: Session, statement: DropMacro) -> ProgrammingError:
     known = [item.name for item in session.catalog.definitions.values() if item.kind == kind]
     hint = suggest(name, known)
     if name.lower() in session.catalog.functions:
-        hint = f'a Python function is removed by connection.drop_function("{name}")'
+        hint = f"it is a Python function: use DROP FUNCTION {name}"
     elif kind == SCALAR and (TABLE, name.lower()) in session.catalog.definitions:
         hint = f"it is a table macro: use DROP MACRO TABLE {name}"
     return ProgrammingError(
