@@ -72,6 +72,7 @@ _OTHER_FORMS = {
     *_FLINK_ONLY,
     *("TO_TIMESTAMP", "TO_DATE", "ENCODE", "DECODE", "HEX"),
     *("ARRAY_PREPEND", "ARRAY_SORT", "LIST_SORT", "SUBSTRING"),
+    *("MAKE_DATE", "ISFINITE", "ISINF"),
     *("REGEXP_EXTRACT", "DATE_PART", "JSON_EXTRACT", "JSON_EXTRACT_STRING"),
 }
 """The names of `other_forms` and `list_forms`; `_FLINK_ONLY` has those that have no other form."""
@@ -195,14 +196,16 @@ def _is_json(operand: Expression) -> bool:
     return operand.type.kind in (Kind.JSON, Kind.NULL)
 
 
-_OF_ARGUMENTS = frozenset({"FORMAT", "EPOCH_MS", "MAKE_TIMESTAMP"})
+_OF_ARGUMENTS = frozenset({"FORMAT", "EPOCH_MS", "MAKE_TIMESTAMP", "RANGE"})
 
 
 def _of_arguments(name: str, arguments: Sequence[Expression]) -> str:
     """The function key for a name of `_OF_ARGUMENTS`. FORMAT has braces if its pattern is a literal
     with a brace and without a %; EPOCH_MS of an integer and MAKE_TIMESTAMP of one number convert
-    to a timestamp."""
+    to a timestamp; RANGE of times is an array of timestamps."""
     first = arguments[0] if arguments else None
+    if name.upper() == "RANGE":
+        return "time_range" if any(item.type.is_temporal for item in arguments[:2]) else name
     if name.upper() == "FORMAT":
         text = str(first.value) if isinstance(first, Literal) else ""
         return "format_braces" if "{" in text and "%" not in text else name

@@ -30,6 +30,7 @@ LAZY_FAMILIES = (
     "nested.lists",
     "nested.list_values",
     "nested.list_zip",
+    "nested.time_ranges",
     "nested.maps",
     "text.regexps",
     "kernels.samples",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import date
 
 from runnel.errors import DataError, NotSupportedError, Position, ProgrammingError
 from runnel.expressions.coercion import cast
@@ -331,6 +332,33 @@ def _substring(arguments: list[Expression], position: Position | None) -> Expres
     return _function("regexp_substr", [*arguments, *options], position)
 
 
+def _make_date(arguments: list[Expression], position: Position | None) -> Expression | None:
+    """DuckDB's MAKE_DATE(days since 1970), and MAKE_DATE of a ROW of year, month and day."""
+    if len(arguments) != 1:
+        return None
+    if arguments[0].type.kind is Kind.ROW:
+        names = (Literal(value=name, type=VARCHAR) for name in ("year", "month", "day"))
+        fields = [_function("field", [arguments[0], name], position) for name in names]
+        return _function("make_date", fields, position)
+    epoch = Literal(value=date(1970, 1, 1), type=DATE)
+    return _function("add", [epoch, arguments[0]], position)
+
+
+def _test_of(name: str) -> Callable[[list[Expression], Position | None], Expression | None]:
+    """DuckDB's ISFINITE and ISINF of dates and timestamps, which are all finite here."""
+
+    def test(arguments: list[Expression], position: Position | None) -> Expression | None:
+        if len(arguments) != 1 or arguments[0].type.kind not in _DATED:
+            return None
+        epoch = Literal(value="epoch", type=VARCHAR)
+        return _function(name, [_function("extract", [epoch, arguments[0]], position)], position)
+
+    return test
+
+
+_DATED = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
+
+
 def _array_prepend(arguments: list[Expression], position: Position | None) -> Expression | None:
     """Flink has the array first, PostgreSQL and DuckDB have it last."""
     if len(arguments) != 2 or arguments[0].type.kind is not Kind.ARRAY:
@@ -350,6 +378,9 @@ _CALLS: dict[str, Callable[[list[Expression], Position | None], Expression | Non
     "ENCODE": _encode,
     "DECODE": _decode,
     "HEX": _hex,
+    "MAKE_DATE": _make_date,
+    "ISFINITE": _test_of("is_finite"),
+    "ISINF": _test_of("is_inf"),
     "LIST_SORT": _sort_of("LIST_SORT"),
     "ARRAY_SORT": _sort_of("ARRAY_SORT"),
     "ARRAY_PREPEND": _array_prepend,

@@ -46,6 +46,9 @@ _SIMPLE = {
     "TIME": sqltypes.TIME,
     "TIMESTAMP": sqltypes.TIMESTAMP,
     "DATETIME": sqltypes.TIMESTAMP,
+    "TIMESTAMP_US": sqltypes.TIMESTAMP,
+    "TIMESTAMP_MS": sqltypes.TIMESTAMP,
+    "TIMESTAMP_S": sqltypes.TIMESTAMP,
     "TIMESTAMPTZ": sqltypes.TIMESTAMP_TZ,
     "TIMESTAMP_LTZ": sqltypes.TIMESTAMP_TZ,
     "INTERVAL": sqltypes.INTERVAL_MIXED,
@@ -74,6 +77,8 @@ _PADDED_TEXTS = ("CHAR", "CHARACTER")
 _SIZED_BYTES = ("BINARY", "VARBINARY")
 _SIZED_TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_LTZ", "DATETIME")
 _DIGITS = (0, 3, 6)
+_DIGITS_OF = {"TIMESTAMP_S": 0, "TIMESTAMP_MS": 3}
+"""The digits of a second to which a CAST to a type of DuckDB rounds."""
 _REMEDIES = {
     "CHAR": "use VARCHAR",
     "CHARACTER": "use VARCHAR",
@@ -95,8 +100,6 @@ _REMEDIES = {
     "UINT16": "use INTEGER",
     "UTINYINT": "use SMALLINT",
     "UINT8": "use SMALLINT",
-    "TIMESTAMP_S": "use TIMESTAMP",
-    "TIMESTAMP_MS": "use TIMESTAMP",
     "TIMESTAMP_NS": "use TIMESTAMP, which has microseconds",
     "TIMETZ": "use TIME or TIMESTAMP WITH TIME ZONE",
 }
@@ -128,7 +131,8 @@ def parse_cast_type(reader: TokenReader) -> tuple[SqlType, int | None]:
     word, position = reader.peek(), reader.position
     is_sized = word in (*_SIZED_TEXTS, *_SIZED_TIMES, *_PADDED_TEXTS, *_SIZED_BYTES)
     if reader.peek(1) != "(" or not is_sized:
-        return parse_type(reader), None
+        digits = None if reader.peek(1) in ("[", "ARRAY") else _DIGITS_OF.get(word)
+        return parse_type(reader), digits
     reader.next()
     reader.expect("(")
     at = reader.position

@@ -137,11 +137,13 @@ _FIRST_DAY = pack_scalar("1970-01-01", VARCHAR)
 
 
 def _to_timestamp(datum: Datum, context: EvaluationContext) -> Datum:
+    """Text as local time. A zone is accepted if it is UTC, since dropping another one would be
+    silent."""
     try:
         return pc.cast(datum, _TIMESTAMP_TYPE)
     except pa.ArrowInvalid:
-        group = _groups(pc.utf8_trim_whitespace(datum), f"^{_DATE}(?:[T ]{_CLOCK})?$")
-        return _timestamp(group)
+        pattern = f"^{_DATE}(?:[T ]{_CLOCK}(?: ?[Zz]| (?i:UTC))?)?$"
+        return _timestamp(_groups(pc.utf8_trim_whitespace(datum), pattern))
 
 
 def _timestamp(group: Callable[[str], Datum]) -> Datum:
@@ -156,7 +158,10 @@ def _to_instant(datum: Datum, context: EvaluationContext) -> Datum:
     try:
         return pc.cast(datum, pa.timestamp("us", "UTC"))
     except pa.ArrowInvalid:
-        group = _groups(pc.utf8_trim_whitespace(datum), f"^{_DATE}(?:[T ]{_CLOCK}{_OFFSET})?$")
+        text = pc.utf8_trim_whitespace(datum)
+        if any_true(pc.match_substring_regex(text, _ZONE_NAME)):
+            return over_first(lambda texts: _in_named_zones(texts, context))(text)
+        group = _groups(text, f"^{_DATE}(?:[T ]{_CLOCK}{_OFFSET})?$")
         timestamp = _timestamp(group)
         minutes = pc.add(
             pc.multiply(_number(group("zone_hour")), _SIXTY), _number(group("zone_minute"))
@@ -169,6 +174,29 @@ def _to_instant(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 _EMPTY = pack_scalar("", VARCHAR)
+_ZONE_NAME = r"^[0-9].* [A-Za-z][A-Za-z0-9_/+-]+$"
+"""A text that ends with the name of a time zone; `Z` alone is an offset."""
+
+
+# For ['2026-01-05 12:00 Asia/Tokyo', '2026-01-05 12:00+02']:
+#     names  ['Asia/Tokyo', '']
+#     for each distinct name, the rows with it are converted in its zone, the others as before
+def _in_named_zones(texts: pa.Array, context: EvaluationContext) -> pa.Array:
+    """The instants of texts of which some end with the name of a time zone."""
+    is_named = pc.fill_null(pc.match_substring_regex(texts, _ZONE_NAME), False)
+    names = pc.if_else(is_named, pc.replace_substring_regex(texts, "^.* ", ""), _EMPTY)
+    clocks = pc.if_else(is_named, pc.replace_substring_regex(texts, " +[^ ]+$", ""), texts)
+    result = pa.nulls(len(texts), pa.timestamp("us", "UTC"))
+    for name in pc.unique(names).to_pylist():
+        chosen = pc.equal(names, pack_scalar(name, VARCHAR))
+        rows = clocks.filter(chosen)
+        if name:
+            group = _groups(rows, f"^{_DATE}[T ]{_CLOCK}$")
+            found = instant(_timestamp(group), "UTC" if name.upper() == "UTC" else name)
+        else:
+            found = _to_instant(rows, context)
+        result = pc.replace_with_mask(result, chosen, found)
+    return result
 
 
 def _number(digits: Datum) -> Datum:

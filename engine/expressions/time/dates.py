@@ -232,6 +232,13 @@ def _overlaps(first: Datum, second: Datum, third: Datum, fourth: Datum) -> Datum
     return pc.or_(both, pc.equal(start, begin))
 
 
+def _bind_last_day(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    check_count(name, arguments, 1, position)
+    if arguments[0].type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+        arguments = [convert(arguments[0], DATE)]
+    return signature(DATE, result=DATE)(name, arguments, position)
+
+
 def _last_day(array: pa.Array) -> pa.Array:
     days = numbers(array, np.int32).astype(np.int64).view("datetime64[D]")
     months = days.astype("datetime64[M]").astype(np.int64) + 1
@@ -370,9 +377,9 @@ FUNCTIONS = (
     ),
     named(
         "last_day",
-        "x DATE",
+        "x DATE or TIMESTAMP",
         "DATE",
-        signature(DATE, result=DATE),
+        _bind_last_day,
         kernel=over_first(_last_day),
         family="date-time",
     ),

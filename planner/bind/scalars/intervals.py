@@ -31,6 +31,7 @@ MICROSECONDS = {
     "WEEK": 604_800_000_000,
 }
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120, "CENTURY": 1200}
+MONTHS |= {"MILLENNIUM": 12_000}
 _FIELDS = ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"]
 _SHORT = {
     "MIN": "MINUTE",
@@ -41,6 +42,7 @@ _SHORT = {
     "MON": "MONTH",
 }
 _SHORT |= {"S": "SECOND", "H": "HOUR", "D": "DAY", "W": "WEEK", "Y": "YEAR", "CENTURIE": "CENTURY"}
+_SHORT |= {"MILLENNIA": "MILLENNIUM"}
 _LARGEST = 2**63 - 1
 _MARK = "\0"
 """Separates the characters of a text that sqlglot must not split: see `whole_interval` in

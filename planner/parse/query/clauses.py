@@ -22,6 +22,15 @@ from runnel.planner.parse.types import TYPE_WORDS
 CASTS = ("CAST", "TRY_CAST")
 _FRAME_UNITS = ("ROWS", "RANGE", "GROUPS")
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+_LONG_UNITS = (
+    "DECADE",
+    "DECADES",
+    "CENTURY",
+    "CENTURIES",
+    "MILLENNIUM",
+    "MILLENNIUMS",
+    "MILLENNIA",
+)
 _FRACTIONS = ("MILLISECOND", "MICROSECOND")
 
 
@@ -381,7 +390,11 @@ CLAUSES: tuple[Clause, ...] = (
         (TokenType.STRING,),
         (),
         rules.whole_interval,
-        dropped=("TO", *(f"{unit}{s}" for unit in (*_UNITS, *_FRACTIONS) for s in ("", "S"))),
+        dropped=(
+            "TO",
+            *_LONG_UNITS,
+            *(f"{unit}{s}" for unit in (*_UNITS, *_FRACTIONS) for s in ("", "S")),
+        ),
         nodes={"Interval": "this unit", "IntervalSpan": "this expression"},
         shapes={"Interval": shapes.interval},
         variables={"Interval": None, "IntervalSpan": None},
