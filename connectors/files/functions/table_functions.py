@@ -134,6 +134,13 @@ def _opened(
 def _with_partitions(options: FileOptions, path: QueriedPath) -> FileOptions:
     """The options; a pattern or a list whose files are all in folders named key=value is
     partitioned by them. (`open_table` recognises folders.)"""
+    if (
+        options.hive
+        and not options.partition_by
+        and path.files()
+        and not partition_keys(path, path.files())
+    ):
+        return replace(options, hive=False)  # as in DuckDB, the option has no effect then
     if options.hive is not None or options.follow or not (path.is_pattern or path.more):
         return options
     files = path.files()

@@ -37,6 +37,7 @@ from runnel.errors import (
     suggest,
 )
 from runnel.expressions.kernels.values import array_of
+from runnel.planner.bind.system_views import key_usage
 from runnel.planner.explain.redaction import redacted_options
 from runnel.processor import JobContext
 from runnel.relation.nodes import Field
@@ -59,6 +60,7 @@ NAME = "information_schema"
 
 Row = tuple[Any, ...]
 
+_CONSTRAINT = "constraint_catalog constraint_schema constraint_name"
 _CHARACTERS = "character_set_catalog character_set_schema character_set_name"
 _COLLATION = "collation_catalog collation_schema collation_name"
 _NUMBERS = (
@@ -70,7 +72,7 @@ _OF_NUMBERS = frozenset(
     (
         "ordinal_position numeric_precision numeric_precision_radix numeric_scale "
         "datetime_precision interval_precision character_maximum_length character_octet_length "
-        "maximum_cardinality"
+        "maximum_cardinality position_in_unique_constraint"
     ).split()
 )
 _TYPES: dict[str, SqlType] = {
@@ -279,6 +281,25 @@ TABLES: dict[str, SchemaDefinition] = {
         _tables,
     ),
     "schemata": SchemaDefinition("catalog_name schema_name schema_owner", _schemata),
+    "table_constraints": SchemaDefinition(
+        f"{_CONSTRAINT} table_catalog table_schema table_name constraint_type is_deferrable "
+        "initially_deferred enforced nulls_distinct",
+        lambda binder: key_usage.table_constraints(binder.snapshot),
+    ),
+    "key_column_usage": SchemaDefinition(
+        f"{_CONSTRAINT} table_catalog table_schema table_name column_name ordinal_position "
+        "position_in_unique_constraint",
+        lambda binder: key_usage.key_column_usage(binder.snapshot),
+    ),
+    "constraint_column_usage": SchemaDefinition(
+        f"table_catalog table_schema table_name column_name {_CONSTRAINT}",
+        lambda binder: key_usage.constraint_column_usage(binder.snapshot),
+    ),
+    "referential_constraints": SchemaDefinition(
+        f"{_CONSTRAINT} unique_constraint_catalog unique_constraint_schema "
+        "unique_constraint_name match_option update_rule delete_rule",
+        lambda binder: key_usage.referential_constraints(binder.snapshot),
+    ),
     "views": SchemaDefinition(
         "table_catalog table_schema table_name view_definition check_option is_updatable "
         "insertable_into",
