@@ -147,13 +147,13 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-_CALLS = {
-    name: name
-    for name in (
-        *("execute", "executemany", "query", "read_csv", "read_json", "read_parquet", "table"),
-        *("from_arrow", "from_df", "create_function", "remove_function", "register", "unregister"),
-    )
-} | {"arrow": "from_arrow", "df": "from_df"}
+_CALLS = frozenset(
+    "execute executemany query read_csv read_json read_parquet table view values from_query "
+    "from_arrow from_df create_function remove_function register unregister begin commit rollback "
+    "append fetchone fetchmany fetchall fetchdf fetch_df fetchnumpy fetch_arrow_table df pl arrow "
+    "fetch_record_batch fetch_arrow_reader to_arrow_table to_arrow_reader description rowcount "
+    "get_table_names extract_statements interrupt".split()
+)
 """Calls of the default connection that the module has as well, as it has `sql`."""
 
 for _name in (
@@ -284,7 +284,7 @@ def sql(
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if name in _CALLS:
-        return getattr(default_connection(), _CALLS[name])
+        return getattr(default_connection(), name)
     if home is None:
         raise AttributeError(f"module 'runnel' has no attribute {name!r}")
     module = import_module(f"runnel.{home}")

@@ -31,7 +31,7 @@ from runnel.errors import (
     suggest,
 )
 from runnel.expressions.context import EvaluationContext
-from runnel.results.calls import Calls, one_of
+from runnel.results.calls import Calls, LastResult
 from runnel.runtime.light_job import Job, JobOptions
 from runnel.session.session import Session
 from runnel.statements.run import SessionExecutor
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from runnel.processor import Guarantee
     from runnel.session.function_signature import DuckDBOptions
     from runnel.session.session import Caller
-    from runnel.statements.arguments import Arguments
     from runnel.statements.call import Engine
 
 
@@ -117,6 +116,7 @@ class Connection(Calls[Cursor]):
         self._session.prepared = {}
         self._executor = SessionExecutor(self._session)
         self._engine: Engine = self._executor
+        self._last = LastResult()
         close_when_forgotten(self, database)
 
     def cursor(self) -> Cursor:
@@ -127,22 +127,6 @@ class Connection(Calls[Cursor]):
             shorten(error)
             raise
         return Cursor(self, self._engine)
-
-    def execute(
-        self,
-        sql: str,
-        args: Arguments = (),
-        *,
-        parameters: Arguments | None = None,
-        timeout: float | None = None,
-    ) -> Cursor:
-        """Runs one statement on a new cursor, and returns the cursor. `parameters` is another name
-        of `args`."""
-        try:
-            return self.cursor().execute(sql, one_of(args, parameters), timeout=timeout)
-        except BaseException as error:
-            shorten(error)
-            raise
 
     @short_errors
     def commit(self) -> None:

@@ -100,8 +100,9 @@ class Cursor(Forms):
     # Running
 
     def execute(self, sql: str, args: Arguments = (), *, timeout: float | None = None) -> Cursor:
-        """Runs one statement; `args` are the values of its parameters: of `?` and `$1` in order, of
-        `:name` and `$name` as a dictionary. Returns the cursor itself.
+        """Runs a statement; `args` are the values of its parameters: of `?` and `$1` in order, of
+        `:name` and `$name` as a dictionary. Of several with semicolons between them the last has
+        the arguments and the result. Returns the cursor itself.
 
         An unbounded query returns at once. `timeout`, in seconds, limits the whole statement,
         including waits in later fetches: after it they raise OperationalError with code TIMEOUT.
@@ -116,7 +117,10 @@ class Cursor(Forms):
     def _execute(self, sql: str, args: Arguments, timeout: float | None) -> Cursor:
         """The rest of `execute` after `_start`."""
         try:
-            outcome = self._database.run(sql, args, timeout, self._watch)
+            if ";" in sql:
+                outcome = self._script(sql, args, timeout)
+            else:
+                outcome = self._database.run(sql, args, timeout, self._watch)
             if isinstance(outcome, int):
                 self._rowcount = outcome
             else:

@@ -6,20 +6,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
+from threading import local
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import ref
 
 from runnel.base.frozen import frozen
-from runnel.errors import InterfaceError, short_errors
+from runnel.errors import InterfaceError, short_errors, shorten
 
 _Cursor = TypeVar("_Cursor")
 
-_OF_CURSORS = frozenset(
+OF_CURSORS = frozenset(
     "fetchone fetchmany fetchall fetchdf fetch_df fetchnumpy fetch_arrow_table fetch_record_batch "
-    "df pl arrow show description rowcount".split()
+    "to_arrow_table to_arrow_reader fetch_arrow_reader df pl arrow show".split()
 )
-"""The methods that DuckDB's connections have, and cursors have here."""
+"""The methods of cursors that a connection has for the result of its last `execute`."""
 
 _STATEMENTS = {
     "begin": "con.execute('BEGIN')",
@@ -66,6 +69,24 @@ class RelationQuery:
     table: str = ""
 
 
+class LastResult(local):
+    """The outcome of the last `execute` of a connection, for each thread.
+
+    outcome: the result, the text and the number of rows that were written; None: there is none. A
+        result that ends is stored itself. Of a stream there is a weak reference: its job ends with
+        the cursor. The cursor is not stored, which refers to the connection.
+    """
+
+    outcome: tuple[Any, str | None, int] | None = None
+
+    def remember(self, cursor: Any) -> None:
+        """Stores the outcome of a cursor's statement."""
+        result = cursor._result
+        if result is not None and result.is_unbounded:
+            result = ref(result)
+        self.outcome = result, cursor._sql, cursor._rowcount
+
+
 _numbers = count(1)
 
 
@@ -84,11 +105,34 @@ class Calls(Generic[_Cursor]):
     """The part of a connection with calls that run a statement on a new cursor."""
 
     if TYPE_CHECKING:
+        _last: LastResult
 
         def cursor(self) -> Any: ...
         def register(self, name: str, data: Any) -> None: ...
         def unregister(self, name: str) -> None: ...
         def drop_function(self, name: str) -> None: ...
+
+    def execute(
+        self,
+        sql: str,
+        args: Any = (),
+        *,
+        parameters: Any = None,
+        timeout: float | None = None,
+    ) -> _Cursor:
+        """Runs a statement on a new cursor, and returns the cursor. The connection has the fetches
+        of its rows as well, until the next `execute` of the same thread. `parameters` is another
+        name of `args`."""
+        try:
+            last = self._last
+            last.outcome = None
+            cursor: Any = self.cursor()
+            cursor.execute(sql, one_of(args, parameters), timeout=timeout)
+            last.remember(cursor)
+        except BaseException as error:
+            shorten(error)
+            raise
+        return cursor  # type: ignore[no-any-return]
 
     @short_errors
     def sql(
@@ -135,8 +179,11 @@ class Calls(Generic[_Cursor]):
         self, sql: str, seq_of_args: Iterable[Any], *, timeout: float | None = None
     ) -> _Cursor:
         """`Cursor.executemany` on a new cursor, which it returns."""
-        cursor: _Cursor = self.cursor().executemany(sql, seq_of_args, timeout=timeout)
-        return cursor
+        self._last.outcome = None
+        cursor: Any = self.cursor()
+        cursor.executemany(sql, seq_of_args, timeout=timeout)
+        self._last.remember(cursor)
+        return cursor  # type: ignore[no-any-return]
 
     @short_errors
     def table(self, name: str) -> _Cursor:
@@ -189,11 +236,50 @@ class Calls(Generic[_Cursor]):
         ]
         return self.sql(f"FROM {function}({', '.join(arguments)})")
 
+    def _last_cursor(self) -> Any:
+        """A cursor with the result of the last `execute` of this thread."""
+        outcome = self._last.outcome
+        cursor = self.cursor()
+        if outcome is None:
+            raise InterfaceError(
+                "there are no rows to fetch",
+                hint="run con.execute(query) first, in the same thread; the rows of "
+                "con.sql(query) are fetched from what it returns",
+            )
+        result, cursor._sql, cursor._rowcount = outcome
+        if isinstance(result, ref):
+            result = result()
+            if result is None:
+                raise InterfaceError(
+                    "the query over a stream has ended, because its cursor was deleted",
+                    hint="keep the cursor: cursor = con.execute(query)",
+                )
+        cursor._result = result
+        return cursor
+
+    @short_errors
+    def _fetched(self, method: str, *args: Any, **options: Any) -> Any:
+        """A method of a cursor, on the result of the last `execute`; of `df(frame)` and
+        `arrow(table)`, which DuckDB has, too: the rows of the argument."""
+        if method in ("df", "arrow") and args and not isinstance(args[0], int | float):
+            return self.from_arrow(*args)
+        return getattr(self._last_cursor(), method)(*args, **options)
+
+    @property
+    def description(self) -> Any:
+        """The columns of the last `execute` of this thread; None if it has none."""
+        return None if self._last.outcome is None else self._last_cursor().description
+
+    @property
+    def rowcount(self) -> int:
+        """The number of rows of the last `execute` of this thread; −1 while it is unknown."""
+        return -1 if self._last.outcome is None else int(self._last_cursor().rowcount)
+
     def __getattr__(self, name: str) -> Any:
         remedy = ""
-        if name in _OF_CURSORS:
-            remedy = f"; execute returns a cursor, which has it: con.execute(sql).{name}"
-        elif name in _STATEMENTS:
+        if name in OF_CURSORS:
+            return partial(self._fetched, name)
+        if name in _STATEMENTS:
             remedy = f"; write {_STATEMENTS[name]}"
         raise AttributeError(
             f"{type(self).__name__!r} object has no attribute {name!r}{remedy}", name=name, obj=self

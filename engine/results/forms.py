@@ -6,6 +6,7 @@ also a relation: a query that can run again, with the methods of `results.relati
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,6 +50,7 @@ class Forms:
     consumes the remaining rows."""
 
     _connection: Any
+    _database: Any
     _result: Result | None
     _sql: str | None
     _query: RelationQuery | None = None
@@ -68,6 +70,7 @@ class Forms:
         def fetch_polars(self, timeout: float | None = None) -> Any: ...
         def execute(self, sql: str, args: Any = (), *, timeout: float | None = None) -> Any: ...
         def _gather(self, count: int) -> None: ...
+        def _watch(self, running: Any) -> None: ...
 
     @property
     def columns(self) -> list[str]:
@@ -156,6 +159,15 @@ class Forms:
         finally:
             connection.unregister(name)
 
+    def _script(self, sql: str, args: Any, timeout: float | None) -> Any:
+        """Runs a text that may have several statements, and returns the outcome of the last one,
+        which becomes the cursor's statement."""
+        # Loaded on first use: few texts have a semicolon.
+        from runnel.results.scripts import run_script
+
+        self._sql, outcome = run_script(self._database.run, sql, args, timeout, self._watch)
+        return outcome
+
     def _run(self, query: RelationQuery, timeout: float | None = None) -> None:
         """Runs the query of a relation, from its first row. A statement without rows makes no
         relation."""
@@ -164,7 +176,8 @@ class Forms:
         try:
             self.execute(query.sql, query.args, timeout=timeout)
             if self._result is not None:
-                self._query = query
+                is_last = ";" in query.sql and self._sql is not None
+                self._query = replace(query, sql=self._sql) if is_last else query
         finally:
             CAPTURED.reset(token)
             if before is query:

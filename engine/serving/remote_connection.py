@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from runnel.connection import Connection, close_when_forgotten
 from runnel.errors import InterfaceError, NotSupportedError, fail, short_errors
+from runnel.results.calls import LastResult
 from runnel.serving.remote import RemoteDatabase, location_of
 
 TOKEN = "RUNNEL_TOKEN"
@@ -62,6 +63,7 @@ class RemoteConnection(Connection):
         self._database = database  # type: ignore[assignment]
         self._remote = database
         self._engine = database
+        self._last = LastResult()
         close_when_forgotten(self, database)
 
     @short_errors

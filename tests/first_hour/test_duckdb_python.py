@@ -108,8 +108,8 @@ def test_what_to_write_instead(con: runnel.Connection) -> None:
     cursor = con.execute("FROM 'f.csv'")
     with pytest.raises(AttributeError, match=r"con.sql\(query\).filter"):
         cursor.filter("id = 1")
-    with pytest.raises(AttributeError, match=r"con.execute\(sql\).fetchall"):
-        con.fetchall()
+    with pytest.raises(AttributeError, match=r"con.cursor\(\)"):
+        con.duplicate()
     with pytest.raises(AttributeError, match=r"has no attribute 'nope'$"):
         con.nope  # noqa: B018
     with pytest.raises(AttributeError, match=r"has no attribute 'nope'$"):
