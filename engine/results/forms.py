@@ -176,8 +176,9 @@ class Forms:
         try:
             self.execute(query.sql, query.args, timeout=timeout)
             if self._result is not None:
-                is_last = ";" in query.sql and self._sql is not None
-                self._query = replace(query, sql=self._sql) if is_last else query
+                # Of several statements the relation is the last one.
+                last = self._sql if ";" in query.sql else None
+                self._query = query if last is None else replace(query, sql=last)
         finally:
             CAPTURED.reset(token)
             if before is query:

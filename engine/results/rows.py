@@ -522,7 +522,7 @@ class Result:
     def _ended(self) -> None:
         if self._finalizer is not None:
             self._keep_no_finalizer()
-        self._job = None
+        self._job = self.otherwise = None  # they refer to the data that the statement reads
 
     def _keep_no_finalizer(self) -> None:
         if self._finalizer is not None:
