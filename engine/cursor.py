@@ -591,6 +591,7 @@ class Cursor(Forms):
             self._rowcount = FAILED
         elif not isinstance(error, FetchTimeoutError):
             self._result.cancel()
+            self._forget_last()
         if self._starting is not None and not isinstance(error, Exception):
             # Ctrl-C between the start of the job and the wait for it.
             self._starting.cancel()

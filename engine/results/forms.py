@@ -159,6 +159,12 @@ class Forms:
         finally:
             connection.unregister(name)
 
+    def _forget_last(self) -> None:
+        """Lets the connection forget a result that failed, which refers to the error."""
+        last = self._connection._last
+        if last.outcome is not None and last.outcome[0] is self._result:
+            last.outcome = None
+
     def _script(self, sql: str, args: Any, timeout: float | None) -> Any:
         """Runs a text that may have several statements, and returns the outcome of the last one,
         which becomes the cursor's statement."""

@@ -125,3 +125,10 @@ def test_a_relation_of_several_statements_is_the_last_one(con: runnel.Connection
     assert r.filter("a > 1").fetchall() == [(2,)]
     assert r.fetchall() == r.fetchall() == [(1,), (2,)]
     assert con.sql("SELECT 1; DROP TABLE t").columns == []
+
+
+def test_the_next_execute_ends_a_query_that_was_not_read(con: runnel.Connection) -> None:
+    con.execute("SELECT a.i FROM range(3000000) a(i), range(1000) b(j) WHERE a.i + b.j > 5")
+    (job,) = con.jobs()
+    con.execute("SELECT 1")
+    assert job.wait(10) and con.fetchall() == [(1,)]

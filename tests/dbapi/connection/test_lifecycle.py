@@ -96,7 +96,7 @@ def test_the_next_statement_cancels_the_last(connection: Connection) -> None:
 
 @pytest.mark.parametrize("sql", [ENDLESS, HUGE])
 def test_a_forgotten_cursor_cancels_its_job(connection: Connection, sql: str) -> None:
-    cursor = connection.execute(sql)
+    cursor = connection.cursor().execute(sql)
     cursor.fetchone()
     (job,) = connection.jobs()
     del cursor
