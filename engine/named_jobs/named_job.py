@@ -142,9 +142,6 @@ class NamedJob:
         is suspended."""
         check_name(name)
         self._snapshots.check_supported()
-        run = self._lifecycle.run
-        if isinstance(run, JobRun):
-            run.check_snapshots()
         if self.status is not SUSPENDED:
             self.suspend(timeout)
         self.export_snapshot(name, timeout)

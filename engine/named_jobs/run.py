@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runnel.base.frozen import frozen
 from runnel.dag import DAG
 from runnel.deadline import GOES_ON, current
-from runnel.errors import ErrorCode, NotSupportedError, OperationalError
+from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.context import EvaluationContext
 from runnel.named_jobs.durability import Durability
 from runnel.named_jobs.hand_built.endpoints import check_sources, weakest
@@ -95,8 +95,6 @@ class JobRun:
         self._on_report = on_report
         self._interval = record.options.snapshot_interval * 1_000_000
         self._takes_snapshots = record.options.guarantee is not Guarantee.NONE
-        self._is_live = prepared.dag.epochs is not None
-        """Whether its result changes: no snapshot has the state of such a result yet."""
         self.terminal: SnapshotReport | None = None
         self._progress: Progress | None = None
         self._saved: Progress | None = None
@@ -196,26 +194,16 @@ class JobRun:
     def stop(self) -> None:
         """Ends it with a last snapshot, unless it ends by itself before. If no snapshot can begin
         before much of the input is read, it is cancelled: the sinks have committed nothing since
-        the last snapshot. So is a job whose result changes, which later begins again."""
-        if self.coordinator.is_blocked or self._is_live:
+        the last snapshot."""
+        if self.coordinator.is_blocked:
             self.is_cut = True
             self.job.cancel()
         else:
             self.coordinator.request(is_terminal=True)
 
-    def check_snapshots(self) -> None:
-        """NotSupportedError if no snapshot can have its state."""
-        if self._is_live:
-            raise NotSupportedError(
-                f'no snapshot of job "{self._record.name}" can be taken',
-                detail="its result changes, and snapshots do not have the state of such a result",
-                hint="DROP JOB ends it without a snapshot",
-            )
-
     def take_snapshot(self, timeout: float | None) -> int:
         """Takes a snapshot that begins after this call, waits for it, and returns its number;
         OperationalError if it fails, or is not done within `timeout` seconds."""
-        self.check_snapshots()
         done = Event()
         safe: list[bool] = []
 

@@ -63,6 +63,25 @@ class EpochTicker:
         # do not wait for it.
         self._is_wanted = True
         self._earliest = 0
+        self._is_held = False
+        self._on_hold: Callable[[], None] | None = None
+
+    def hold(self, on_hold: Callable[[], None]) -> bool:
+        """Lets no epoch begin until `release`, as a snapshot begins. False: an epoch is on its way;
+        `on_hold` is called when it has ended, and the next one does not begin."""
+        with self._lock:
+            self._is_held = self._is_held or self._epoch is None
+            if not self._is_held:
+                self._on_hold = on_hold
+            return self._is_held
+
+    def release(self) -> None:
+        """All tasklets have passed the barrier of the snapshot."""
+        with self._lock:
+            self._is_held = False
+            sources = tuple(self._sources) if self._is_wanted else ()
+        for source in sources:
+            source.wake()
 
     def has_rows(self) -> None:
         """A source has emitted rows, which belong to an epoch that has not ended."""
@@ -71,7 +90,7 @@ class EpochTicker:
     def due(self, source: EpochTasklet) -> Epoch | None:
         """The epoch whose end a source has to send now; None if there is none. If an epoch is to
         end later, the source is woken then."""
-        if self._epoch is None and self._is_wanted:
+        if self._epoch is None and self._is_wanted and not self._is_held:
             now = self._clock()
             if now < self._earliest:
                 source.wake_for(self._earliest)
@@ -82,7 +101,7 @@ class EpochTicker:
     def _begin(self, now: int) -> None:
         """Begins to end the next epoch, unless another source did so meanwhile."""
         with self._lock:
-            if self._epoch is not None or not self._is_wanted:
+            if self._epoch is not None or not self._is_wanted or self._is_held:
                 return
             self._is_wanted = False
             self._number += 1
@@ -105,8 +124,7 @@ class EpochTicker:
         with self._lock:
             self._to_reach.discard(last)
             sources = self._finished()
-        for source in sources:
-            source.wake()
+        self._continue(sources)
 
     def left(self, tasklet: EpochTasklet) -> None:
         """A tasklet has ended. The last rows of a source belong to an epoch that has not ended."""
@@ -117,6 +135,18 @@ class EpochTicker:
             sources = self._finished()
             if self._epoch is None and self._is_wanted:
                 sources = tuple(self._sources)
+        self._continue(sources)
+
+    def _continue(self, sources: Iterable[EpochTasklet]) -> None:
+        """After an epoch that may have ended: begins a snapshot that waits for it, or wakes the
+        sources for the next one."""
+        on_hold = None
+        with self._lock:
+            if self._epoch is None and self._on_hold is not None:
+                on_hold, self._on_hold = self._on_hold, None
+                self._is_held = True
+        if on_hold is not None:
+            on_hold()
         for source in sources:
             source.wake()
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from runnel.errors import Error
     from runnel.processor import JobContext, Processor, Stateful
     from runnel.runtime.edges.inputs import Inputs
+    from runnel.runtime.epochs import EpochTicker
     from runnel.runtime.template import Template
 
 logger = logging.getLogger("runnel.runtime")
@@ -108,6 +109,7 @@ class SavedRun(Protocol):
     template: Template
     is_cancelled: bool
     error: Error | None
+    epochs: EpochTicker | None
 
     @property
     def tasklets(self) -> Sequence[SavedTasklet]: ...
@@ -261,6 +263,10 @@ class SnapshotCoordinator:
                 self._waiting.clear()
             elif any(self._must_end_first(item) for item in execution.tasklets if item in left):
                 return
+            elif execution.epochs is not None and not execution.epochs.hold(
+                self._start_if_possible
+            ):
+                return  # barriers and ends of epochs would meet in another order at each source
             else:
                 self._start(execution, left)
         for asked in unstarted:
@@ -356,6 +362,9 @@ class SnapshotCoordinator:
                 [*self._more, *self._of_plan, *_ended_state(ended)],
             )
             self._more = []
+            is_terminal = self._active.is_terminal
+        if execution.epochs is not None and not is_terminal:
+            execution.epochs.release()
         if execution.is_cancelled:
             self._store.give_up(snapshot_id)
             self._decided(execution.error or RuntimeError("the job was cancelled"))

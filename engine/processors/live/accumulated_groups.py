@@ -11,11 +11,18 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.columns.batches import Indexes, Mask, indexes, numbers
+from runnel.columns.batches import MAX_ROWS, Indexes, Mask, indexes, numbers
+from runnel.columns.key_hash import keyed_state
 from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import evaluate
 from runnel.processors.grouping.aggregation import Aggregation
-from runnel.processors.grouping.group_state import GroupLayout, GroupState, Partial
+from runnel.processors.grouping.group_state import (
+    GroupLayout,
+    GroupState,
+    Partial,
+    exported,
+    partial_of,
+)
 from runnel.processors.grouping.row_identity import same
 from runnel.processors.live.group_slots import GroupSlots
 from runnel.processors.live.slot_rows import SlotRows
@@ -78,6 +85,31 @@ class AccumulatedGroups:
         after = self._combined(before, known, added)
         self._put(slots, after)
         yield from self._differences(before, after, known, is_new)
+
+    def state(self) -> Iterator[pa.RecordBatch]:
+        """The groups, and the groups of the rows of the current epoch."""
+        for start in range(0, self._slots.count, MAX_ROWS):
+            slots = np.arange(start, min(start + MAX_ROWS, self._slots.count))
+            yield self._saved("group", self._known(slots, self._slots.keys_of(slots)))
+        if not self._added.is_empty:
+            for partial in self._added.partials():
+                yield self._saved("added", partial)
+
+    def _saved(self, name: str, groups: Partial) -> pa.RecordBatch:
+        batch = exported(groups, self._aggregation.layout)
+        names = [f"{name}{i}" for i in range(batch.num_columns)]
+        keys = names[: len(groups.keys)]
+        batch = batch.rename_columns(names)
+        return keyed_state(batch, *keys) if keys else batch
+
+    def restore(self, batch: pa.RecordBatch) -> None:
+        """Adds a batch of `state`."""
+        groups = partial_of(batch, self._aggregation.layout)
+        if batch.schema.names[0].startswith("added"):
+            self._added.add_partial(groups)
+            return
+        slots, _ = self._slots.slots(groups.keys, groups.num_rows)
+        self._put(slots, groups)
 
     def _put(self, slots: Indexes, groups: Partial) -> None:
         self._states.put(slots, [column for columns in groups.columns for column in columns])

@@ -9,19 +9,17 @@ each key and run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from runnel.base.frozen import frozen
-from runnel.columns.batches import Indexes, Mask, indexes, join_arrays
+from runnel.columns.batches import Indexes, Mask, indexes, join_arrays, slices
 from runnel.columns.key_hash import Hashes, hash_columns
-from runnel.processors.live.consolidation import net_changes
+from runnel.processors.live.consolidation import net_changes, state_batch, weights_of
 from runnel.storage.memory_budget import size_of
 
 
-@frozen
 class Run:
     """Rows in the order of `hashes`.
 
@@ -29,12 +27,24 @@ class Run:
     columns: the columns, first the keys.
     weights: the weight of each row, never 0.
     has_retractions: whether a weight is negative.
+    saved: the batches that snapshots have of the run; None: it is in no snapshot. A snapshot
+        recognises them as objects, and does not write them again.
     """
 
-    hashes: Hashes
-    columns: tuple[pa.Array, ...]
-    weights: Indexes
-    has_retractions: bool
+    __slots__ = ("columns", "has_retractions", "hashes", "saved", "weights")
+
+    def __init__(
+        self,
+        hashes: Hashes,
+        columns: tuple[pa.Array, ...],
+        weights: Indexes,
+        has_retractions: bool,
+    ) -> None:
+        self.hashes = hashes
+        self.columns = columns
+        self.weights = weights
+        self.has_retractions = has_retractions
+        self.saved: list[pa.RecordBatch] | None = None
 
     @property
     def rows(self) -> int:
@@ -106,6 +116,17 @@ class Arrangement:
         kept, totals = net_changes(columns, together)
         rows = indexes(kept)
         return [column.take(rows) for column in columns], totals
+
+    def state(self, name: str, keys: int) -> Iterator[pa.RecordBatch]:
+        """The rows for a snapshot; the arguments are as in `state_batch`."""
+        for run in self._runs:
+            if run.saved is None:
+                run.saved = list(slices(state_batch(name, run.columns, run.weights, keys)))
+            yield from run.saved
+
+    def restore(self, batch: pa.RecordBatch) -> None:
+        """Adds rows of a snapshot."""
+        self.add(batch.columns[:-1], weights_of(batch))
 
 
 def _positions(hashes: Hashes, probes: Hashes) -> Indexes:

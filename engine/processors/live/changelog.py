@@ -79,6 +79,14 @@ class ChangelogProcessor(EmittingProcessor):
     def complete(self) -> bool:
         return self._emit_changes()
 
+    def state(self) -> list[pa.RecordBatch]:
+        """The changes of the current epoch, which rows that only appear may be among."""
+        return list(self._changes)
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        self._changes.append(batch)
+        self._rows += batch.num_rows
+
     def close(self) -> None:
         super().close()
         self._changes = []

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.columns.batches import Indexes, from_flags, indexes, join_batches, true_flags
+from runnel.columns.batches import Indexes, from_flags, indexes, true_flags
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
@@ -21,7 +21,7 @@ from runnel.expressions.nodes import Expression, columns_of
 from runnel.processors.joins.index import all_valid, make_index, pairs_in_ranges
 from runnel.processors.live.accumulated_groups import Changes
 from runnel.processors.live.arrangement import Arrangement
-from runnel.processors.live.consolidation import net_changes, weights_of
+from runnel.processors.live.consolidation import EpochRows, net_changes, state_name
 from runnel.processors.live.live_processor import LiveProcessor
 from runnel.processors.live.unmatched_rows import UnmatchedRows, WeightedRows
 from runnel.relation.nodes import Field, JoinKind
@@ -56,39 +56,27 @@ class JoinSide:
     """The rows of one input: an arrangement, and the rows of the current epoch.
 
     counts: whether equal rows are only counted.
+
+    `rows` is the arrangement, `added` the rows of the current epoch.
     """
 
     def __init__(self, shape: LiveJoinShape, ordinal: int, *, counts: bool) -> None:
         self._shape = shape
-        self._is_changing = shape.changing[ordinal]
-        self._is_net = counts or self._is_changing
+        self._is_net = counts or shape.changing[ordinal]
         self._types = shape.types[ordinal]
-        self._added: list[pa.RecordBatch] = []
-        self._added_size = (0, 0)
+        self.added = EpochRows(self._types, is_changing=shape.changing[ordinal])
         self.rows = Arrangement(shape.keys, counts=counts)
 
     @property
     def size(self) -> tuple[int, int]:
         """Number of rows, and approximate bytes."""
-        rows, size = self._added_size
+        rows, size = self.added.size
         return self.rows.rows + rows, self.rows.size + size
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Adds rows of the current epoch."""
-        rows, size = self._added_size
-        self._added.append(batch)
-        self._added_size = (rows + batch.num_rows, size + batch.nbytes)
 
     def taken(self) -> WeightedRows:
         """The rows of the epoch that ends, net, which are not in the arrangement yet."""
-        if not self._added:
-            return WeightedRows([pa.nulls(0, item) for item in self._types], _NONE)
-        batch = join_batches(self._added)
-        self._added, self._added_size = [], (0, 0)
-        columns, weights = batch.columns, np.ones(batch.num_rows, np.int64)
-        if self._is_changing:
-            columns, weights = columns[:-1], weights_of(batch)
-        if self._is_net:
+        columns, weights = self.added.taken()
+        if self._is_net and len(weights):
             rows, weights = net_changes(columns, weights)
             columns = [column.take(indexes(rows)) for column in columns]
         return WeightedRows(columns, weights)
@@ -137,8 +125,10 @@ class JoinedRows:
         self._right = JoinSide(shape, 1, counts=one_sided)
         self._emits_pairs = not one_sided
         self._unmatched = [
-            UnmatchedRows(shape.keys, is_single=shape.kind is JoinKind.SINGLE) if tracks else None
-            for tracks in shape.tracks
+            UnmatchedRows(shape.keys, len(types), is_single=shape.kind is JoinKind.SINGLE)
+            if tracks
+            else None
+            for tracks, types in zip(shape.tracks, shape.types, strict=True)
         ]
 
     @property
@@ -150,7 +140,7 @@ class JoinedRows:
 
     def add(self, ordinal: int, batch: pa.RecordBatch) -> None:
         """Adds rows of the current epoch."""
-        (self._right if ordinal else self._left).add(batch)
+        (self._right if ordinal else self._left).added.add(batch)
 
     def changes(self) -> Iterator[Changes]:
         """Ends the epoch and yields its changes, which may not be net."""
@@ -164,6 +154,27 @@ class JoinedRows:
         self._right.store(right)
         yield from self._without_match(0, left, left_before, right)
         yield from self._without_match(1, right, right_before, left)
+
+    def state(self) -> Iterator[pa.RecordBatch]:
+        """The arrangements, the rows that have matches, and the rows of the current epoch."""
+        for name, part in self._parts().items():
+            yield from part.state(name, self._shape.keys)
+
+    def restore(self, batch: pa.RecordBatch) -> None:
+        """Adds a batch of `state`."""
+        self._parts()[state_name(batch)].restore(batch)
+
+    def _parts(self) -> dict[str, Arrangement | EpochRows]:
+        """All rows, by the names of their states."""
+        parts: dict[str, Arrangement | EpochRows] = {}
+        for name, side, unmatched in zip(
+            ("left", "right"), (self._left, self._right), self._unmatched, strict=True
+        ):
+            parts[name] = side.rows
+            parts[f"{name}_added"] = side.added
+            if unmatched is not None:
+                parts[f"{name}_matched"] = unmatched.matched
+        return parts
 
     def _pairs(self, left: WeightedRows, right: WeightedRows) -> Iterator[Changes]:
         """Yields the pairs with their weights, and counts them as matches of their rows."""

@@ -25,6 +25,8 @@ class LiveResult(Protocol):
     def size(self) -> tuple[int, int]: ...
     def add(self, ordinal: int, batch: pa.RecordBatch) -> None: ...
     def changes(self) -> Iterator[Changes]: ...
+    def state(self) -> Iterator[pa.RecordBatch]: ...
+    def restore(self, batch: pa.RecordBatch) -> None: ...
 
 
 class LiveProcessor(EmittingProcessor):
@@ -80,6 +82,14 @@ class LiveProcessor(EmittingProcessor):
 
     def complete(self) -> bool:
         return self._emit_changes()
+
+    def state(self) -> Iterator[pa.RecordBatch]:
+        assert self._result is not None
+        yield from self._result.state()
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        assert self._result is not None
+        self._result.restore(batch)
 
     def state_size(self) -> tuple[int, int]:
         result = self._result

@@ -18,7 +18,6 @@ from runnel.columns.batches import (
     Indexes,
     indexes,
     join_arrays,
-    join_batches,
     make_batch,
     no_rows,
     numbers,
@@ -27,7 +26,7 @@ from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.errors import DataError
 from runnel.processors.live.accumulated_groups import Changes
 from runnel.processors.live.arrangement import Arrangement
-from runnel.processors.live.consolidation import net_changes, weights_of
+from runnel.processors.live.consolidation import EpochRows, net_changes, state_name
 
 Compute = Callable[[pa.RecordBatch], Sequence[pa.RecordBatch]]
 """Returns the result over all rows of some partitions."""
@@ -56,10 +55,8 @@ class RecomputedPartitions:
         self._keys = keys
         self._schema = schema
         self._compute = compute
-        self._is_changing = is_changing
         self._is_ordered = is_ordered
-        self._added: list[pa.RecordBatch] = []
-        self._added_size = (0, 0)
+        self._added = EpochRows(schema.types, is_changing=is_changing)
         self._rows = Arrangement(keys)
         self._emitted = Arrangement(keys)
         self._is_begun = False
@@ -67,20 +64,18 @@ class RecomputedPartitions:
     @property
     def size(self) -> tuple[int, int]:
         """Number of rows, with the ones of the current epoch, and approximate bytes."""
-        rows, size = self._added_size
+        rows, size = self._added.size
         return self._rows.rows + rows, self._rows.size + self._emitted.size + size
 
     def add(self, ordinal: int, batch: pa.RecordBatch) -> None:
         """Adds rows of the current epoch."""
-        rows, size = self._added_size
-        self._added.append(batch)
-        self._added_size = (rows + batch.num_rows, size + batch.nbytes)
+        self._added.add(batch)
 
     def changes(self) -> Iterator[Changes]:
         """As `AccumulatedGroups.changes`."""
         is_first = not self._is_begun and not self._keys
         self._is_begun = True
-        if not self._added and not is_first:
+        if not self._added.size[0] and not is_first:
             return
         hashes = self._taken_in()
         # Example: the row a was emitted with weight 1, and a and b are computed. The weights of
@@ -103,15 +98,22 @@ class RecomputedPartitions:
 
     def _taken_in(self) -> Hashes:
         """Moves the rows of the epoch to the arrangement; returns the hashes of their keys."""
-        if not self._added:
+        columns, weights = self._added.taken()
+        if not len(weights):
             return np.zeros(1, np.uint64)
-        batch = join_batches(self._added)
-        self._added, self._added_size = [], (0, 0)
-        columns, weights = batch.columns, np.ones(batch.num_rows, np.int64)
-        if self._is_changing:
-            columns, weights = columns[:-1], weights_of(batch)
         self._rows.add(columns, weights)
-        return self._rows.hashes_of(columns[: self._keys], batch.num_rows)
+        return self._rows.hashes_of(columns[: self._keys], len(weights))
+
+    def state(self) -> Iterator[pa.RecordBatch]:
+        """The rows, what was emitted, and the rows of the current epoch."""
+        yield from self._rows.state("row", self._keys)
+        yield from self._emitted.state("emitted", self._keys)
+        yield from self._added.state("added", self._keys)
+
+    def restore(self, batch: pa.RecordBatch) -> None:
+        """Adds a batch of `state`."""
+        target = {"row": self._rows, "emitted": self._emitted, "added": self._added}
+        target[state_name(batch)].restore(batch)
 
     def _rows_of(self, hashes: Hashes) -> pa.RecordBatch:
         """All rows of the partitions whose keys have these hashes, each as often as it occurs."""

@@ -40,18 +40,19 @@ class UnmatchedRows:
     the number of times that the row occurs times the number of its matches.
 
     keys: the number of key columns of the join, the first columns.
+    columns: the number of all columns.
     is_single: whether a second match of a row is an error.
     """
 
-    def __init__(self, keys: int, *, is_single: bool) -> None:
+    def __init__(self, keys: int, columns: int, *, is_single: bool) -> None:
         self._keys = keys
         self._is_single = is_single
-        self._matched: Arrangement | None = None
+        self.matched = Arrangement(columns)
 
     @property
     def size(self) -> tuple[int, int]:
         """Number of rows, and approximate bytes."""
-        return (0, 0) if self._matched is None else (self._matched.rows, self._matched.size)
+        return self.matched.rows, self.matched.size
 
     def changes(
         self, new: WeightedRows, before: WeightedRows, touched: Hashes
@@ -67,7 +68,7 @@ class UnmatchedRows:
         # Example: the row a occurred twice without a match, and one new row matches it. It has 2
         # pairs: [a] has the weight 2 before, no change of weight, 0 pairs before and 2 more. Its
         # weight among the rows without a match changes by 0 − 2.
-        matched = self._matched = self._matched or Arrangement(len(new.columns))
+        matched = self.matched
         columns = [join_arrays(both) for both in zip(new.columns, before.columns, strict=True)]
         count = len(new.weights) + len(before.weights)
         stored = matched.rows_with(matched.hashes_of(columns, count))

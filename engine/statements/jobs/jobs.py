@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from runnel.connector import WriteMode
 from runnel.dag import DAG
 from runnel.errors import (
     Error,
@@ -53,7 +52,7 @@ from runnel.session.job_code.isolated import JobCode
 from runnel.session.job_code.sources import read_sources
 from runnel.statements.arguments import argument_types, converted
 from runnel.statements.call import StatementCall
-from runnel.statements.jobs.changing_results import check_guarantee, job_options
+from runnel.statements.jobs.changing_results import job_options
 from runnel.statements.jobs.runtimes import choose_runtime, foreign_plan
 from runnel.statements.mapping_steps import resolve_mappings
 from runnel.statements.queries import parallelism
@@ -110,7 +109,6 @@ def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
             accumulation_limit=_accumulation_limit(session, record),
         )
     plan, evaluation = planned_job(session, record)
-    check_guarantee(plan, record.options)
     if record.runtime != TASKLETS:
         return _prepare_foreign(session, record, plan, evaluation)
     processors = parallelism(session, plan.tables)
@@ -160,8 +158,6 @@ def _prepare_foreign(
 
 
 def _signatures(plan: WritePlan) -> dict[str, str]:
-    if plan.mode is WriteMode.CHANGES:
-        return {}  # no snapshot has the state of a result that changes
     from runnel.planner.identity.vertices import state_signatures
 
     assert isinstance(plan.physical, Physical)
@@ -314,7 +310,6 @@ def _change_query(
     assert plan.write is not None
     _check_own(job)
     options = changed_options(job.record.options, plan.options)
-    check_guarantee(plan.write, options, plan.position)
     arguments = _storable_arguments(call)
     check_allowed("suspended" if job.status in ENDED else "resumed", job.name, job.status)
     check_outcomes(job.name, _outcomes(job, plan.write, options), may_drop=True)

@@ -31,6 +31,7 @@ from runnel.relation.live import Changelog, ChangeStream, LiveAggregate, LivePar
 
 if TYPE_CHECKING:
     from runnel.planner.explain.parts import Description
+    from runnel.planner.identity.nodes import Identity
 
 
 @frozen(kw_only=True)
@@ -240,6 +241,39 @@ def _never_ends(node: Physical) -> bool:
     return not node.inputs and table is not None and bool(table.is_unbounded)
 
 
+@passes.IDENTITY.of(PhysicalLiveAggregate)
+def _identify_live_aggregate(node: PhysicalLiveAggregate) -> Identity:
+    from runnel.planner.identity.expressions import outer_texts
+    from runnel.planner.identity.nodes import types_text
+
+    return "Live aggregate", {
+        "by": outer_texts(node.keys),
+        "compute": outer_texts(node.aggregates),
+        "rows": types_text(node.input.fields),
+        "changing": "yes" if node.is_changing else "",
+    }
+
+
+@passes.IDENTITY.of(PhysicalLivePartitions)
+def _identify_live_partitions(node: PhysicalLivePartitions) -> Identity:
+    from runnel.planner.identity.nodes import types_text
+
+    title, properties = passes.IDENTITY.rule(node.operation)(node.operation)
+    more = {
+        "keys": str(node.keys),
+        "rows": types_text(node.input.fields),
+        "changing": "yes" if node.is_changing else "",
+    }
+    return f"Live {title}", {**properties, **more}
+
+
+@passes.IDENTITY.of(PhysicalChangelog)
+def _identify_changelog(node: PhysicalChangelog) -> Identity:
+    from runnel.planner.identity.nodes import types_text
+
+    return "Changelog", {"rows": types_text(node.fields)}
+
+
 not_met((LiveAggregate, LivePartitions, ChangeStream, Changelog), passes.PRUNING)
 by_default(
     (LiveAggregate, LivePartitions, ChangeStream, Changelog),
@@ -271,7 +305,8 @@ by_default(
     passes.READS_ALL,
     passes.DYNAMIC_FILTERS,
     passes.LATE_ROWS,
-    passes.IDENTITY,
     passes.STATE_FORMS,
     passes.STATE_COLUMNS,
 )
+# A job can't have it.
+by_default(PhysicalChangeStream, passes.IDENTITY)

@@ -19,6 +19,7 @@ from runnel.sqltypes import to_arrow
 
 if TYPE_CHECKING:
     from runnel.planner.explain.parts import Description
+    from runnel.planner.identity.nodes import Identity
 
 
 @frozen(kw_only=True)
@@ -90,6 +91,20 @@ def _lower(to: Lowering, node: PhysicalLiveJoin) -> VertexOutput:
     return VertexOutput(vertex, is_parallel, names)
 
 
+@passes.IDENTITY.of(PhysicalLiveJoin)
+def _identify(node: PhysicalLiveJoin) -> Identity:
+    from runnel.planner.identity.nodes import JOINS, optional_text, types_text
+
+    return f"Live {JOINS[node.kind].lower()}", {
+        "keys": str(node.keys),
+        "null-safe": ", ".join(map(str, node.null_safe)),
+        "where": optional_text(node.condition),
+        "left": types_text(node.left.fields),
+        "right": types_text(node.right.fields),
+        "changing": ", ".join("yes" if item else "no" for item in node.changing),
+    }
+
+
 not_met(LiveJoin, passes.PRUNING)
 by_default(
     LiveJoin,
@@ -121,7 +136,6 @@ by_default(
     passes.READS_ALL,
     passes.DYNAMIC_FILTERS,
     passes.LATE_ROWS,
-    passes.IDENTITY,
     passes.STATE_FORMS,
     passes.STATE_COLUMNS,
 )
