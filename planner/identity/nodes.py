@@ -87,6 +87,14 @@ def types_text(fields: Iterable[Field]) -> str:
     return ", ".join(type_spelling(field.type) for field in fields)
 
 
+def arranged(node: Physical) -> str:
+    """The columns of rows that an operator retains, and how they are computed: a key is one of
+    them."""
+    projections = getattr(node, "projections", None)
+    computed = "" if projections is None else f" from {outer_texts(projections)}"
+    return f"{columns_text(node.fields)}{computed}"
+
+
 def optional_text(item: Expression | None) -> str:
     return "" if item is None else outer_text(item)
 

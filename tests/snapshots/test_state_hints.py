@@ -15,6 +15,8 @@ from runnel.processor import Processor, Stateful
 from runnel.processors.grouping.group_limit import GroupLimitProcessor
 from runnel.processors.grouping.set_operation import SetOperationProcessor
 from runnel.processors.joins.join import HashJoinProcessor
+from runnel.processors.live.changelog import ChangelogProcessor
+from runnel.processors.live.live_processor import LiveProcessor
 from runnel.processors.sinks.stream_write import StreamWrite
 from runnel.processors.sources.generate import GenerateStream
 from runnel.processors.sources.impose_order import ImposeOrderProcessor
@@ -28,7 +30,11 @@ from tests.snapshots.named_states import connected, plan_of, queries
 
 SUBQUERY = "a join that replaces a subquery has no name"
 
+LIVE = "the planner makes it after names are assigned"
+
 WITHOUT_NAME: dict[type[Processor], str] = {
+    ChangelogProcessor: LIVE,
+    LiveProcessor: LIVE,
     GenerateStream: "it is a source",
     GroupLimitProcessor: SUBQUERY,
     HashJoinProcessor: SUBQUERY,

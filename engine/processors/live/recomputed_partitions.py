@@ -112,8 +112,12 @@ class RecomputedPartitions:
 
     def restore(self, batch: pa.RecordBatch) -> None:
         """Adds a batch of `state`."""
-        target = {"row": self._rows, "emitted": self._emitted, "added": self._added}
-        target[state_name(batch)].restore(batch)
+        parts: dict[str, Arrangement | EpochRows] = {
+            "row": self._rows,
+            "emitted": self._emitted,
+            "added": self._added,
+        }
+        parts[state_name(batch)].restore(batch)
 
     def _rows_of(self, hashes: Hashes) -> pa.RecordBatch:
         """All rows of the partitions whose keys have these hashes, each as often as it occurs."""

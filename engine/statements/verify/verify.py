@@ -119,6 +119,12 @@ def _keys(write: WritePlan) -> tuple[int, ...]:
 def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
     """Raises if the job can't be verified, or not in its status."""
     record, name = job.record, job.name
+    if write.mode is WriteMode.CHANGES:
+        raise NotSupportedError(
+            f'job "{name}" can\'t be verified: its result changes',
+            detail="a later row replaces and deletes earlier ones",
+            hint="compare the table with the job's query over a table of the same rows",
+        )
     if write.mode is WriteMode.SINK and not keys and getattr(write.table, "has_key", False):
         raise NotSupportedError(
             f'job "{name}" can\'t be verified: what SINK INTO "{write.table.name}" replaces isn\'t '

@@ -244,24 +244,24 @@ def _never_ends(node: Physical) -> bool:
 @passes.IDENTITY.of(PhysicalLiveAggregate)
 def _identify_live_aggregate(node: PhysicalLiveAggregate) -> Identity:
     from runnel.planner.identity.expressions import outer_texts
-    from runnel.planner.identity.nodes import types_text
+    from runnel.planner.identity.nodes import arranged
 
     return "Live aggregate", {
         "by": outer_texts(node.keys),
         "compute": outer_texts(node.aggregates),
-        "rows": types_text(node.input.fields),
+        "rows": arranged(node.input),
         "changing": "yes" if node.is_changing else "",
     }
 
 
 @passes.IDENTITY.of(PhysicalLivePartitions)
 def _identify_live_partitions(node: PhysicalLivePartitions) -> Identity:
-    from runnel.planner.identity.nodes import types_text
+    from runnel.planner.identity.nodes import arranged
 
     title, properties = passes.IDENTITY.rule(node.operation)(node.operation)
     more = {
         "keys": str(node.keys),
-        "rows": types_text(node.input.fields),
+        "rows": arranged(node.input),
         "changing": "yes" if node.is_changing else "",
     }
     return f"Live {title}", {**properties, **more}

@@ -93,14 +93,14 @@ def _lower(to: Lowering, node: PhysicalLiveJoin) -> VertexOutput:
 
 @passes.IDENTITY.of(PhysicalLiveJoin)
 def _identify(node: PhysicalLiveJoin) -> Identity:
-    from runnel.planner.identity.nodes import JOINS, optional_text, types_text
+    from runnel.planner.identity.nodes import JOINS, arranged, optional_text
 
     return f"Live {JOINS[node.kind].lower()}", {
         "keys": str(node.keys),
         "null-safe": ", ".join(map(str, node.null_safe)),
         "where": optional_text(node.condition),
-        "left": types_text(node.left.fields),
-        "right": types_text(node.right.fields),
+        "left": arranged(node.left),
+        "right": arranged(node.right),
         "changing": ", ".join("yes" if item else "no" for item in node.changing),
     }
 

@@ -107,3 +107,6 @@ WITH w AS (SELECT k, COUNT(*) AS n FROM c GROUP BY k) SELECT x.t, w.n, y.n AS o 
 WITH w AS (SELECT k, v FROM (SELECT k, v FROM s LIMIT 9) z) SELECT x.k FROM w x JOIN w y ON x.k = y.k WHERE x.v > (SELECT AVG(v) FROM w);
 WITH w AS (SELECT k, SUM(v) AS n FROM h GROUP BY k) SELECT x.k, x.n FROM w x, (SELECT MAX(n) AS most FROM w) y WHERE x.n = y.most ORDER BY x.k LIMIT 3;
 SELECT k, SUM(v) FROM h GROUP BY ROLLUP (k);
+INSERT INTO m SELECT v, MAX(k) FROM a GROUP BY v;
+INSERT INTO m SELECT v, k FROM (SELECT v, k, ROW_NUMBER() OVER (PARTITION BY v ORDER BY t DESC) AS r FROM a) WHERE r = 1;
+INSERT INTO m SELECT x.v, MAX(y.k) FROM a x LEFT JOIN b y ON x.v = y.v AND x.t < y.t GROUP BY x.v;
