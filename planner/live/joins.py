@@ -138,21 +138,23 @@ class _Arranged:
     """One side of a join as it is arranged.
 
     relation: the keys, the other columns, and the weight if rows change.
-    places: the index of each column of the side.
+    positions: the index of each column of the side.
     width: the number of columns without the weight.
     """
 
     relation: Relation
-    places: dict[int, int]
+    positions: dict[int, int]
     width: int
 
 
 def _arranged(side: Maintained, keys: Sequence[Expression]) -> _Arranged:
     columns = references(side.relation.fields)
     plain = columns[:-1] if side.is_changing else columns
-    places = {item.index: i for i, item in reversed([*enumerate(keys)]) if isinstance(item, Column)}
-    rest = [item for item in plain if item.index not in places]
-    places |= {item.index: len(keys) + i for i, item in enumerate(rest)}
+    positions = {
+        item.index: i for i, item in reversed([*enumerate(keys)]) if isinstance(item, Column)
+    }
+    rest = [item for item in plain if item.index not in positions]
+    positions |= {item.index: len(keys) + i for i, item in enumerate(rest)}
     expressions: list[Expression] = [*keys, *rest]
     names = [
         item.name if isinstance(item, Column) else f"$key{i}" for i, item in enumerate(expressions)
@@ -162,7 +164,7 @@ def _arranged(side: Maintained, keys: Sequence[Expression]) -> _Arranged:
         expressions.append(side.weight)
         names.append(WEIGHT)
     relation = Project(input=side.relation, expressions=tuple(expressions), names=tuple(names))
-    return _Arranged(relation, places, width)
+    return _Arranged(relation, positions, width)
 
 
 def _arranged_join(node: Join, left: Maintained, right: Maintained) -> Maintained:
@@ -170,8 +172,8 @@ def _arranged_join(node: Join, left: Maintained, right: Maintained) -> Maintaine
     check_repeatable(node)
     first, second = _arranged(left, node.left_keys), _arranged(right, node.right_keys)
     before = len(node.left.fields)
-    places = dict(first.places)
-    places |= {before + i: first.width + place for i, place in second.places.items()}
+    places = dict(first.positions)
+    places |= {before + i: first.width + place for i, place in second.positions.items()}
     kind = JoinKind.INNER if node.kind is JoinKind.CROSS else node.kind
     is_changing = left.is_changing or right.is_changing or kind is not JoinKind.INNER
     relation = LiveJoin(

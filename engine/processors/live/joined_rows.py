@@ -33,7 +33,7 @@ ONE_SIDED = (JoinKind.SEMI, JoinKind.ANTI, JoinKind.EXISTS_MARK)
 
 @frozen
 class LiveJoinShape:
-    """What a join pairs and emits.
+    """The pairs and the result of a join.
 
     kind, keys, null_safe, condition, changing: as in LiveJoin.
     types: the types of the columns of both sides, without their weights.
