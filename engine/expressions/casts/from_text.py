@@ -180,7 +180,7 @@ _ZONE_NAME = r"^[0-9].* [A-Za-z][A-Za-z0-9_/+-]+$"
 
 # For ['2026-01-05 12:00 Asia/Tokyo', '2026-01-05 12:00+02']:
 #     names  ['Asia/Tokyo', '']
-#     for each distinct name, the rows with it are converted in its zone, the others as before
+#     rows with a name are converted in its zone, rows without a name by their offset
 def _in_named_zones(texts: pa.Array, context: EvaluationContext) -> pa.Array:
     """The instants of texts of which some end with the name of a time zone."""
     is_named = pc.fill_null(pc.match_substring_regex(texts, _ZONE_NAME), False)
