@@ -289,12 +289,12 @@ class Registration:
 
 @frozen
 class Index:
-    """CREATE INDEX on the map that a mapping names.
+    """CREATE INDEX on the map that a mapping names, or on a table of CREATE TABLE.
 
-    name: name of the index.
-    table_name: name of the mapping.
-    columns: names of the mapping's columns.
-    kind: "hash" or "sorted".
+    name: name of the index, with the schema of a table.
+    table_name: name of the mapping or table.
+    columns: names of its columns; in a DuckDB file also expressions.
+    kind: "hash" or "sorted" of a map; "art" (DuckDB's radix tree) or "unique" of a table.
     version: changes when the index is replaced.
     """
 

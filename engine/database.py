@@ -501,22 +501,22 @@ class Database:
                 self._open_jobs()
 
     def _open_file(self, file: Path) -> None:
-        """Names the tables and views of the DuckDB file. One that cannot be opened keeps its name,
-        and raises the reason when it is used."""
+        """Names the tables and views of the file. A broken one raises the reason when used."""
         from runnel.session.file_objects import open_objects
 
         try:
-            objects, texts = open_objects(self.connectors, file)
+            objects, indexes, texts = open_objects(self.connectors, file)
             for item in objects:
                 self.catalog.put(item)
+            for index in indexes:
+                self.catalog.put_index(index)
             self.catalog.put_definitions(texts)
         except BaseException:
             self.close()
             raise
 
     def _open_saved(self, directory: Directory) -> None:
-        """Loads the saved catalog. A mapping whose table cannot be opened now (a missing file)
-        keeps its name, and raises the reason when it is used."""
+        """Loads the saved catalog. A mapping that can't be opened raises the reason when used."""
         from runnel.session.directory import NEXT
         from runnel.session.table_options import open_or_explain
 

@@ -11,10 +11,14 @@ from collections.abc import Iterator
 
 from runnel.base.frozen import frozen
 from runnel.base.schemas import DATABASE_KIND, MAIN, MEMORY, SCHEMA_KIND, database_of
-from runnel.catalog import NamedText
+from runnel.catalog import Index, NamedText
 from runnel.connector import MappingDefinition
 from runnel.connectors.duckdb.connector import PATH, READ_ONLY, DuckDBConnector
-from runnel.connectors.duckdb.file_tables import definitions_in_schema, schemas_in
+from runnel.connectors.duckdb.file_tables import (
+    definitions_in_schema,
+    indexes_in_schema,
+    schemas_in,
+)
 from runnel.connectors.duckdb.own_tables import OwnTables
 from runnel.connectors.duckdb.types import quoted
 from runnel.duckdb.errors import translated
@@ -53,6 +57,12 @@ def definitions(connector: DuckDBConnector, attachment: Attachment) -> Iterator[
     options = {PATH.name: attachment.path, READ_ONLY.name: str(attachment.is_read_only).lower()}
     for key in keys_of(connector, attachment.name):
         yield from definitions_in_schema(connector.schemas[key], options)
+
+
+def indexes(connector: DuckDBConnector, attachment: Attachment) -> list[Index]:
+    """The indexes of an attached database."""
+    keys = keys_of(connector, attachment.name)
+    return [index for key in keys for index in indexes_in_schema(connector.schemas[key])]
 
 
 def texts(connector: DuckDBConnector, attachment: Attachment) -> dict[tuple[str, str], NamedText]:

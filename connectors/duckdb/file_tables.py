@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from runnel.base.schemas import MAIN
-from runnel.catalog import NamedText
+from runnel.catalog import Index, NamedText
 from runnel.columns.table_definition import ForeignKey, TableDefinition, TableKey
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb.connector import DuckDBConnector, cannot_open
@@ -127,6 +127,22 @@ def definitions_in_schema(
         )
 
 
+def indexes_in_schema(own: OwnTables) -> list[Index]:
+    """The indexes of the tables of a schema of a DuckDB file."""
+    before = f"{own.key}." if own.key else ""
+    with own.kernel.cursor() as cursor:
+        rows = cursor.execute(_INDEXES, [_unquoted(own.alias), own.schema]).fetchall()
+    return [
+        Index(
+            before + name,
+            before + table,
+            tuple(item.strip().strip("\"'") for item in expressions[1:-1].split(", ")),
+            "unique" if is_unique else "art",
+        )
+        for name, table, is_unique, expressions in rows
+    ]
+
+
 def sequences_in_file(connector: DuckDBConnector) -> dict[tuple[str, str], NamedText]:
     """The sequences of the file, as definitions of the catalog."""
     kernel = connector.own_tables.kernel
@@ -213,6 +229,10 @@ _COMMENTS = (
 _SEQUENCES = (
     "SELECT sequence_name, start_value, increment_by FROM duckdb_sequences() "
     "WHERE database_name = ? AND schema_name = 'main' ORDER BY sequence_name"
+)
+_INDEXES = (
+    "SELECT index_name, table_name, is_unique, expressions FROM duckdb_indexes() "
+    "WHERE database_name = ? AND schema_name = ? ORDER BY index_name"
 )
 _CONSTRAINTS = (
     "SELECT table_name, constraint_type, expression, constraint_column_names, "

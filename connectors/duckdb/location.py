@@ -78,7 +78,11 @@ class TableLocation:
 
     @property
     def qualified(self) -> str:
-        return f"{self.database}.{quoted(self.schema)}.{quoted(self.table)}"
+        return f"{self.qualified_schema}.{quoted(self.table)}"
+
+    @property
+    def qualified_schema(self) -> str:
+        return f"{self.database}.{quoted(self.schema)}"
 
     def cursor(self) -> DuckDBPyConnection:
         """A cursor of the database, which the caller closes. All access to the table's rows by a

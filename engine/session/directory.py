@@ -215,13 +215,11 @@ class Directory:
         the saved one with `publish_next`."""
         self.check()
         items = list(objects)
+        mappings = [i for i in items if isinstance(i, Mapping) and not _is_temporary(i)]
+        saved = {item.name.lower() for item in mappings}
         content = {
             "format": FORMAT,
-            "mappings": [
-                _mapping_record(item)
-                for item in items
-                if isinstance(item, Mapping) and not _is_temporary(item)
-            ],
+            "mappings": [_mapping_record(item) for item in mappings],
             "views": [
                 {
                     "name": item.name,
@@ -236,7 +234,7 @@ class Directory:
                 for item in items
                 if isinstance(item, View) and not item.temporary
             ],
-            "indexes": [_index_record(item) for item in indexes],
+            "indexes": [_index_record(i) for i in indexes if i.table_name.lower() in saved],
             "connections": [
                 {
                     "name": item.name,

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runnel.base.schemas import CATALOG_KIND, SCHEMA_KIND
-from runnel.catalog import Mapping, NamedText
+from runnel.catalog import Index, Mapping, NamedText
 from runnel.connectors.duckdb.connector import DuckDBConnector
 from runnel.connectors.duckdb.file_tables import (
     definitions_in_schema,
+    indexes_in_schema,
     open_file,
     sequences_in_file,
 )
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 def open_objects(
     registry: ConnectorRegistry, file: Path
-) -> tuple[Iterator[Mapping], dict[tuple[str, str], NamedText]]:
-    """The tables and views of the file that a connection is opened to; and its schemas, its
-    sequences and its name as definitions."""
+) -> tuple[Iterator[Mapping], list[Index], dict[tuple[str, str], NamedText]]:
+    """The tables and views of the file that a connection is opened to; its indexes; and its
+    schemas, its sequences and its name as definitions."""
     connector = registry.get("DuckDB")
     assert isinstance(connector, DuckDBConnector)
     keys = open_file(connector, file)
@@ -36,7 +37,8 @@ def open_objects(
         for key in keys
         for definition in definitions_in_schema(connector.tables_of(key))
     )
-    return objects, {**sequences_in_file(connector), **{item.key: item for item in texts}}
+    indexes = [index for key in keys for index in indexes_in_schema(connector.tables_of(key))]
+    return objects, indexes, {**sequences_in_file(connector), **{item.key: item for item in texts}}
 
 
 def opened(

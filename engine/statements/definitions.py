@@ -1,4 +1,4 @@
-"""Plans that change the catalog: CREATE and DROP of mappings, views and indexes.
+"""Plans that change the catalog: CREATE and DROP of mappings and views.
 
 All run under the lock of the catalog. If the database is durable, the change is on disk before they
 return. Data is never changed: a map remains when its mappings are dropped.
@@ -23,7 +23,7 @@ from runnel.catalog import (
 )
 from runnel.connector import IndexedTable, KeyedTable, MappingDefinition, RowAddressedTable
 from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
-from runnel.planner.parse.syntax import CreateIndex, DropIndex, DropMapping, DropObject
+from runnel.planner.parse.syntax import DropMapping, DropObject
 from runnel.planner.plans import CreateMappingPlan, CreateTablePlan, CreateViewPlan
 from runnel.session.table_options import open_table
 from runnel.statements.call import StatementCall
@@ -195,37 +195,6 @@ def rename_view(session: Session, statement: RenameView, call: StatementCall) ->
     return NO_COUNT
 
 
-def create_index(session: Session, statement: CreateIndex, call: StatementCall) -> int:
-    """Declares an index; the map builds it when it is first used."""
-    with session.definitions:
-        snapshot = session.catalog
-        existing = snapshot.indexes.get(statement.name.text.lower())
-        if existing is not None:
-            if statement.if_not_exists:
-                return NO_COUNT
-            raise ProgrammingError(
-                f'index "{existing.name}" exists already',
-                code=ErrorCode.INDEX_INVALID,
-                detail=f'it is on mapping "{existing.table_name}"',
-                hint="use IF NOT EXISTS, drop it first, or take another name",
-            )
-        found = snapshot.get(statement.table.text)
-        if not isinstance(found, Mapping) or not isinstance(found.table, IndexedTable):
-            raise ProgrammingError(
-                f'{kind_of(found)} "{found.name}" can\'t have an index',
-                code=ErrorCode.INDEX_INVALID,
-                hint="tables have PRIMARY KEY and UNIQUE, and DuckDB finds rows by zone maps"
-                if kind_of(found) == "table"
-                else "indexes are for mappings of TYPE IMap",
-            )
-        session.caller.require_own(f'mapping "{found.name}"', is_confined=found.is_confined)
-        columns = tuple(column.text for column in statement.columns)
-        index = Index(statement.name.text, found.name, columns, statement.kind)
-        found.table.validate_index(index)
-        session.change_catalog(put_index=index)
-    return NO_COUNT
-
-
 def drop(session: Session, statement: DropObject, call: StatementCall) -> int:
     """Removes a mapping, with its indexes, or a view from the catalog."""
     is_cascading = isinstance(statement, DropMapping) and statement.is_cascading
@@ -249,19 +218,6 @@ def drop(session: Session, statement: DropObject, call: StatementCall) -> int:
         if isinstance(found, Mapping) and not is_cascading:
             _check_unused(session, found, is_dropped=True)
         session.change_catalog(drop=found)
-    return NO_COUNT
-
-
-def drop_index(session: Session, statement: DropIndex, call: StatementCall) -> int:
-    """Removes an index from the catalog."""
-    with session.definitions:
-        snapshot = session.catalog
-        index = snapshot.indexes.get(statement.name.text.lower())
-        if index is not None:
-            check_own(session, snapshot.find(index.table_name))
-            session.change_catalog(drop_indexes=(index,))
-        elif not statement.if_exists:
-            raise _missing(statement, [item.name for item in snapshot.indexes.values()])
     return NO_COUNT
 
 

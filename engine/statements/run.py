@@ -289,7 +289,7 @@ def _load_handlers() -> None:
     from runnel.planner.parse.tables import DropTable
     from runnel.statements import data_connections, definitions, show, writes
 
-    tables = "runnel.statements.tables.definitions"
+    tables, indexes = "runnel.statements.tables.definitions", "runnel.statements.tables.indexes"
     parameters = "runnel.statements.parameters.prepared"
     jobs, verify = "runnel.statements.jobs.jobs", "runnel.statements.verify.verify"
     _HANDLERS.update(
@@ -314,8 +314,8 @@ def _load_handlers() -> None:
             plans.CopyToPlan: _lazily("runnel.statements.tables.copy_to", "copy_to"),
             syntax.CreateDataConnection: data_connections.create_data_connection,
             syntax.DropDataConnection: data_connections.drop_data_connection,
-            syntax.CreateIndex: definitions.create_index,
-            syntax.DropIndex: definitions.drop_index,
+            syntax.CreateIndex: _lazily(indexes, "create_index"),
+            syntax.DropIndex: _lazily(indexes, "drop_index"),
             syntax.DropMapping: definitions.drop,
             syntax.DropView: definitions.drop,
             plans.ShowPlan: show.run_show,

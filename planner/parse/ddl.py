@@ -7,15 +7,14 @@ from sqlglot import TokenType
 from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written, suggest
 from runnel.planner.parse.macros import parse_create_macro, parse_drop_macro
 from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
+from runnel.planner.parse.session.indexes import parse_create_index, parse_drop_index
 from runnel.planner.parse.session.sequences import parse_create_sequence, parse_drop_sequence
 from runnel.planner.parse.syntax import (
     ComputedClause,
     CreateDataConnection,
-    CreateIndex,
     CreateMapping,
     CreateView,
     DropDataConnection,
-    DropIndex,
     DropMapping,
     DropView,
     MappingColumn,
@@ -30,7 +29,7 @@ from runnel.planner.parse.types import parse_type
 _REMEDIES = {
     "DOMAIN": "write the type and the CHECK in the columns: n INT CHECK (n > 0)",
     "TYPE": INSTEAD_OF_TYPES,
-    "UNIQUE": "declare PRIMARY KEY or UNIQUE in CREATE TABLE",
+    "UNIQUE": "write CREATE UNIQUE INDEX i ON t (a), or UNIQUE in CREATE TABLE",
     "SEQUENCE": "write CREATE SEQUENCE s, without OR REPLACE and TEMP",
     "FUNCTION": "write it in Python, and register it: connection.create_function('f', f, …)",
     "AGGREGATE": "write it in Python: connection.create_function(…)",
@@ -63,16 +62,9 @@ def parse_create(reader: StatementReader) -> Statement:
     if not (external or temporary) and reader.accept("DATA", "CONNECTION"):
         return _create_data_connection(reader, position, or_replace)
     if not (external or temporary or or_replace):
-        if reader.peek() == "UNIQUE" and reader.peek(1) == "INDEX":
-            reader.next()
-            raise NotSupportedError(
-                "CREATE UNIQUE INDEX is not supported",
-                hint="declare PRIMARY KEY or UNIQUE in CREATE TABLE, or write "
-                "ALTER TABLE t ADD PRIMARY KEY (columns)",
-                position=position,
-            )
-        if reader.accept("INDEX"):
-            return _create_index(reader, position)
+        is_unique = reader.accept("UNIQUE", "INDEX")
+        if is_unique or reader.accept("INDEX"):
+            return parse_create_index(reader, position, is_unique=is_unique)
     if not external and _is_macro(reader):
         reader.next()
         return parse_create_macro(reader, position, or_replace, temporary)
@@ -139,12 +131,7 @@ def parse_drop(reader: StatementReader) -> Statement:
         name = reader.name("the data connection")
         return DropDataConnection(sql=reader.sql, position=position, name=name, if_exists=if_exists)
     if not external and reader.accept("INDEX"):
-        if_exists = reader.accept("IF", "EXISTS")
-        name = reader.public_name("the index")
-        table = reader.object_name("the mapping") if reader.accept("ON") else None
-        return DropIndex(
-            sql=reader.sql, position=position, name=name, table=table, if_exists=if_exists
-        )
+        return parse_drop_index(reader, position)
     if not external and reader.peek() in ("MACRO", "FUNCTION"):
         return parse_drop_macro(reader, position, reader.next().text.upper())
     if not external and reader.accept("SEQUENCE"):
@@ -364,49 +351,3 @@ def parse_view(
         if_not_exists=if_not_exists,
         temporary=temporary,
     )
-
-
-def _create_index(reader: StatementReader, position: Position) -> CreateIndex:
-    if reader.peek(1) != "ON":
-        reader.accept("CONCURRENTLY")
-    if_not_exists = reader.accept_if_not_exists(False)
-    if reader.peek() == "ON" and reader.peek(1) != "ON":
-        raise ProgrammingError(
-            "CREATE INDEX needs a name for the index",
-            hint="write CREATE INDEX name ON mapping (column)",
-            position=reader.position,
-        )
-    name = reader.public_name("the index")
-    reader.expect("ON")
-    table = reader.object_name("the mapping")
-    kind = "sorted"
-    if reader.accept("USING"):
-        kind = _index_kind(reader)
-    columns = reader.names("a column")
-    if reader.accept("TYPE") or reader.accept("USING"):
-        kind = _index_kind(reader)
-    return CreateIndex(
-        sql=reader.sql,
-        position=position,
-        name=name,
-        table=table,
-        columns=columns,
-        kind=kind,
-        if_not_exists=if_not_exists,
-    )
-
-
-def _index_kind(reader: StatementReader) -> str:
-    if reader.accept("SORTED"):
-        return "sorted"
-    if reader.accept("HASH"):
-        return "hash"
-    if reader.accept("BTREE"):
-        return "sorted"
-    if reader.peek() == "BITMAP":
-        raise NotSupportedError(
-            "an index of TYPE BITMAP is not supported",
-            hint="use SORTED or HASH",
-            position=reader.position,
-        )
-    raise reader.error("one of SORTED or HASH")

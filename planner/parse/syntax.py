@@ -257,17 +257,21 @@ class CreateView(Statement):
 class CreateIndex(Command):
     """CREATE INDEX.
 
-    name: the index.
+    name: the index; None: it is named after the table and the columns.
     table: the table that is indexed.
     columns: the indexed columns, in order.
-    kind: "sorted" or "hash".
+    method: the word after TYPE or USING, in upper case; None: there is none.
+    kind: "sorted" or "hash", for a map.
+    is_unique: whether no two rows have the same values.
     if_not_exists: whether an existing index is left as it is.
     """
 
-    name: Name
+    name: Name | None
     table: Name
     columns: tuple[Name, ...]
+    method: str | None
     kind: str
+    is_unique: bool
     if_not_exists: bool
 
 

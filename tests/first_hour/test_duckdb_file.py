@@ -96,7 +96,6 @@ def test_definitions_are_in_the_file(shop: Path) -> None:
     ("statements", "reason"),
     [
         ((), 'column "u" is of type UTINYINT'),
-        (("CREATE OR REPLACE TABLE kinds (a INT)", "CREATE INDEX i ON kinds (a)"), "the index i"),
         (
             ("CREATE OR REPLACE TABLE kinds (a INT, b INT GENERATED ALWAYS AS (a + 1))",),
             "a generated column",

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from runnel.base.schemas import database_of
-from runnel.catalog import CatalogObject, NamedText, next_version
+from runnel.catalog import CatalogObject, Index, NamedText, next_version
 from runnel.catalog import Mapping as TableMapping
 from runnel.columns.table_definition import TableDefinition
 from runnel.connector import ColumnDefinition, MappingDefinition
@@ -40,6 +40,7 @@ from runnel.statements.definitions import (
     is_of_flink,
     kind_of,
 )
+from runnel.statements.tables.indexes import check_unindexed, replaced_indexes
 from runnel.statements.tables.job_users import check_unused, suspend_users
 from runnel.statements.tables.references import (
     check_alterable,
@@ -120,7 +121,8 @@ def _create_table(
                 schema=plan.schema,
             )
             gone = replaced.definition if isinstance(replaced, TableMapping) else None
-            _change(session, created, None, gone, sequences)
+            indexes = replaced_indexes(session, plan.name)
+            _change(session, created, None, gone, sequences, indexes)
     except BaseException:
         with suppress(Error):
             own.drop(table)
@@ -151,9 +153,12 @@ def _change(
     drop: TableMapping | None,
     gone: TableDefinition | None,
     added: Mapping[tuple[str, str], NamedText] = MappingProxyType({}),
+    indexes: tuple[Index, ...] = (),
 ) -> None:
     """Changes the catalog: a table, and the sequences of SERIAL and IDENTITY, without the ones of
-    the definition `gone`."""
+    the definition `gone`, and without `indexes`."""
+    if indexes:
+        session.change_catalog(put=put, drop_indexes=indexes)
     if not added and (gone is None or not gone.identities):
         session.change_catalog(put=put, drop=drop)
         return
@@ -280,6 +285,8 @@ def _check_alterable(session: Session, plan: AlterTablePlan, found: TableMapping
         _tables_of(session, found).check_sequences(plan.definition, found.definition)
         check_alterable(session.catalog, plan, _tables_of(session, found))
         is_renamed = plan.new_name.lower() != plan.name.lower()
+        if is_renamed or plan.created is not None:
+            check_unindexed(session.catalog, plan.name)
         is_dropped = is_renamed and not plan.is_cascading
         check_unused(session, found.name, "table", is_dropped=is_dropped)
         if plan.new_name.lower() != plan.name.lower():
@@ -341,6 +348,8 @@ def drop_table(session: Session, statement: DropTable, call: StatementCall) -> i
 
 def drop_objects(session: Session, items: Sequence[CatalogObject]) -> None:
     """Removes tables with their rows, and views. Called under the lock of the catalog."""
+    for item in items:
+        replaced_indexes(session, item.name)
     items = in_drop_order(items)
     for item in items:
         if isinstance(item, TableMapping):

@@ -296,6 +296,8 @@ def _open(session: Session, attachment: Attachment) -> None:
         session.change_catalog(
             put=tuple(found), definitions={**session.catalog.definitions, **texts}
         )
+        for index in attached.indexes(connector, attachment):
+            session.change_catalog(put_index=index)
     except BaseException:
         with suppress(Error):
             attached.detach(connector, attachment, is_in_use=False)

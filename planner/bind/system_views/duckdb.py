@@ -19,7 +19,7 @@ from runnel.planner.bind.tables.information_schema import (
     position_of,
     schema_keys,
 )
-from runnel.planner.explain.ddl import mapping_ddl, public, quoted, view_ddl
+from runnel.planner.explain.ddl import mapping_ddl, public, qualified, quoted, view_ddl
 from runnel.planner.parse.types import simple_types
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType, array
 
@@ -36,13 +36,30 @@ def text_of(item: CatalogObject) -> str | None:
     return mapping_ddl(public(item)) if isinstance(item, Mapping) else None
 
 
-def index_text(index: Index) -> str:
-    """The statement that creates an index of a map."""
-    columns = ", ".join(map(quoted, index.columns))
-    return (
-        f"CREATE INDEX {quoted(index.name)} ON {quoted(index.table_name)} ({columns}) "
-        f"TYPE {index.kind.upper()}"
-    )
+def index_text(binder: StatementBinder, index: Index) -> str:
+    """The statement that creates an index of a map, or of a table."""
+    table = binder.snapshot.objects.get(index.table_name.lower())
+    name, on = quoted(index.name), quoted(index.table_name)
+    if isinstance(table, Mapping):
+        on = qualified(table)
+    if not isinstance(table, Mapping) or table.definition is None:
+        columns = ", ".join(map(quoted, index.columns))
+        return f"CREATE INDEX {name} ON {on} ({columns}) TYPE {index.kind.upper()}"
+    known = {column.name for column in table.table.columns}
+    columns = ", ".join(quoted(item) if item in known else f"({item})" for item in index.columns)
+    unique = "UNIQUE " if index.kind == "unique" else ""
+    name = quoted(local_name(index.name, table.schema))
+    return f"CREATE {unique}INDEX {name} ON {on} ({columns})"
+
+
+def index_position(binder: StatementBinder, index: Index) -> tuple[str, str, str, str]:
+    """The catalog, the schema, the name and the table of an index. An index of a map is in
+    public."""
+    table = binder.snapshot.objects.get(index.table_name.lower())
+    if not isinstance(table, Mapping) or table.definition is None:
+        return CATALOG, PUBLIC, index.name, index.table_name
+    database, schema, name = position_of(table)
+    return database, schema, local_name(index.name, table.schema), name
 
 
 def in_order(binder: StatementBinder) -> list[CatalogObject]:
@@ -56,7 +73,7 @@ def tables(binder: StatementBinder) -> list[CatalogObject]:
 
 
 def indexes(binder: StatementBinder) -> list[Index]:
-    """The indexes of maps by name."""
+    """The indexes of maps and tables by name."""
     return sorted(binder.snapshot.indexes.values(), key=lambda index: index.name.lower())
 
 
@@ -143,14 +160,11 @@ def _constraints(binder: StatementBinder) -> list[Row]:
 def _indexes(binder: StatementBinder) -> list[Row]:
     return [
         (
-            CATALOG,
-            PUBLIC,
-            index.name,
-            index.table_name,
-            False,
+            *index_position(binder, index),
+            index.kind == "unique",
             False,
             f"[{', '.join(index.columns)}]",
-            index_text(index),
+            index_text(binder, index),
         )
         for index in indexes(binder)
     ]
@@ -227,7 +241,8 @@ def _master_rows(binder: StatementBinder) -> Iterator[Row]:
             name = local_name(item.name, item.schema)
             yield "view", name, name, 0, text_of(item)
     for index in indexes(binder):
-        yield "index", index.name, index.table_name, 0, index_text(index)
+        _, _, name, table = index_position(binder, index)
+        yield "index", name, table, 0, index_text(binder, index)
 
 
 _FLAGS = dict.fromkeys(

@@ -6,10 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runnel.base.schemas import CATALOG, INFORMATION_SCHEMA, PUBLIC, catalog_and_schema, local_name
+from runnel.base.schemas import CATALOG, INFORMATION_SCHEMA, catalog_and_schema, local_name
 from runnel.catalog import CatalogObject, View
 from runnel.planner.bind.system_views.constraints import keys_of
-from runnel.planner.bind.system_views.duckdb import in_order, index_text, indexes, tables
+from runnel.planner.bind.system_views.duckdb import (
+    in_order,
+    index_position,
+    index_text,
+    indexes,
+    tables,
+)
 from runnel.planner.bind.tables.described import is_temporary
 from runnel.planner.bind.tables.information_schema import (
     Row,
@@ -52,10 +58,11 @@ def _views(binder: StatementBinder) -> list[Row]:
 
 
 def _indexes(binder: StatementBinder) -> list[Row]:
-    """The indexes of maps, and the keys of tables, with the names that PostgreSQL derives."""
-    found: list[Row] = [
-        (PUBLIC, index.table_name, index.name, None, index_text(index)) for index in indexes(binder)
-    ]
+    """The indexes, and the keys of tables, with the names that PostgreSQL derives."""
+    found: list[Row] = []
+    for index in indexes(binder):
+        _, schema, name, table = index_position(binder, index)
+        found.append((schema, table, name, None, index_text(binder, index)))
     for item in tables(binder):
         for key in keys_of(item):
             columns = "" if key.is_primary else "".join(f"{name}_" for name in key.columns)

@@ -82,7 +82,8 @@ def test_create_view_keeps_the_query_text() -> None:
 def test_create_index(sql: str, kind: str) -> None:
     statement = parse(sql)
     assert isinstance(statement, syntax.CreateIndex)
-    assert (statement.name.text, statement.table.text, statement.kind) == ("i", "m", kind)
+    assert statement.name is not None and statement.name.text == "i"
+    assert (statement.table.text, statement.kind) == ("m", kind)
     assert [name.text for name in statement.columns] == ["a", "b"]
 
 
