@@ -104,9 +104,9 @@ class PendingCatalog:
                     f'"{name}" was changed by another statement since the transaction '
                     + ("did" if name in self.replaced else "has referred to it")
                 )
-        for item in filter(None, self._changes.objects.values()):
-            if item.schema and item.schema.lower() not in snapshot.schemas:
-                raise _conflict(f'schema "{item.schema}" was dropped by another statement')
+        for change in self._changes.objects.values():
+            if change is not None and change.schema.lower() not in ("", *snapshot.schemas):
+                raise _conflict(f'schema "{change.schema}" was dropped by another statement')
         for item in snapshot.objects.values():
             if item.name.lower() not in self._changes.objects:
                 self._check_references(item)

@@ -92,14 +92,14 @@ def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
         raise ProgrammingError("the SQL text is empty", hint=_KNOWN)
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
-            if is_statement_set(tokens):
-                return tokens
             if tokens[0].text.upper() == "EXPLAIN" and tokens[1].text.upper() == "STATEMENT":
                 raise NotSupportedError(
                     "EXPLAIN of a statement set is not supported",
                     hint="explain its INSERTs one by one",
                     position=position_at(tokens[1], sql),
                 )
+            if is_statement_set(tokens):
+                return tokens
             if tokens[0].text.upper() == "CREATE":
                 # Loaded on first use: it is an error in most cases.
                 from runnel.planner.parse.flink.statement_set import refused_job

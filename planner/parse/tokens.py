@@ -205,9 +205,10 @@ def statement_ends(sql: str) -> list[int] | None:
 
 
 def is_statement_set(tokens: Sequence[Token]) -> bool:
-    """Whether a statement begins with EXECUTE STATEMENT SET or BEGIN STATEMENT SET."""
+    """Whether a statement begins with EXECUTE STATEMENT SET, BEGIN STATEMENT SET or EXPLAIN
+    STATEMENT SET."""
     words = [token.text.upper() for token in tokens[:3]]
-    return words[:1] in (["EXECUTE"], ["BEGIN"]) and words[1:] == ["STATEMENT", "SET"]
+    return words[:1] in (["EXECUTE"], ["BEGIN"], ["EXPLAIN"]) and words[1:] == ["STATEMENT", "SET"]
 
 
 def has_tokens(sql: str) -> bool:
