@@ -107,9 +107,9 @@ class PendingCatalog:
         for change in self._changes.objects.values():
             if change is not None and change.schema.lower() not in ("", *snapshot.schemas):
                 raise _conflict(f'schema "{change.schema}" was dropped by another statement')
-        for item in snapshot.objects.values():
-            if item.name.lower() not in self._changes.objects:
-                self._check_references(item)
+        for existing in snapshot.objects.values():
+            if existing.name.lower() not in self._changes.objects:
+                self._check_references(existing)
         for key, item in self._changes.definitions.items():
             if item is not None and key in snapshot.definitions:
                 raise _conflict(
