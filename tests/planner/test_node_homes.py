@@ -24,6 +24,7 @@ MORE_FILES = {
     "Calc": 12,
     "DependentJoin": 8,
     "Generate": 7,
+    "GroupLimit": 7,
     "HashJoin": 9,
     "ImposeOrder": 7,
     "PhysicalFragment": 7,

@@ -316,7 +316,7 @@ NAMES: list[tuple[type[Enum], list[Any]]] = [
     ),
     (Guarantee, ["none", "atLeastOnce", "exactlyOnce"]),
     (ExpiredPosition, ["fail", "earliest", "latest"]),
-    (WriteMode, ["insert", "sink", "update", "delete"]),
+    (WriteMode, ["insert", "sink", "update", "delete", "changes"]),
 ]
 """The values of enums that are stored."""
 
@@ -368,9 +368,16 @@ def default_fields(value: Any) -> list[str]:
 
 
 def test_the_record_of_a_job() -> None:
-    assert default_fields(RECORD) == ["dag"] and default_fields(OPTIONS) == []
+    assert default_fields(RECORD) == ["dag", "path"] and default_fields(OPTIONS) == []
     assert json.dumps(RECORD.to_json(), ensure_ascii=False) == RECORD_TEXT, CHANGED
     assert JobRecord.from_json(json.loads(RECORD_TEXT)) == RECORD
+
+
+def test_the_record_of_a_job_with_a_path() -> None:
+    value = {**json.loads(RECORD_TEXT), "format": 4, "path": ["shop", ""]}
+    record = replace(RECORD, path=("shop", ""))
+    assert json.loads(json.dumps(record.to_json())) == value, CHANGED
+    assert JobRecord.from_json(value) == record
 
 
 def test_the_metrics_of_a_job() -> None:

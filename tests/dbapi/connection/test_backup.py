@@ -169,7 +169,8 @@ def test_each_kind_of_file_is_copied(tmp_path: Path) -> None:
         connection.execute(f"BACKUP TO '{copy}'")
         assert set(files(copy)) == set(files(db))
     kinds = {name.split("/")[0] for name in files(copy)}
-    assert kinds == {"directory.json", *backups.CONTENT}
+    # `catalog.next` exists only during a COMMIT.
+    assert kinds == {"directory.json", *backups.CONTENT} - {"catalog.next"}
     assert test_flipped_bits.content(copy) == test_flipped_bits.content(db)
 
 
