@@ -46,6 +46,7 @@ INTERNAL = (
     "interval_months",
     "interval_days",
     "interval_micros",
+    "time_range",
 )
 """What only the planner calls: SQL has neither a name nor an operator for it."""
 EXAMPLES_PATH = Path(__file__).with_name("function_examples.txt")
