@@ -8,9 +8,10 @@ them as markers (`_SUCCESS`). Nothing outside the given path is read.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from runnel.access import Access
 from runnel.connectors.confined_path import ConfinedPath
@@ -131,6 +132,22 @@ def file_path(
             hint="it accepts a pattern of names below the path, such as '*.csv' or '**/*.csv'",
         )
     return FilePath(file_system.absolute_path(text, storage or {}, access), glob, ignore_missing)
+
+
+def called_paths(
+    example: str, positional: Sequence[Any], named: Mapping[str, Any], access: Access | None
+) -> list[FilePath]:
+    """The paths of a table function that accepts one path, or a list of paths, and nothing else.
+    `example`: a call of the function, for the hint."""
+    patterns = positional[0] if len(positional) == 1 else None
+    if isinstance(patterns, str):
+        patterns = [patterns]
+    if named or not isinstance(patterns, list) or not all(isinstance(p, str) for p in patterns):
+        raise ProgrammingError(
+            f"{example.partition('(')[0]} needs one path, or a list of paths",
+            hint=f"write {example}",
+        )
+    return [file_path(text, None, ignore_missing=False, access=access) for text in patterns]
 
 
 def missing(path: str) -> OperationalError:

@@ -56,7 +56,9 @@ def test_drop_of_both_tables_in_one_statement() -> None:
     with runnel.connect() as con:
         _family(con)
         con.execute("DROP TABLE p, c")
+        assert con.execute("SHOW TABLES").fetchall() == []
         _family(con)
+        assert con.execute("SELECT count(*) FROM c").fetchone() == (1,)
 
 
 def test_alter_table(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from runnel.access import Access
 from runnel.catalog import Table
 from runnel.connectors.arrow.tables import registered_table
 from runnel.connectors.files.input import reading
-from runnel.connectors.files.paths import file_path
+from runnel.connectors.files.paths import called_paths
 from runnel.connectors.files.storage import DataFile, opened
-from runnel.errors import DataError, ProgrammingError
+from runnel.errors import DataError
 
 PARQUET_METADATA = (
     "parquet_metadata",
@@ -39,19 +39,8 @@ def parquet_metadata(
     function: str, positional: Sequence[Any], named: Mapping[str, Any], access: Access | None
 ) -> Table:
     """The table of a call: the rows of all files, in the order of the paths."""
-    patterns = positional[0] if len(positional) == 1 else None
-    if isinstance(patterns, str):
-        patterns = [patterns]
-    if named or not isinstance(patterns, list) or not all(isinstance(p, str) for p in patterns):
-        raise ProgrammingError(
-            f"{function} needs one path, or a list of paths",
-            hint=f"write {function}('folder/*.parquet')",
-        )
-    found = [
-        _rows(function, file)
-        for pattern in patterns
-        for file in file_path(pattern, None, ignore_missing=False, access=access).files()
-    ]
+    paths = called_paths(f"{function}('folder/*.parquet')", positional, named, access)
+    found = [_rows(function, file) for path in paths for file in path.files()]
     return registered_table(function, pa.concat_tables(found))
 
 

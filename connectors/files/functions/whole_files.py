@@ -11,9 +11,9 @@ from runnel.access import Access
 from runnel.catalog import Table
 from runnel.connectors.arrow.tables import ArrowTable, LazyOrigin
 from runnel.connectors.files.input import modified, reading
-from runnel.connectors.files.paths import FilePath, file_path
+from runnel.connectors.files.paths import FilePath, called_paths
 from runnel.connectors.files.storage import DataFile, opened
-from runnel.errors import DataError, ProgrammingError
+from runnel.errors import DataError
 
 WHOLE_FILES = {"read_text": pa.string(), "read_blob": pa.binary()}
 """The type of the content, by the name of the table function."""
@@ -26,15 +26,7 @@ def whole_files(
 ) -> Table:
     """The table of `READ_TEXT('*.sql')`: filename, content, size and last_modified of each file, in
     the order of the paths. A query that does not use the content does not read it."""
-    patterns = positional[0] if len(positional) == 1 else None
-    if isinstance(patterns, str):
-        patterns = [patterns]
-    if named or not isinstance(patterns, list) or not all(isinstance(p, str) for p in patterns):
-        raise ProgrammingError(
-            f"{function} needs one path, or a list of paths",
-            hint=f"write {function}('folder/*.txt')",
-        )
-    paths = [file_path(text, None, ignore_missing=False, access=access) for text in patterns]
+    paths = called_paths(f"{function}('folder/*.txt')", positional, named, access)
     for path in paths:
         path.files()  # a missing file is an error of the call, with its position
     schema = pa.schema(

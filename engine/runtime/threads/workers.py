@@ -375,10 +375,10 @@ class Worker:
     def processor_time(self) -> int | None:
         """The nanoseconds of processor time that its thread has used; None where the system does
         not tell the time of other threads."""
-        # The clock of a thread that has ended must not be asked for.
-        if not self.thread.is_alive():
+        # Only a running thread has a clock. `self.ident` may not be set yet.
+        if self.thread.ident is None or not self.thread.is_alive():
             return 0
-        return None if _clock_of is None else time.clock_gettime_ns(_clock_of(self.ident))
+        return None if _clock_of is None else time.clock_gettime_ns(_clock_of(self.thread.ident))
 
     def __len__(self) -> int:
         return len(self._list)

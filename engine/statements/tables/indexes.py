@@ -182,6 +182,7 @@ def drop_index(session: Session, statement: DropIndex, call: StatementCall) -> i
                 hint=suggest(
                     statement.name.text, [item.name for item in snapshot.indexes.values()]
                 ),
+                position=statement.name.position,
             )
         found = snapshot.objects.get(index.table_name.lower())
         check_own(session, found)

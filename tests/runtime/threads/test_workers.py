@@ -3,7 +3,7 @@ aren't started."""
 
 from __future__ import annotations
 
-from threading import get_ident
+from threading import current_thread, get_ident
 
 import pytest
 
@@ -224,3 +224,11 @@ def test_gathered_tasklets_return_to_the_first_worker(pool: Workers) -> None:
     pool.workers[0].ident = 0
     second.ready(other)
     assert other.owner is second
+
+
+def test_the_processor_time_of_a_thread_that_has_just_started(pool: Workers) -> None:
+    worker = pool.workers[1]
+    assert worker.processor_time() == 0, "it was not started"
+    worker.thread = current_thread()
+    worker.ident = 0
+    assert worker.processor_time() != 0, "the thread runs, and has not stored its number yet"
