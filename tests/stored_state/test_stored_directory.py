@@ -22,6 +22,8 @@ from runnel.processor import Processor, Stateful
 from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.group_limit import GroupLimitProcessor
 from runnel.processors.grouping.set_operation import SetOperationProcessor
+from runnel.processors.live.changelog import ChangelogProcessor
+from runnel.processors.live.live_processor import LiveProcessor
 from runnel.processors.over.window import WindowProcessor
 from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
 from runnel.processors.sorting.sort import SortProcessor
@@ -62,6 +64,8 @@ WITHOUT_STORED_STATE: dict[type[Processor], str] = {
     SetOperationProcessor: "it ends before the first snapshot",
     SortProcessor: "it ends before the first snapshot",
     WindowProcessor: "it ends before the first snapshot",
+    LiveProcessor: "it came after the directories were written",
+    ChangelogProcessor: "it came after the directories were written",
 }
 """Processors that can restore state, and have none in the stored directories: why."""
 
