@@ -56,6 +56,8 @@ _AT_START = "pass it at the start: runnel.connect(cooperative_threads=…)"
 _BOUNDS = (
     "the owner of a connection may read all files: runnel serve has bounds, see docs/security.md"
 )
+_SNAPSHOTS = "snapshots are in the directory of the connection: runnel.connect('directory')"
+_EARLY = "write EMIT EVERY INTERVAL '10' SECOND at the end of the query"
 _FIXED: dict[str, tuple[tuple[str, ...], str]] = {
     "calendar": (("gregorian",), "the calendar is gregorian"),
     "datestyle": (("iso", "iso, mdy", "iso, dmy", "iso, ymd"), "write strftime(x, '%d/%m/%Y')"),
@@ -72,9 +74,19 @@ _FIXED: dict[str, tuple[tuple[str, ...], str]] = {
     "lock_configuration": (("false", "0", "off"), _BOUNDS),
     "old_implicit_casting": (("false", "0", "off"), "add an explicit CAST"),
     "scalar_subquery_error_on_multiple_rows": (("true", "1", "on"), "add LIMIT 1 to the subquery"),
+    "table.exec.legacy-cast-behaviour": (("disabled",), "write TRY_CAST(x AS INT) for NULL"),
+    "table.exec.sink.not-null-enforcer": (
+        ("error",),
+        "leave the rows out in the INSERT: WHERE c IS NOT NULL",
+    ),
+    "table.exec.sink.type-length-enforcer": (
+        ("ignore",),
+        "cut the values in the INSERT: CAST(c AS VARCHAR(3))",
+    ),
+    "table.sql-dialect": (("default",), "statements are Flink's, PostgreSQL's or DuckDB's"),
 }
-"""Settings of DuckDB and PostgreSQL with the values that describe what happens here, and a hint for
-other values."""
+"""Settings of DuckDB, PostgreSQL and Flink with the values that describe what happens here, and a
+hint for other values."""
 
 _FAMILIES_WITHOUT_EFFECT = (
     *("execution.", "state.", "table.", "restart-strategy", "python.", "sql-client."),
@@ -108,6 +120,18 @@ ELSEWHERE = {
     "allowed_paths": _BOUNDS,
     "file_search_path": "write the path of a file, or change the folder of the process",
     "enable_seqscan": "EXPLAIN shows the plan; SET pushdown = off for Runnel's own operators",
+    **dict.fromkeys(
+        ("execution.checkpointing.dir", "execution.checkpointing.savepoint-dir"), _SNAPSHOTS
+    ),
+    **dict.fromkeys(("state.checkpoints.dir", "state.savepoints.dir"), _SNAPSHOTS),
+    **dict.fromkeys(("pipeline.jars", "pipeline.classpaths"), "connectors are Python packages"),
+    **dict.fromkeys(
+        ("python.files", "python.requirements", "python.archives"),
+        "CREATE FUNCTION imports modules from Python's own path: add their folder to PYTHONPATH",
+    ),
+    "table.exec.emit.early-fire.enabled": _EARLY,
+    "table.exec.emit.early-fire.delay": _EARLY,
+    "table.exec.emit.allow-lateness": "write ALLOWED LATENESS INTERVAL '1' MINUTE after the window",
     "execution.checkpointing.mode": "it is an option of a job: CREATE JOB j OPTIONS "
     "('processingGuarantee' = 'exactlyOnce') AS INSERT INTO …",
     "table.exec.source.idle-timeout": "write it in the mapping: CREATE MAPPING … OPTIONS "

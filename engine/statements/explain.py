@@ -15,6 +15,7 @@ from runnel.planner.plans import (
     KeyGetPlan,
     Plan,
     QueryPlan,
+    StatementSetPlan,
     WritePlan,
 )
 from runnel.relation.nodes import Field
@@ -49,18 +50,32 @@ def run_explain(session: Session, plan: ExplainPlan, call: StatementCall, run: R
             (Field("plan", VARCHAR),), [(line,) for line in analyze(session, plan, call, run)]
         )
     inner = plan.plan
+    if isinstance(inner, StatementSetPlan):
+        return Result((Field("plan", VARCHAR),), [(line,) for line in _of_set(session, plan)])
+    return Result((Field("plan", VARCHAR),), [(line,) for line in _lines(session, plan, inner)])
+
+
+def _of_set(session: Session, plan: ExplainPlan) -> list[str]:
+    """The plans of the INSERTs of a statement set, each below the name of its table."""
+    assert isinstance(plan.plan, StatementSetPlan)
+    lines: list[str] = []
+    for inner in (*plan.plan.writes, *plan.plan.jobs):
+        write = inner.write if isinstance(inner, CreateJobPlan) else inner
+        lines += [f"INSERT INTO {write.table.name}", "", *_lines(session, plan, inner), ""]
+    return lines[:-1]
+
+
+def _lines(session: Session, plan: ExplainPlan, inner: Plan) -> list[str]:
     heading: list[str] = []
     if isinstance(inner, CreateJobPlan | AlterJobPlan):
         from runnel.statements.jobs.jobs import explain_job
 
         inner, heading, is_all = explain_job(session, inner)
         if is_all and plan.format == "text":
-            return Result((Field("plan", VARCHAR),), [(line,) for line in heading])
+            return heading
     workers = parallelism(session, inner.tables) if isinstance(inner, (QueryPlan, WritePlan)) else 1
     lines = explain(inner, plan.stage, plan.format, workers)
-    if plan.format == "text":
-        lines = heading + lines
-    return Result((Field("plan", VARCHAR),), [(line,) for line in lines])
+    return heading + lines if plan.format == "text" else lines
 
 
 def analyze(session: Session, plan: ExplainPlan, call: StatementCall, run: Run) -> list[str]:

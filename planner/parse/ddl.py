@@ -33,6 +33,7 @@ _REMEDIES = {
     "SEQUENCE": "write CREATE SEQUENCE s, without OR REPLACE and TEMP",
     "FUNCTION": "write it in Python, and register it: connection.create_function('f', f, …)",
     "AGGREGATE": "write it in Python: connection.create_function(…)",
+    "MODEL": "a model is a function in Python: connection.create_function('f', f, …)",
     "MATERIALIZED": "write CREATE TABLE t AS SELECT …, or for a stream CREATE JOB j AS INSERT INTO "
     "t SELECT …; CREATE VIEW v AS SELECT … is computed when it is read",
 }

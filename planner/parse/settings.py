@@ -43,10 +43,14 @@ _QUERIES = {
     "SCHEMAS": ("schema_name", 'SELECT * FROM "show schemas"'),
 }
 """The lists that are queries, with the column that LIKE compares."""
+_OF = ("FROM", "IN")
+"""The words before the database whose objects are listed."""
 _CONDITIONS = ("LIKE", "ILIKE", "NOT", "WHERE", "ORDER BY", "LIMIT")
 _REMEDIES = {
     "TYPES": INSTEAD_OF_TYPES,
     "PROCEDURES": "there are functions: SHOW FUNCTIONS",
+    "CONNECTIONS": "write SHOW DATA CONNECTIONS",
+    "MODELS": "a model is a function in Python: see Connection.create_function",
     "MATERIALIZED": "a job writes results to a table: SHOW JOBS, SHOW TABLES and SHOW VIEWS",
 }
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "DEFAULT": None}
@@ -64,13 +68,15 @@ def parse_show(reader: StatementReader) -> Show | Query:
     word = _shown_word(reader)
     if word == "JOBS":
         return _parse_show_jobs(reader, position)
-    if word in _QUERIES:
+    if word in _QUERIES or (word == "VIEWS" and reader.peek(1) in _OF):
         return _parse_show_query(reader, position, word)
     if word == "ALL" and reader.peek(1) == "TABLES":
         reader.expect("ALL", "TABLES")
         return Show(sql=reader.sql, position=position, what="all tables")
     if word in _LISTS or word == "ALL":
         reader.next()
+        if word == "FUNCTIONS":
+            _skip_database(reader)
         return Show(
             sql=reader.sql,
             position=position,
@@ -88,18 +94,7 @@ def parse_show(reader: StatementReader) -> Show | Query:
     if reader.peek() == "CREATE" and len(reader.tokens) > reader.index + 1:
         return _parse_show_create(reader, position)
     if reader.accept("RESOURCES"):
-        if not reader.accept("FOR"):
-            raise ProgrammingError(
-                "SHOW RESOURCES needs a data connection",
-                hint="write SHOW RESOURCES FOR name",
-                position=reader.position,
-            )
-        return Show(
-            sql=reader.sql,
-            position=position,
-            what="resources",
-            name=reader.name("a data connection"),
-        )
+        return _resources(reader, position)
     if reader.accept("COLUMNS"):
         if not reader.accept("IN"):
             reader.expect("FROM")
@@ -113,14 +108,41 @@ def parse_show(reader: StatementReader) -> Show | Query:
     return Show(sql=reader.sql, position=position, what="setting", name=_setting(reader))
 
 
+def _resources(reader: StatementReader, position: Position) -> Show:
+    """FOR name, after RESOURCES"""
+    if not reader.accept("FOR"):
+        raise ProgrammingError(
+            "SHOW RESOURCES needs a data connection",
+            hint="write SHOW RESOURCES FOR name",
+            position=reader.position,
+        )
+    name = reader.name("a data connection")
+    return Show(sql=reader.sql, position=position, what="resources", name=name)
+
+
 def _of_flink(reader: StatementReader, position: Position) -> Show:
     """{PARTITIONS name | USER FUNCTIONS [LIKE pattern]}"""
     if reader.accept("PARTITIONS"):
         name = reader.object_name("a table")
+        if reader.peek() == "PARTITION":
+            raise NotSupportedError(
+                "SHOW PARTITIONS … PARTITION is not supported",
+                hint=f"SHOW PARTITIONS {name} lists all; some are SELECT DISTINCT b FROM {name} "
+                "WHERE a = …",
+                position=reader.position,
+            )
         return Show(sql=reader.sql, position=position, what="partitions", name=name)
     reader.expect("USER", "FUNCTIONS")
+    _skip_database(reader)
     pattern = _pattern(reader, True)
     return Show(sql=reader.sql, position=position, what="user functions", like=pattern)
+
+
+def _skip_database(reader: StatementReader) -> None:
+    """[{FROM | IN} [catalog.]database]: each database has the same functions."""
+    if reader.peek() in _OF:
+        reader.next()
+        reader.object_name("a database")
 
 
 def _shown_word(reader: StatementReader) -> str:
@@ -140,15 +162,22 @@ def _shown_word(reader: StatementReader) -> str:
 
 
 def _parse_show_query(reader: StatementReader, position: Position, word: str) -> Query:
-    """{TABLES [{FROM | IN} schema] | CATALOGS | DATABASES | SCHEMAS} with the conditions of
-    a query."""
+    """{{TABLES | VIEWS} [{FROM | IN} schema] | DATABASES [{FROM | IN} catalog] | CATALOGS
+    | SCHEMAS} with the conditions of a query."""
     token = reader.next()
-    name, query = _QUERIES[word]
-    if word == "TABLES" and (reader.accept("FROM") or reader.accept("IN")):
+    name, query = _QUERIES.get(word, ("name", ""))
+    if word in ("TABLES", "VIEWS") and (reader.accept("FROM") or reader.accept("IN")):
         schema = as_written(reader.name("a schema").text)
         if reader.accept("."):
             schema += "." + as_written(reader.name("a schema").text)
-        query = f'SELECT name FROM {schema}."show tables"'
+        query = f'SELECT name FROM {schema}."show {word.lower()}"'
+    elif word == "DATABASES" and (reader.accept("FROM") or reader.accept("IN")):
+        catalog = reader.name("a catalog").text
+        own = "runnel" if catalog.lower() == "default_catalog" else catalog.replace("'", "''")
+        query = (
+            'SELECT schema_name AS database_name FROM "show schemas" '
+            f"WHERE LOWER(database_name) = LOWER('{own}') AND schema_name <> 'information_schema'"
+        )
     head = f"SELECT * FROM ({query}) AS t"
     if reader.peek() in ("LIKE", "ILIKE", "NOT"):
         head += f" WHERE {name}"

@@ -16,7 +16,13 @@ from sqlglot.tokenizer_core import Token
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
 from runnel.planner.parse.syntax import AlterJob, Explain, Statement
-from runnel.planner.parse.tokens import is_statement_set, position_at, tokenize
+from runnel.planner.parse.tokens import (
+    FLINK_DETAILS,
+    blank,
+    is_statement_set,
+    position_at,
+    tokenize,
+)
 
 _KNOWN = (
     "the most common statements are SELECT, INSERT, CREATE TABLE, CREATE MAPPING, CREATE JOB, "
@@ -25,9 +31,11 @@ _KNOWN = (
 _SAVEPOINTS = ("SAVEPOINT", "RELEASE")
 _MAY_BE_FLINK = ("EXECUTE", "BEGIN", "START")
 """The words that begin statements of Flink as well as ones of Runnel."""
+_EXECUTED = ("INSERT", "SELECT", "WITH", "VALUES")
+"""The words after EXECUTE in statements of Flink, which are the statements without EXECUTE."""
 _EXTRAS = "connectors and formats are extras of the package: pip install 'runnel[all]'"
 _FOREIGN = {
-    "ALTER": "ALTER supports TABLE, VIEW and JOB",
+    "ALTER": "ALTER supports TABLE, VIEW and JOB; CREATE OR REPLACE changes a mapping or macro",
     "CALL": "call a function in a query: SELECT f(x), or SELECT * FROM f(x) for a table function",
     "DECLARE": "a cursor of Python fetches rows in chunks: cursor.fetchmany(n)",
     "DO": "run the statements one by one, from Python or a script",
@@ -92,12 +100,6 @@ def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
         raise ProgrammingError("the SQL text is empty", hint=_KNOWN)
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
-            if tokens[0].text.upper() == "EXPLAIN" and tokens[1].text.upper() == "STATEMENT":
-                raise NotSupportedError(
-                    "EXPLAIN of a statement set is not supported",
-                    hint="explain its INSERTs one by one",
-                    position=position_at(tokens[1], sql),
-                )
             if is_statement_set(tokens):
                 return tokens
             if tokens[0].text.upper() == "CREATE":
@@ -139,6 +141,11 @@ def _parse_statement(reader: StatementReader) -> Statement:
         return reader.query()
     if word == "EXPLAIN":
         return _parse_explain(reader)
+    if word == "EXECUTE" and reader.peek(1) in _EXECUTED:
+        # The text of the statement, which a job stores, is without the word as well.
+        start, end = reader.tokens[reader.index].start, reader.tokens[reader.index].end + 1
+        text = reader.sql[:start] + blank(reader.sql[start:end]) + reader.sql[end:]
+        return parse(text, keeps_public=reader.keeps_public)
     read = _reader(word, _object_word(reader))
     if read is None or word in _MAY_BE_FLINK:
         # Loaded on first use: most statements are not Flink's.
@@ -303,8 +310,6 @@ _STAGES = {
 _FORMATS = {"TEXT": "text", "DOT": "dot", "JSON": "json"}
 _DETAILS = ("VERBOSE", "COSTS", "BUFFERS", "TIMING", "SUMMARY", "SETTINGS", "WAL", "MEMORY")
 """Options of PostgreSQL for details of its plans: they are accepted, and change nothing."""
-_FLINK_DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
-"""Details that Flink adds to a plan. Plans have estimates, and no query has a changelog."""
 _EXPLAINED = (*QUERY_WORDS, "INSERT", "SINK", "UPDATE", "DELETE", "MERGE", "COPY", "SUMMARIZE")
 
 
@@ -313,26 +318,14 @@ def _parse_explain(reader: StatementReader) -> Explain:
     reader.expect("EXPLAIN")
     if reader.accept("PLAN"):
         reader.expect("FOR")
-    stage, form = "all", _flink_format(reader)
-    if reader.accept("ANALYZE"):
-        stage = "analyze"
-    reader.accept("VERBOSE")
-    if reader.peek() == "(" and reader.peek(1) not in QUERY_WORDS:
-        reader.next()
-        while True:
-            if reader.accept("FORMAT"):
-                form = _choice(reader, _FORMATS, "TEXT, DOT or JSON")
-            elif reader.peek() in _DETAILS:
-                reader.next()
-                _ = any(reader.accept(word) for word in ("ON", "OFF", "TRUE", "FALSE"))
-            else:
-                chosen = _choice(
-                    reader, _STAGES, "LOGICAL, PHYSICAL, DAG, STATE, ANALYZE or FORMAT"
-                )
-                stage = "analyze" if stage == "analyze" else chosen
-            if not reader.accept(","):
-                break
-        reader.expect(")")
+    stage, form = _explain_options(reader)
+    if reader.peek() == "STATEMENT" and reader.peek(1) == "SET":
+        # Loaded on first use: few statements are statement sets.
+        from runnel.planner.parse.flink.statement_set import explained_set
+
+        statement = explained_set(reader, position, stage, form)
+        reader.finish()
+        return statement
     is_job = reader.peek() in ("CREATE", "ALTER") and reader.peek(1) == "JOB"
     is_table = _is_table_as(reader)
     if reader.peek() not in _EXPLAINED and not is_job and not is_table:
@@ -370,6 +363,30 @@ def _parse_explain(reader: StatementReader) -> Explain:
     return Explain(sql=reader.sql, position=position, stage=stage, format=form, statement=statement)
 
 
+def _explain_options(reader: StatementReader) -> tuple[str, str]:
+    """Reads `[details] [ANALYZE] [VERBOSE] [(option, …)]`; the stage and the format."""
+    stage, form = "all", _flink_format(reader)
+    if reader.accept("ANALYZE"):
+        stage = "analyze"
+    reader.accept("VERBOSE")
+    if reader.peek() != "(" or reader.peek(1) in QUERY_WORDS:
+        return stage, form
+    reader.next()
+    while True:
+        if reader.accept("FORMAT"):
+            form = _choice(reader, _FORMATS, "TEXT, DOT or JSON")
+        elif reader.peek() in _DETAILS:
+            reader.next()
+            _ = any(reader.accept(word) for word in ("ON", "OFF", "TRUE", "FALSE"))
+        else:
+            chosen = _choice(reader, _STAGES, "LOGICAL, PHYSICAL, DAG, STATE, ANALYZE or FORMAT")
+            stage = "analyze" if stage == "analyze" else chosen
+        if not reader.accept(","):
+            break
+    reader.expect(")")
+    return stage, form
+
+
 def _is_table_as(reader: StatementReader) -> bool:
     """Whether the statement is CREATE [OR REPLACE] [TEMP] TABLE … AS, which is explained as its
     query."""
@@ -380,7 +397,7 @@ def _is_table_as(reader: StatementReader) -> bool:
 def _flink_format(reader: StatementReader) -> str:
     """Reads Flink's details of EXPLAIN; the format that they choose."""
     form = "text"
-    while reader.peek() in _FLINK_DETAILS:
+    while reader.peek() in FLINK_DETAILS:
         form = "json" if reader.peek() == "JSON_EXECUTION_PLAN" else form
         reader.next()
         reader.accept(",")

@@ -204,11 +204,20 @@ def statement_ends(sql: str) -> list[int] | None:
     return ends
 
 
+FLINK_DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
+"""Details that Flink adds to a plan. Plans have estimates, and no query has a changelog."""
+_MOST_DETAILS = 3 + 2 * len(FLINK_DETAILS)
+"""The number of tokens up to the word SET of EXPLAIN with all details."""
+
+
 def is_statement_set(tokens: Sequence[Token]) -> bool:
     """Whether a statement begins with EXECUTE STATEMENT SET, BEGIN STATEMENT SET or EXPLAIN
-    STATEMENT SET."""
-    words = [token.text.upper() for token in tokens[:3]]
-    return words[:1] in (["EXECUTE"], ["BEGIN"], ["EXPLAIN"]) and words[1:] == ["STATEMENT", "SET"]
+    [details] STATEMENT SET."""
+    words = [token.text.upper() for token in tokens[:_MOST_DETAILS]]
+    if words[:1] == ["EXPLAIN"]:
+        words[1:] = [word for word in words[1:] if word != "," and word not in FLINK_DETAILS]
+    is_first = words[:1] in (["EXECUTE"], ["BEGIN"], ["EXPLAIN"])
+    return is_first and words[1:3] == ["STATEMENT", "SET"]
 
 
 def has_tokens(sql: str) -> bool:

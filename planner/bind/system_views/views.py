@@ -15,7 +15,7 @@ from runnel.base.schemas import (
     database_of,
     local_name,
 )
-from runnel.catalog import hides_tables
+from runnel.catalog import View, hides_tables
 from runnel.errors import Position, ProgrammingError
 from runnel.planner.bind.system_views import duckdb, postgresql
 from runnel.planner.bind.tables.described import description
@@ -36,8 +36,11 @@ _TABLES = {**duckdb.FUNCTIONS, **duckdb.TABLES, **postgresql.TABLES}
 _TABLE_INFO = ("pragma_table_info", "pragma_show")
 
 
-SHOWN = ("show tables", "show catalogs", "show databases", "show schemas", "show search_path")
-"""The tables that SHOW TABLES, CATALOGS, DATABASES, SCHEMAS and search_path read."""
+SHOWN = (
+    *("show tables", "show views", "show catalogs", "show databases", "show schemas"),
+    "show search_path",
+)
+"""The tables that SHOW TABLES, VIEWS, CATALOGS, DATABASES, SCHEMAS and search_path read."""
 
 
 def shown_table(name: str, catalog: str, schema: str, binder: StatementBinder) -> SchemaTable:
@@ -47,15 +50,19 @@ def shown_table(name: str, catalog: str, schema: str, binder: StatementBinder) -
     key = snapshot.schema_key(catalog, schema, None) if schema else current
     definition = SchemaDefinition("name", _databases if name == "show databases" else _catalogs)
     is_database = not catalog and schema.lower() != "" and key == f"{schema.lower()}.{MAIN}"
-    if name == "show tables":
+    if name in ("show tables", "show views"):
+        kind = View if name == "show views" else object
 
         def tables(binder: StatementBinder) -> list[Row]:
             return [
                 (local_name(item.name, item.schema),)
                 for item in binder.snapshot
-                if item.schema.lower() == key
-                or (not schema and hides_tables(item))
-                or (is_database and database_of(item.schema).lower() == schema.lower())
+                if isinstance(item, kind)
+                and (
+                    item.schema.lower() == key
+                    or (not schema and hides_tables(item))
+                    or (is_database and database_of(item.schema).lower() == schema.lower())
+                )
             ]
 
         definition = SchemaDefinition("name", tables)

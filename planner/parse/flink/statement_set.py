@@ -1,5 +1,5 @@
 """EXECUTE STATEMENT SET BEGIN … END, and BEGIN STATEMENT SET; … END: several INSERTs as one
-statement."""
+statement; and EXPLAIN STATEMENT SET."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.base.frozen import frozen
-from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.reader import StatementReader
-from runnel.planner.parse.syntax import Statement
+from runnel.planner.parse.syntax import Explain, Statement
 from runnel.planner.parse.tokens import position_at
 
 
@@ -29,14 +29,32 @@ class StatementSet(Statement):
 def parse_statement_set(reader: StatementReader) -> StatementSet:
     """EXECUTE STATEMENT SET BEGIN insert; … END | BEGIN STATEMENT SET; insert; … END"""
     position = reader.position
-    is_executed = reader.accept("EXECUTE")
-    if not is_executed:
-        reader.expect("BEGIN")
-    reader.expect("STATEMENT", "SET")
-    if is_executed:
-        reader.expect("BEGIN")
-    else:
-        reader.expect(";")
+    if reader.accept("EXECUTE"):
+        return _set(reader, position)
+    reader.expect("BEGIN", "STATEMENT", "SET", ";")
+    return _inserts(reader, position)
+
+
+def explained_set(reader: StatementReader, position: Position, stage: str, form: str) -> Explain:
+    """STATEMENT SET BEGIN insert; … END, after EXPLAIN."""
+    if stage == "analyze" or form != "text":
+        raise NotSupportedError(
+            "EXPLAIN of a statement set supports neither ANALYZE nor a format",
+            hint="explain its INSERTs one by one",
+            position=reader.position,
+        )
+    inserts = _set(reader, position)
+    return Explain(sql=reader.sql, position=position, stage=stage, format=form, statement=inserts)
+
+
+def _set(reader: StatementReader, position: Position) -> StatementSet:
+    """STATEMENT SET BEGIN insert; … END"""
+    reader.expect("STATEMENT", "SET", "BEGIN")
+    return _inserts(reader, position)
+
+
+def _inserts(reader: StatementReader, position: Position) -> StatementSet:
+    """insert; … END"""
     inserts = []
     while not reader.accept("END"):
         inserts.append(_insert(reader))

@@ -18,6 +18,9 @@ _JOBS = {
 }
 """The remedy for each verb before JOB, with the name of the job."""
 
+_MOST = 300
+"""The maximum length of a statement within a hint."""
+
 _SESSION = {
     ("ADD", "JAR"): "connectors are Python packages: see docs/writing_a_connector.md",
     ("REMOVE", "JAR"): "connectors are Python packages",
@@ -25,8 +28,11 @@ _SESSION = {
     ("UNLOAD", "MODULE"): "functions are Python functions",
     ("COMPILE", "PLAN"): "plans are cached: see SHOW PLANS",
     ("STATEMENT", "SET"): "write EXECUTE STATEMENT SET BEGIN INSERT …; INSERT …; END",
-    ("EXECUTE", "INSERT"): "use CREATE JOB name AS INSERT INTO …, or INSERT alone over a table",
     ("EXECUTE", "PLAN"): "plans are cached: execute the statement",
+    ("ALTER", "DATABASE"): "leave it out: a database has no properties",
+    ("ALTER", "CATALOG"): "leave it out: a catalog has no options",
+    ("ALTER", "FUNCTION"): "write DROP FUNCTION, then CREATE FUNCTION … LANGUAGE PYTHON",
+    ("ALTER", "MODEL"): "a model is a function in Python: see Connection.create_function",
 }
 """The remedy for statements that begin with these words."""
 
@@ -39,6 +45,10 @@ def refused(reader: StatementReader) -> NotSupportedError | None:
         if len(reader.tokens) > reader.index + 2:
             name = as_written(reader.tokens[reader.index + 2].text)
         return _error(reader, f"{word} JOB", _JOBS[word].format(name))
+    if word == "REPLACE" and reader.peek(1) == "TABLE":
+        text = " ".join(reader.sql.split())
+        text = text if len(text) <= _MOST else "REPLACE TABLE …"
+        return _error(reader, "REPLACE TABLE", f"write CREATE OR {text}")
     for words, remedy in _SESSION.items():
         if all(reader.peek(ahead) == item for ahead, item in enumerate(words)):
             return _error(reader, " ".join(words), remedy)

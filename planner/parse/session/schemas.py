@@ -8,7 +8,7 @@ from sqlglot import TokenType
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.reader import StatementReader
-from runnel.planner.parse.syntax import Command, Name
+from runnel.planner.parse.syntax import Command, Name, NoEffect
 
 _ALWAYS_FOUND = ("$user", "pg_catalog", "")
 """Names of a search path that hide no table."""
@@ -81,13 +81,29 @@ class Detach(Command):
     if_exists: bool
 
 
-def parse_use(reader: StatementReader) -> UseSchemas:
-    """USE [CATALOG] {catalog | [catalog.]schema}"""
+def parse_use(reader: StatementReader) -> UseSchemas | NoEffect:
+    """USE {[CATALOG] {catalog | [catalog.]schema} | MODULES core}"""
     position = reader.position
     reader.expect("USE")
+    if reader.peek() == "MODULES" and len(reader.tokens) > reader.index + 1:
+        reader.next()
+        return _modules(reader, position)
     reader.accept("CATALOG")
     name = _qualified(reader)
     return UseSchemas(sql=reader.sql, position=position, names=(name,), words="USE")
+
+
+def _modules(reader: StatementReader, position: Position) -> NoEffect:
+    """core, after USE MODULES"""
+    name = reader.name("a module")
+    if name.text.lower() != "core" or not reader.at_end:
+        raise NotSupportedError(
+            "USE MODULES is supported only for the module core",
+            hint="write USE MODULES core; further functions are written in Python: see "
+            "Connection.create_function",
+            position=name.position,
+        )
+    return NoEffect(sql=reader.sql, position=position)
 
 
 def parse_create_schema(reader: StatementReader, position: Position) -> CreateSchema:
@@ -97,6 +113,12 @@ def parse_create_schema(reader: StatementReader, position: Position) -> CreateSc
     name = _qualified(reader)
     if reader.accept("COMMENT"):
         reader.string("a comment in quotes")
+    if reader.peek() == "WITH":
+        raise NotSupportedError(
+            "WITH of CREATE DATABASE is not supported",
+            hint="leave it out: a database has no properties",
+            position=reader.position,
+        )
     if reader.peek() == "AUTHORIZATION":
         raise NotSupportedError(
             "AUTHORIZATION of CREATE SCHEMA is not supported",
