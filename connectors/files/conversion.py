@@ -97,6 +97,11 @@ def unfit(
     hint = "correct the file, or declare the column as VARCHAR"
     if target.kind is Kind.VARCHAR:
         hint = "correct the file"
+    elif target.is_numeric and re.match(_COMMA, text) is not None:
+        hint = (
+            "if the comma precedes the fraction, add decimal_separator = ',' (decimalSeparator of "
+            "a mapping); if it separates thousands, thousands = ','"
+        )
     elif is_inferred:
         hint = (
             f"{target} was inferred from a sample of the data; declare the column as VARCHAR in "
@@ -113,6 +118,8 @@ def unfit(
 
 _CODE = r"^\s*(\+|-?0[0-9])"
 """Digits that inference treats as text, since a number would lose their spelling."""
+_COMMA = r"^\s*[+-]?[0-9]+,[0-9]"
+"""A number with a comma, which an option must explain."""
 _CODE_STARTS = ("0", "-0", "+", " ", "\t")
 
 

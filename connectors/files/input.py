@@ -9,12 +9,14 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from runnel.connectors.files.csv.rewritten import RewrittenText
 from runnel.connectors.files.options import CODECS, FileOptions, compression_of
 from runnel.connectors.files.paths import missing, unreadable
 from runnel.connectors.files.sniffing.encoding import (
@@ -144,6 +146,8 @@ def open_input(
             raise
         errors = "replace" if options.replace_invalid else "strict"
         stream = DecodedStream(stream, encoding, errors)
+    if options.dialect.is_rewritten:
+        stream = RewrittenText(stream, options.dialect)
     if watch is not None:
         stream = WatchedStream(stream, watch)
     return stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="r")
@@ -171,6 +175,9 @@ def open_text(
     `replace_invalid`: overrides the option.
     """
     is_replaced = options.replace_invalid if replace_invalid is None else replace_invalid
+    if options.dialect.is_rewritten:
+        rewritten = open_input(path, replace(options, replace_invalid=is_replaced))
+        return io.TextIOWrapper(rewritten, encoding="utf-8-sig", newline="")
     stream = open_bytes(path, options.compression)
     encoding = (
         "utf-8-sig" if options.encoding == UTF_8 else _ordered(stream, path, options.encoding)

@@ -37,6 +37,12 @@ def _point_or_comma(value: str) -> str:
     return value
 
 
+def _one_character(value: str) -> str:
+    if len(value) > 1 or not value.isascii() or value in tuple('\r\n\0"'):
+        raise ValueError(value)
+    return value
+
+
 PATH = text("path", required=True)
 FORMAT = choice("format", FORMATS)
 GLOB = text("glob")
@@ -55,6 +61,10 @@ SKIP = integer("skip", 0, most=1_000_000)
 DATE_FORMAT = text("dateFormat")
 TIMESTAMP_FORMAT = text("timestampFormat")
 DECIMAL_SEPARATOR = Option("decimalSeparator", _point_or_comma, "a point or a comma", ".")
+THOUSANDS = Option("thousands", _one_character, "one character", "")
+COMMENT = Option("comment", _one_character, "one character", "")
+NULL_PADDING = boolean("nullPadding", False)
+QUOTED_NULLS = boolean("quotedNulls", False)
 HIVE_PARTITIONING = boolean("hivePartitioning")
 PARTITION_BY = text("partitionBy")
 FILE_COLUMNS = boolean("fileColumns", False)
@@ -83,6 +93,10 @@ OPTIONS = OptionSet(
     DATE_FORMAT,
     TIMESTAMP_FORMAT,
     DECIMAL_SEPARATOR,
+    THOUSANDS,
+    COMMENT,
+    NULL_PADDING,
+    QUOTED_NULLS,
     HIVE_PARTITIONING,
     PARTITION_BY,
     FILE_COLUMNS,
@@ -100,9 +114,16 @@ _SNIFFED: tuple[Option[Any], ...] = (
     SKIP,
     DATE_FORMAT,
     TIMESTAMP_FORMAT,
-    DECIMAL_SEPARATOR,
+    COMMENT,
 )
-_CSV_ONLY: tuple[Option[Any], ...] = (*_SNIFFED, NULL_VALUE)
+_CSV_ONLY: tuple[Option[Any], ...] = (
+    *_SNIFFED,
+    NULL_VALUE,
+    DECIMAL_SEPARATOR,
+    THOUSANDS,
+    NULL_PADDING,
+    QUOTED_NULLS,
+)
 _TEXT_FORMATS = ("csv", *_JSON_FORMATS, "lines")
 _EXTENSIONS = {
     ".csv": "csv",
@@ -121,6 +142,10 @@ _EXTENSIONS = {
     ".txt": "lines",
     ".log": "lines",
 }
+LONGEST_SEPARATOR = 4
+"""The maximum number of characters of a delimiter."""
+_UNIT_SEPARATOR = "\x1f"
+"""The character that a delimiter of several characters is read as."""
 _DELIMITERS = {"tsv": "\t", "tab": "\t", "psv": "|"}
 _COMPRESSED = {".gz": "gz", ".bz2": "bz2", ".zst": "zst", ".lz4": "lz4"}
 CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
@@ -146,6 +171,13 @@ class CsvDialect:
     escape: the character before an escaped one; "" for none.
     null: the unquoted text that stands for NULL.
     more_nulls: further ones, for reading.
+    thousands: the character between groups of three digits; "" for none.
+    comment: the character from which on a line is ignored; "" for none.
+    pads: whether rows with fewer fields than others have NULL in the rest.
+    quoted_nulls: whether a quoted value, too, can stand for NULL.
+    not_null: the columns, in lower case, in which NULL is the empty text.
+    separator: the text between two values if it has several characters: `delimiter` is then the
+        character that it is read as.
     quoted: the columns whose values are all written in quotes, also where none are needed.
     skip: the number of lines before the header or the first row.
     date_format: the format of dates that are not ISO dates, such as "%d/%m/%Y"; None: ISO dates.
@@ -164,6 +196,17 @@ class CsvDialect:
     decimal: str = "."
     more_nulls: tuple[str, ...] = ()
     quoted: frozenset[str] = frozenset()
+    thousands: str = ""
+    comment: str = ""
+    pads: bool = False
+    quoted_nulls: bool = False
+    not_null: frozenset[str] = frozenset()
+    separator: str = ""
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether the text is rewritten before it is read: `csv.rewritten`."""
+        return bool(self.comment or self.separator or self.pads)
 
     def changed(self) -> dict[str, str]:
         """The options that differ from the defaults, by name, except texts for NULL."""
@@ -171,13 +214,14 @@ class CsvDialect:
         found = {
             option.name: str(value)
             for option, value, default in (
-                (DELIMITER, self.delimiter, plain.delimiter),
+                (DELIMITER, self.separator or self.delimiter, plain.delimiter),
                 (QUOTE, self.quote, plain.quote),
                 (ESCAPE, self.escape, plain.escape),
                 (SKIP, self.skip, plain.skip),
                 (DATE_FORMAT, self.date_format, None),
                 (TIMESTAMP_FORMAT, self.timestamp_format, None),
                 (DECIMAL_SEPARATOR, self.decimal, plain.decimal),
+                (COMMENT, self.comment, plain.comment),
             )
             if value != default
         }
@@ -316,6 +360,9 @@ def _dialect(options: Options) -> CsvDialect:
     delimiter = delimiter or delimiter_of(options.require(PATH))
     if delimiter.lower() in ("\\t", "tab"):
         delimiter = "\t"
+    separator = ""
+    if 1 < len(delimiter) <= LONGEST_SEPARATOR and not any(item in delimiter for item in '\r\n"'):
+        separator, delimiter = delimiter, _UNIT_SEPARATOR
     dialect = CsvDialect(
         options.require(HEADER),
         delimiter,
@@ -326,7 +373,22 @@ def _dialect(options: Options) -> CsvDialect:
         options.get(DATE_FORMAT),
         options.get(TIMESTAMP_FORMAT),
         options.require(DECIMAL_SEPARATOR),
+        thousands=options.require(THOUSANDS),
+        comment=options.require(COMMENT),
+        pads=options.require(NULL_PADDING),
+        quoted_nulls=options.require(QUOTED_NULLS),
+        separator=separator,
     )
+    if dialect.thousands and dialect.thousands == dialect.decimal:
+        raise ProgrammingError(
+            f"thousands and decimalSeparator are both '{dialect.decimal}'",
+            hint="name both: decimalSeparator ',' goes with thousands '.'",
+        )
+    if options.require(FOLLOW) and dialect.is_rewritten:
+        raise NotSupportedError(
+            "files can't be followed with comment, nullPadding or a long delimiter",
+            hint="read the files without 'follow'",
+        )
     for option in (DATE_FORMAT, TIMESTAMP_FORMAT):
         _check_time_format(option, options.get(option))
     _check_character(DELIMITER, dialect.delimiter)
@@ -344,7 +406,8 @@ def _check_character(option: Option[str], value: str) -> None:
     if len(value) != 1 or not value.isascii() or value in "\r\n\0":
         raise ProgrammingError(
             f"wrong value '{value}' for option \"{option.name}\" of connector File",
-            hint="it accepts one ASCII character that doesn't end a line",
+            hint="it accepts one ASCII character that doesn't end a line"
+            + (", or 2 to 4 of them" if option is DELIMITER else ""),
         )
 
 

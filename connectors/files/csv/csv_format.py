@@ -29,7 +29,7 @@ from runnel.connectors.files.csv.csv_chunks import (
 )
 from runnel.connectors.files.csv.csv_faults import check_header, line_of_row
 from runnel.connectors.files.csv.csv_reader import CsvHead, read_head, text_batches
-from runnel.connectors.files.csv.csv_times import formatted_type, text_converter
+from runnel.connectors.files.csv.csv_times import formatted_type, text_converter, without_groups
 from runnel.connectors.files.csv.csv_writer import CsvWriter
 from runnel.connectors.files.format import (
     SMALL_BYTES,
@@ -92,8 +92,10 @@ class CsvFormat(FileFormat):
 
     def _type_of_text(self, text: pa.Array) -> SqlType:
         """The type of a column of text, also by the formats of the dialect."""
-        found = type_of_text(text)
         dialect = self.options.dialect
+        if dialect.thousands:
+            text = without_groups(text, dialect)
+        found = type_of_text(text)
         if dialect.decimal == "," and found == DOUBLE:
             return VARCHAR if pc.any(pc.match_substring(text, ".")).as_py() else DOUBLE
         return found if found != VARCHAR else formatted_type(text, dialect)
@@ -136,12 +138,19 @@ class CsvFormat(FileFormat):
         )
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
-        if self.options.dialect.skip:
-            raise NotSupportedError(
-                "files whose first lines are skipped can't be written",
-                hint="write to a mapping without the option skip",
-            )
-        return CsvWriter(output, columns, self.options.dialect)
+        dialect = self.options.dialect
+        for option, value in (
+            ("skip", dialect.skip),
+            ("comment", dialect.comment),
+            ("delimiter", dialect.separator),
+            ("thousands", dialect.thousands),
+        ):
+            if value:
+                raise NotSupportedError(
+                    f"option {option} with the value '{value}' is for reading",
+                    hint=f"write to a mapping without the option {option}",
+                )
+        return CsvWriter(output, columns, dialect)
 
     def _read_file(self, file: DataFile, asked: FileScanRequest) -> Batches:
         head = read_head(file, self.options)

@@ -178,7 +178,7 @@ def arrow_options(
             include_columns=included,
             null_values=[dialect.null, *dialect.more_nulls],
             strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
+            quoted_strings_can_be_null=dialect.quoted_nulls,
         ),
     }
 

@@ -6,6 +6,7 @@ timestamps can be read in any case.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from runnel.catalog import TableColumn
 from runnel.connectors.files.conversion import Converter, blank_to_null, converter, numbers_only
 from runnel.connectors.files.csv.time_patterns import pattern_of
+from runnel.connectors.files.format import external_name
 from runnel.connectors.files.options import CsvDialect
 from runnel.errors import DataError
 from runnel.expressions.to_char.format_time import FormattedTimes, text_of
@@ -27,6 +29,17 @@ _DECIMAL_COMMA = r"^\s*[+-]?[0-9]*,[0-9]+\s*$"
 
 def text_converter(column: TableColumn, dialect: CsvDialect, is_inferred: bool) -> Converter | None:
     """Converts the texts of a column to its type; None for VARCHAR."""
+    convert = _converter(column, dialect, is_inferred)
+    if external_name(column).lower() not in dialect.not_null:
+        return convert
+    return lambda array: (convert or _same)(pc.fill_null(array, ""))
+
+
+def _same(array: pa.Array) -> pa.Array:
+    return array
+
+
+def _converter(column: TableColumn, dialect: CsvDialect, is_inferred: bool) -> Converter | None:
     convert = converter(VARCHAR, column.type)
     if convert is None:
         return None
@@ -34,6 +47,8 @@ def text_converter(column: TableColumn, dialect: CsvDialect, is_inferred: bool) 
     if column.type.is_numeric:
         if dialect.decimal == "," and not column.type.is_integer:
             convert = _with_decimal_comma(convert)
+        if dialect.thousands:
+            convert = _without_groups(convert, dialect)
         return numbers_only(convert) if is_inferred else convert
     if kind is Kind.DATE and dialect.date_format is not None:
         return _by_format(convert, DATE, pattern_of(dialect.date_format))
@@ -65,6 +80,21 @@ def _are_numbers(values: pa.Array) -> bool:
     """Whether all texts are numbers, with a comma before the fraction if they have one."""
     are_numbers: bool = pc.all(pc.match_substring_regex(values, _WITH_COMMA)).as_py()
     return are_numbers
+
+
+def without_groups(texts: pa.Array, dialect: CsvDialect) -> pa.Array:
+    """The texts without the character between groups of digits, where they are numbers."""
+    mark, point = re.escape(dialect.thousands), re.escape(dialect.decimal)
+    pattern = rf"^\s*[+-]?[0-9][0-9{mark}]*({point}[0-9]*)?([eE][+-]?[0-9]+)?\s*$"
+    is_number = pc.fill_null(pc.match_substring_regex(texts, pattern), fill_value=False)
+    return pc.if_else(is_number, pc.replace_substring(texts, dialect.thousands, ""), texts)
+
+
+def _without_groups(convert: Converter, dialect: CsvDialect) -> Converter:
+    def run(array: pa.Array) -> pa.Array:
+        return convert(without_groups(array, dialect))
+
+    return run
 
 
 def time_formatter(kind: SqlType, dialect: CsvDialect) -> Callable[[pa.Array], pa.Array] | None:

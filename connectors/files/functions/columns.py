@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runnel.catalog import TableColumn
+from runnel.connectors.files.csv.csv_reader import distinct_names
 from runnel.connectors.files.format import external_name
+from runnel.connectors.files.functions.normalized_names import normalized
 from runnel.connectors.files.functions.reader_options import ReaderOptions
 from runnel.connectors.files.hive.file_names import FileNameTable
+from runnel.connectors.files.hive.table import HiveTable
 from runnel.connectors.files.table import FileTable
 from runnel.errors import ProgrammingError, suggest
 from runnel.sqltypes import VARCHAR, SqlType
@@ -28,11 +31,26 @@ def with_columns(function: str, table: FileTable, asked: ReaderOptions) -> FileT
     if asked.names:
         _check_count(function, table, len(asked.names), "names", may_be_fewer=True)
         _change(table, _renamed(table.columns, asked.names))
+    if asked.normalizes:
+        found = [column.name for column in table.columns if not column.hidden]
+        _change(table, _renamed(table.columns, distinct_names(normalized(found))))
+    if isinstance(table, HiveTable):
+        keys = {key.lower() for key in table.partitioning.keys}
+        _change(table, tuple(_hive_typed(item, keys, asked) for item in table.columns))
     if asked.all_varchar:
         _change(table, tuple(replace(item, type=VARCHAR) for item in table.columns))
     if asked.types is not None:
         _change(table, _typed(function, table, asked.types))
     return _with_filename(function, table, asked.filename)
+
+
+def _hive_typed(column: TableColumn, keys: set[str], asked: ReaderOptions) -> TableColumn:
+    """A column of a folder with the requested type."""
+    name = external_name(column).lower()
+    if name not in keys:
+        return column
+    default = column.type if asked.casts_hive else VARCHAR
+    return replace(column, type=asked.hive_types.get(name, default))
 
 
 def _change(table: FileTable, columns: tuple[TableColumn, ...]) -> None:

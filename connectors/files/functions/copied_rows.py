@@ -36,6 +36,10 @@ _NAMES = {
     **FILE_OPTIONS,
     "skip": "skip",
     "decimal_separator": "decimalSeparator",
+    "thousands": "thousands",
+    "comment": "comment",
+    "null_padding": "nullPadding",
+    "allow_quoted_nulls": "quotedNulls",
     "hive_partitioning": "hivePartitioning",
     "onerror": "onError",
     "on_error": "onError",
@@ -43,7 +47,20 @@ _NAMES = {
 }
 _POLICIES = {"ignore": "skip", "stop": "fail"}
 _WITHOUT_EFFECT = frozenset(
-    {"auto_detect", "sample_size", "parallel", "buffer_size", "freeze", "array", "log_verbosity"}
+    {
+        "auto_detect",
+        "sample_size",
+        "parallel",
+        "buffer_size",
+        "freeze",
+        "array",
+        "log_verbosity",
+        "max_line_size",
+        "maximum_line_size",
+        "new_line",
+        "strict_mode",
+        "union_by_name",
+    }
 )
 _QUERY = "write INSERT INTO t SELECT … FROM read_csv('file', …), and "
 _INSTEAD = {
@@ -54,8 +71,11 @@ _INSTEAD = {
     "types": "leave it out: the table has the types",
     "names": "list the columns of the table: COPY t (a, b) FROM …",
     "reject_limit": "leave it out: onError 'skip' reports the number of skipped records",
-    "store_rejects": "write onError 'divert:mapping'",
-    "null_padding": "write ignore_errors true to skip such rows",
+    **dict.fromkeys(
+        ("store_rejects", "rejects_table", "rejects_scan", "rejects_limit"),
+        "write IGNORE_ERRORS to skip such rows; to keep them, CREATE TABLE m (record VARCHAR, "
+        "reason VARCHAR), and write ONERROR 'divert:m'",
+    ),
     "filename": _QUERY + "the column filename",
 }
 _PERMUTED = "list the columns of the table in the order of the file: COPY t ({}) FROM …"

@@ -4,9 +4,10 @@ mapping."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from runnel.connectors.files.functions.copy_options import COMPRESSIONS
 from runnel.connectors.files.options import OPTIONS, STORAGE
 from runnel.errors import Error, NotSupportedError, ProgrammingError, suggest
 from runnel.sqltypes import SqlType
@@ -32,6 +33,10 @@ _CSV = {
     "timestampformat": "timestampFormat",
     "timestamp_format": "timestampFormat",
     "decimal_separator": "decimalSeparator",
+    "comment": "comment",
+    "thousands": "thousands",
+    "null_padding": "nullPadding",
+    "allow_quoted_nulls": "quotedNulls",
 }
 _COLUMN_OPTIONS = {
     "columns": "columns",
@@ -48,13 +53,13 @@ _BY_FORMAT: Mapping[str, Mapping[str, str]] = {
 }
 _WITHOUT_TEXT = {"hive_partitioning": "hivePartitioning"}
 _OWN = {
-    "csv": ("columns", "names", "column_names", "types", "dtypes", "column_types", "all_varchar"),
+    "csv": (*_COLUMN_OPTIONS, "all_varchar", "normalize_names", "force_not_null"),
     "json": ("columns", "format", "records"),
 }
-_EVERYWHERE = ("filename", "union_by_name", "auto_detect")
+_EVERYWHERE = ("filename", "union_by_name", "auto_detect", "hive_types", "hive_types_autocast")
 _JSON_LAYOUTS = ("auto", "newline_delimited", "nd", "array", "unstructured")
 _DELIMITERS = ("delim", "sep", "delimiter")
-_COMPRESSIONS = {"gzip": "gz", "zstd": "zst", "bzip2": "bz2"}
+_COMPRESSIONS = {**COMPRESSIONS, "auto_detect": "auto"}
 _REJECTS = (
     "write ignore_errors = true to skip such rows; to keep them, CREATE TABLE m (record VARCHAR, "
     "reason VARCHAR), and write onError = 'divert:m'"
@@ -65,42 +70,26 @@ _WITHOUT_EFFECT: Mapping[str, Any] = {
         (
             "sample_size files_to_sniff maximum_sample_files parallel buffer_size max_line_size "
             "maximum_line_size maximum_object_size new_line field_appearance_threshold "
-            "explicit_cardinality can_have_nan"
+            "explicit_cardinality can_have_nan strict_mode"
         ).split(),
         _ANY,
     ),
-    "allow_quoted_nulls": True,
     "binary_as_string": False,
     "convert_strings_to_integers": False,
     "file_row_number": False,
-    "force_not_null": [],
-    "hive_types_autocast": True,
     "maximum_depth": -1,
-    "normalize_names": False,
-    "null_padding": False,
     "store_rejects": False,
-    "strict_mode": True,
 }
 """Options of DuckDB that change no result here, with their value if it is the only such one."""
 _INSTEAD = {
-    "allow_quoted_nulls": "write nullif(column, 'text')",
-    "force_not_null": "write coalesce(column, '')",
     "convert_strings_to_integers": "name types with columns = {…}, or CAST the columns",
     "map_inference_threshold": "name types with columns = {…}",
     "store_rejects": _REJECTS,
     "rejects_table": _REJECTS,
     "rejects_scan": _REJECTS,
     "rejects_limit": _REJECTS,
-    "null_padding": "write ignore_errors = true to skip such rows",
-    "normalize_names": "rename the columns: FROM read_csv('…') AS t(a, b)",
-    "hive_types": "CAST the columns",
-    "hive_types_autocast": "CAST the columns",
     "file_row_number": "write row_number() OVER () - 1",
     "auto_type_candidates": "name types with types = {…}",
-    "strict_mode": "leave it out; write ignore_errors = true to skip rows that are malformed",
-    "comment": "comments before the header are skipped by skip = n; to filter others, use "
-    "read_lines('file') WHERE NOT starts_with(line, '#')",
-    "thousands": "read the column as VARCHAR, and write replace(x, ',', '')::DOUBLE",
     "maximum_depth": "name types with columns = {…}, such as 'JSON'",
     "binary_as_string": "CAST the columns",
     "schema": "CAST the columns",
@@ -121,6 +110,10 @@ class ReaderOptions:
     is_merging: whether files with different columns are expected: union_by_name.
     filename: the name of the column with the path of a row's file; "" for none but the hidden one.
     nulls: the texts that stand for NULL, if there are several.
+    normalizes: whether names get lower case letters, digits and underscores only.
+    not_null: the columns, in lower case, in which NULL is the empty text.
+    hive_types: types of the columns of folders, by lower-case name.
+    casts_hive: whether other columns of folders have types that fit their values, not VARCHAR.
     """
 
     texts: Mapping[str, str]
@@ -131,6 +124,10 @@ class ReaderOptions:
     filename: str = ""
     nulls: tuple[str, ...] = ()
     is_merging: bool = False
+    normalizes: bool = False
+    not_null: frozenset[str] = frozenset()
+    hive_types: Mapping[str, SqlType] = field(default_factory=dict)
+    casts_hive: bool = True
 
 
 def read_reader_options(
@@ -164,12 +161,14 @@ def read_reader_options(
             hidden = {*mapped.values(), "path", "format"}
             known = {*mapped, *own, *(item for item in options.values() if item not in hidden)}
             raise _unknown(function, name, known)
-        if target in texts:
+        if target in texts and target != "quotedNulls":
             raise ProgrammingError(f'argument "{name}" of {function} is given twice')
         if isinstance(value, list) and target == "nullValue":
             if not value or not all(isinstance(item, str) for item in value):
                 raise _wrong(function, name, value, "a text or a list of texts: ['-', 'n/a']")
             nulls = tuple(value)
+        if target == "nullValue" and lower in ("nullstr", "null") and value:
+            texts.setdefault("quotedNulls", "true")  # unless allow_quoted_nulls says no
         text = nulls[0] if isinstance(value, list) and nulls else _text(function, name, value)
         if text is not None:
             texts[target] = text
@@ -235,12 +234,10 @@ def _checked(function: str, values: Mapping[str, Any], texts: dict[str, str]) ->
     filename = values.get("filename", False)
     if not isinstance(filename, bool | str):
         raise _wrong(function, "filename", filename, "TRUE, FALSE or the name of a column")
-    all_varchar = values.get("all_varchar", False)
-    if not isinstance(all_varchar, bool):
-        raise _wrong(function, "all_varchar", all_varchar, "TRUE or FALSE")
-    names = values.get("names", [])
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise _wrong(function, "names", names, "a list of texts: ['a', 'b']")
+    names = _names(function, "names", values)
+    hive_types = values.get("hive_types", {})
+    if not isinstance(hive_types, dict):
+        raise _wrong(function, "hive_types", hive_types, "{'name': 'type', …}")
     columns = values.get("columns")
     if columns is not None and (not isinstance(columns, dict) or not columns):
         raise _wrong(function, "columns", columns, "{'name': 'type', …}")
@@ -263,19 +260,32 @@ def _checked(function: str, values: Mapping[str, Any], texts: dict[str, str]) ->
         tuple(names),
         tuple(types) if isinstance(types, list) else types,
         columns,
-        all_varchar,
+        _flag(function, "all_varchar", values),
         "filename" if filename is True else filename or "",
-        is_merging=values.get("union_by_name", False),
+        is_merging=_flag(function, "union_by_name", values),
+        normalizes=_flag(function, "normalize_names", values),
+        not_null=frozenset(name.lower() for name in _names(function, "force_not_null", values)),
+        hive_types={name.lower(): item for name, item in hive_types.items()},
+        casts_hive=_flag(function, "hive_types_autocast", values, default=True),
     )
+
+
+def _flag(function: str, name: str, values: Mapping[str, Any], *, default: bool = False) -> bool:
+    value = values.get(name, default)
+    if value not in (True, False):
+        raise _wrong(function, name, value, "TRUE or FALSE")
+    return bool(value)
+
+
+def _names(function: str, option: str, values: Mapping[str, Any]) -> list[str]:
+    names = values.get(option, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise _wrong(function, option, names, "a list of texts: ['a', 'b']")
+    return names
 
 
 def _check_layout(function: str, values: Mapping[str, Any]) -> None:
     """Refuses values of options whose only supported value is the default."""
-    if values.get("union_by_name", True) is not True:
-        raise NotSupportedError(
-            f"union_by_name = {_shown(values['union_by_name'])} is not supported by {function}",
-            hint="leave it out: the columns of several files are merged by name",
-        )
     if values.get("auto_detect", True) is not True and (
         values["auto_detect"] is not False or values.get("columns") is None
     ):

@@ -102,8 +102,8 @@ def file_table(
     if format_name is not None:
         texts["format"] = format_name
     options = replace(read_options(texts, access), in_query=True, is_merging=asked.is_merging)
-    if asked.nulls:
-        options = replace(options, dialect=replace(options.dialect, more_nulls=asked.nulls[1:]))
+    dialect = replace(options.dialect, more_nulls=asked.nulls[1:], not_null=asked.not_null)
+    options = replace(options, dialect=dialect)
     path = QueriedPath.of([_path(options, text) for text in paths])
     if options.format is None:
         options = replace(options, format=_format_in_from(paths[0], path))

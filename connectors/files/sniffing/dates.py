@@ -1,4 +1,4 @@
-"""Finds the formats of dates and timestamps, and decimal commas, in a sample of a CSV file.
+"""Finds the formats of dates and timestamps in a sample of a CSV file.
 
 A format is used only if the sample proves it: of 01/02/2024 nothing says whether the day or the
 month is first. A date with dots, as 01.02.2024, has the day first.
@@ -15,8 +15,6 @@ _DAY = re.compile(
     r"(?P<time>(?P<gap>[ T])(?P<hour>\d{1,2}):\d{2}(?P<seconds>:\d{2}(?P<fraction>\.\d{1,6})?)?"
     r"(?P<half> ?[AaPp][Mm])?)?"
 )
-_COMMA_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)?(,(?P<fraction>[0-9]+))?")
-_POINT_NUMBER = re.compile(r"-?[0-9]*\.[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,27 +122,3 @@ def _clock(match: re.Match[str]) -> str:
     gap_of_half = " " if (match["half"] or "").startswith(" ") else ""
     half = f"{gap_of_half}%p" if match["half"] else ""
     return f"{match['gap']}{hour}:%M{seconds}{fraction}{half}"
-
-
-def has_decimal_comma(columns: Sequence[Sequence[str]]) -> bool:
-    """Whether numbers clearly have a comma before their fraction, and none has a point.
-
-    1,234 may be a number of thousands: this alone proves nothing.
-    """
-    is_proven = False
-    for texts in columns:
-        present = [text.strip() for text in texts if text.strip()]
-        if not present:
-            continue
-        if all(map(_POINT_NUMBER.fullmatch, present)):
-            return False
-        matches = [_COMMA_NUMBER.fullmatch(text) for text in present]
-        if None in matches:
-            continue
-        fractions = [match["fraction"] for match in matches if match is not None]
-        is_proven = is_proven or any(
-            fraction is not None
-            and (len(fraction) != 3 or text.lstrip("-").startswith(("0,", ",")))
-            for fraction, text in zip(fractions, present, strict=True)
-        )
-    return is_proven

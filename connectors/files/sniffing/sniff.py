@@ -6,6 +6,7 @@ mapping: a mapping that is opened again is not sniffed again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,8 +14,8 @@ from runnel.connector import ColumnDefinition
 from runnel.connectors.files.format import sample_of
 from runnel.connectors.files.input import not_decodable, open_bytes, open_input, reading
 from runnel.connectors.files.options import (
+    COMMENT,
     DATE_FORMAT,
-    DECIMAL_SEPARATOR,
     DELIMITER,
     ENCODING,
     HEADER,
@@ -23,7 +24,7 @@ from runnel.connectors.files.options import (
     FileOptions,
 )
 from runnel.connectors.files.sniffing.contents import check_contents
-from runnel.connectors.files.sniffing.dates import found_formats, has_decimal_comma
+from runnel.connectors.files.sniffing.dates import found_formats
 from runnel.connectors.files.sniffing.delimiter import Layout, found_layout
 from runnel.connectors.files.sniffing.encoding import UTF_8, is_like_ascii, marked_encoding
 from runnel.connectors.files.sniffing.header import Header, found_header
@@ -37,6 +38,7 @@ LONGEST_SAMPLE = 1 << 22
 OTHER_BYTES = 1 << 12
 """How many bytes of each further file are read, to compare its delimiter."""
 
+_COMMENTED = re.compile(r"^#", re.MULTILINE)
 TEXT_FORMATS = frozenset({"csv", "json", "lines"})
 
 
@@ -116,7 +118,9 @@ def _sniffed_csv(
 ) -> Sniffed:
     found: tuple[DataFile, Layout] | None = None
     for file in sample:
-        layout = found_layout(_sample_text(file, options), options.dialect, options.unset)
+        # Rows are padded when the delimiter is known.
+        ragged = replace(options, dialect=replace(options.dialect, pads=False))
+        layout = _layout(_sample_text(file, ragged), ragged, file)
         if layout.rows:
             found = file, layout
             break
@@ -129,7 +133,7 @@ def _sniffed_csv(
     if HEADER.name in options.unset:
         header = found_header(rows, columns)
     body = rows[1:] if header.exists else rows
-    dialect = replace(dialect, header=header.exists)
+    dialect = replace(dialect, header=header.exists, pads=options.dialect.pads)
     dialect, unclear = _with_formats(dialect, body, options.unset)
     result = Sniffed(
         file.path, "csv", options.encoding, dialect, options.unset, header.is_assumed, unclear
@@ -139,10 +143,21 @@ def _sniffed_csv(
     return result
 
 
+def _layout(text: str, options: FileOptions, file: DataFile) -> Layout:
+    """The layout of a sample. Lines that begin with # are comments if all rows have the same
+    number of fields without them, and not with them."""
+    found = found_layout(text, options.dialect, options.unset)
+    if COMMENT.name not in options.unset or found.share == 1 or _COMMENTED.search(text) is None:
+        return found
+    commented = replace(options, dialect=replace(options.dialect, comment="#"))
+    without = found_layout(_sample_text(file, commented), commented.dialect, commented.unset)
+    return without if without.width > 1 and without.share == 1 else found
+
+
 def _with_formats(
     dialect: CsvDialect, body: Sequence[tuple[str, ...]], unset: frozenset[str]
 ) -> tuple[CsvDialect, str | None]:
-    """The dialect with the formats of dates and numbers, and a date that is not clear."""
+    """The dialect with the formats of dates, and a date that is not clear."""
     width = max(map(len, body), default=0)
     nulls = {dialect.null, *dialect.more_nulls} - {""}
     columns = [
@@ -153,8 +168,6 @@ def _with_formats(
         dialect = replace(dialect, date_format=formats.date)
     if TIMESTAMP_FORMAT.name in unset and formats.timestamp is not None:
         dialect = replace(dialect, timestamp_format=formats.timestamp)
-    if DECIMAL_SEPARATOR.name in unset and has_decimal_comma(columns):
-        dialect = replace(dialect, decimal=",")
     return dialect, formats.unclear
 
 

@@ -23,7 +23,7 @@ from runnel.sqltypes import SqlType
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
 
-_TYPED = frozenset({"columns", "types", "dtypes", "column_types"})
+_TYPED = frozenset({"columns", "types", "dtypes", "column_types", "hive_types"})
 """The arguments whose texts are names of types."""
 
 
@@ -46,7 +46,7 @@ def constant_arguments(
             continue
         if name in named:
             raise ProgrammingError(f'argument "{name}" is given twice', position=position)
-        value = _value(binder, function, tree)
+        value = _value(binder, function, _with_type_names(tree) if name in _TYPED else tree)
         named[name] = _typed(function, name, value, position) if name in _TYPED else value
     return positional, named
 
@@ -62,6 +62,17 @@ def _named(argument: Any) -> tuple[str | None, Any]:
     ):
         return argument.this.name.lower(), argument.expression
     return None, argument
+
+
+def _with_type_names(tree: Any) -> Any:
+    """The tree of `{'id': INTEGER}` with texts in place of the names of types."""
+    return tree.transform(
+        lambda node: (
+            exp.Literal.string(node.name)
+            if isinstance(node, exp.Column) and not node.table
+            else node
+        )
+    )
 
 
 def _value(binder: StatementBinder, function: str, tree: Any) -> Any:

@@ -18,7 +18,7 @@ import runnel
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.files.connector import FileConnector
 from runnel.errors import DataError, NotSupportedError, ProgrammingError
-from runnel.sqltypes import DATE, INTEGER, VARCHAR, SqlType
+from runnel.sqltypes import DATE, DOUBLE, INTEGER, VARCHAR, SqlType
 from tests.connectors.files.cases import failure, mapping, schema, visible_rows, written
 
 LAYOUTS = {
@@ -159,15 +159,17 @@ def test_an_unclear_date_is_reported(tmp_path: Path) -> None:
     assert visible_rows(mapping(both)) == [(datetime(2024, 2, 13, 10), date(2024, 2, 1))]
 
 
-def test_decimal_commas(tmp_path: Path) -> None:
+def test_decimal_commas_are_read_by_the_option(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "id;x\n1;3,50\n2;-4\n3;\n")
-    table = mapping(path)
+    assert visible_rows(mapping(path)) == [(1, "3,50"), (2, "-4"), (3, None)]
+    table = mapping(path, decimalSeparator=",")
     assert schema(table)["x"] == "DOUBLE"
     assert visible_rows(table) == [(1, 3.5), (2, -4.0), (3, None)]
-    thousands = written(tmp_path / "g.csv", "id;x\n1;1,234\n")
-    assert visible_rows(mapping(thousands)) == [(1, "1,234")]
+    columns: list[tuple[str, SqlType]] = [("id", INTEGER), ("x", DOUBLE)]
+    _, _, hint = failure(DataError, lambda: visible_rows(mapping(path, columns)))
+    assert "decimal_separator = ','" in str(hint)
     bare = written(tmp_path / "i.csv", "1;3,50\n2;4,75\n")
-    assert visible_rows(mapping(bare)) == [(1, 3.5), (2, 4.75)]
+    assert visible_rows(mapping(bare)) == [(1, "3,50"), (2, "4,75")]
     tags = written(tmp_path / "j.csv", "id,tags\n1,a;b;c\n2,d;e;f\n")
     assert visible_rows(mapping(tags))[0] == (1, "a;b;c")
     numbers = written(tmp_path / "k.csv", "1,2\n3,4\n")
@@ -297,7 +299,8 @@ def test_what_was_found_is_stored(tmp_path: Path) -> None:
     rows = [(1, date(2023, 12, 31), 1.5), (2, date(2024, 2, 1), 2.25)]
     with runnel.connect(tmp_path / "directory") as connection:
         connection.execute(
-            f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{path}', 'header' = 'false')"
+            f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{path}', 'header' = 'false', "
+            "'decimalSeparator' = ',')"
         )
         assert connection.execute("SELECT * FROM m").fetchall() == rows
     # A file that would be sniffed in another way.
@@ -320,7 +323,8 @@ def test_rows_are_written_as_they_are_read(tmp_path: Path) -> None:
     written(folder / "a.csv", "id;d;x;t\n1;31/12/2023;1,5;ä\n".encode("latin-1"))
     with runnel.connect() as connection:
         connection.execute(
-            f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{folder}', 'encoding' = 'latin-1')"
+            f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{folder}', 'encoding' = 'latin-1', "
+            "'decimalSeparator' = ',')"
         )
         connection.execute("INSERT INTO m VALUES (2, DATE '2024-01-02', 2.25, 'ö')")
         assert connection.execute("SELECT * FROM m ORDER BY id").fetchall() == [
