@@ -16,7 +16,8 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from runnel.base.frozen import frozen
-from runnel.errors import ErrorCode, InterfaceError, ProgrammingError, without_password
+from runnel.base.passwords import without_password
+from runnel.errors import ErrorCode, InterfaceError, ProgrammingError
 
 NEVER = ("/proc", "/sys", "/dev")
 """System folders that are always out of reach: their entries are not data files."""

@@ -29,7 +29,7 @@ from runnel.base.schemas import (
     remedy,
     schema_key,
 )
-from runnel.errors import ErrorCode, Position, ProgrammingError, as_written, suggest
+from runnel.errors import ErrorCode, Position, ProgrammingError, UndefinedTable, as_written, suggest
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
@@ -439,7 +439,7 @@ class Snapshot:
         """The object of that name, or ProgrammingError with the nearest known name."""
         found = self.find(name)
         if found is None:
-            raise ProgrammingError(
+            raise UndefinedTable(
                 f'object "{name}" not found',
                 code=ErrorCode.OBJECT_NOT_FOUND,
                 hint=suggest(

@@ -22,9 +22,11 @@ from runnel.dag import DAG
 from runnel.database import Database
 from runnel.deadline import wait_limit
 from runnel.errors import (
+    DuplicateTable,
     ErrorCode,
     InterfaceError,
     ProgrammingError,
+    UndefinedTable,
     fail,
     short_errors,
     shorten,
@@ -225,7 +227,7 @@ class Connection(Calls[Cursor]):
                     for item in database.catalog.snapshot
                     if isinstance(item, Registration)
                 ]
-                raise ProgrammingError(
+                raise UndefinedTable(
                     f'registration "{name}" not found',
                     code=ErrorCode.OBJECT_NOT_FOUND,
                     hint=suggest(name, known),
@@ -488,7 +490,7 @@ class Connection(Calls[Cursor]):
             found = database.catalog.snapshot.find(name)
             if isinstance(found, CatalogMapping | View):
                 kind = "mapping" if isinstance(found, CatalogMapping) else "view"
-                raise ProgrammingError(
+                raise DuplicateTable(
                     f'{kind} "{found.name}" exists already', hint="register under another name"
                 )
             if found is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache, wraps
 from inspect import iscoroutinefunction
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -84,11 +84,17 @@ class Error(Exception):
     hint: what the user can do about it.
     position: position in `sql`.
     sql: text of the statement, set by the cursor.
+
+    `sqlstate` of the class is the code of the SQL standard with five characters; None: it has none.
     """
 
     default_code = ErrorCode.GENERIC
+    sqlstate: str | None = None
     is_refusal = False
     """Whether another engine refused to run the fragment that it was given."""
+
+    def __new__(cls, *args: Any, code: ErrorCode | None = None, **options: Any) -> Self:
+        return super().__new__(cls if code is None else _OF_CODE.get((cls, code), cls), *args)  # type: ignore[arg-type]
 
     def __init__(
         self,
@@ -135,6 +141,7 @@ class DataError(DatabaseError):
     """Overflow, division by zero, a failing cast, a value that doesn't fit its column."""
 
     default_code = ErrorCode.DATA_EXCEPTION
+    sqlstate = "22000"
 
 
 class OperationalError(DatabaseError):
@@ -142,6 +149,7 @@ class OperationalError(DatabaseError):
     error with code GENERIC is permanent; a job does not restart after it."""
 
     default_code = ErrorCode.INPUT_OUTPUT
+    sqlstate = "58000"
 
 
 class FetchTimeoutError(OperationalError):
@@ -152,27 +160,275 @@ class FetchTimeoutError(OperationalError):
 
 
 class IntegrityError(DatabaseError):
-    """A key that exists already."""
+    """A constraint that is violated, such as a key that exists already."""
 
     default_code = ErrorCode.DUPLICATE_KEY
+    sqlstate = "23000"
 
 
 class InternalError(DatabaseError):
     """A fault of Runnel itself; please report it."""
 
     default_code = ErrorCode.INTERNAL
+    sqlstate = "XX000"
 
 
 class ProgrammingError(DatabaseError):
     """Wrong syntax, an unknown name, a type that doesn't fit."""
 
     default_code = ErrorCode.PARSING
+    sqlstate = "42000"
+
+    def of_stage(self, kind: type[ProgrammingError]) -> None:
+        """Sets the class of the stage that raised the error, unless it has one of its own."""
+        if type(self) is ProgrammingError:
+            self.__class__ = kind
 
 
 class NotSupportedError(DatabaseError):
     """Valid SQL that Runnel does not support."""
 
     default_code = ErrorCode.NOT_SUPPORTED
+    sqlstate = "0A000"
+
+
+# Causes, by the names of DuckDB's exceptions, and below them by PostgreSQL's names for SQLSTATEs,
+# as in psycopg.errors. Each is a class of PEP 249, too.
+
+
+class ParserException(ProgrammingError):
+    """The text of a statement has no valid syntax."""
+
+    sqlstate = "42601"
+
+
+class BinderException(ProgrammingError):
+    """The names, types or clauses of a statement do not fit together."""
+
+
+class UndefinedColumn(BinderException):
+    """A column does not exist."""
+
+    sqlstate = "42703"
+
+
+class AmbiguousColumn(BinderException):
+    """Several columns have the name."""
+
+    sqlstate = "42702"
+
+
+class GroupingError(BinderException):
+    """A column that is neither grouped nor aggregated, or a misplaced aggregate."""
+
+    sqlstate = "42803"
+
+
+class CatalogException(ProgrammingError):
+    """A table, function or other object does not exist, or exists already."""
+
+
+class UndefinedObject(CatalogException):
+    """An object that is no table, column or function does not exist."""
+
+    default_code = ErrorCode.OBJECT_NOT_FOUND
+    sqlstate = "42704"
+
+
+class DependencyException(CatalogException):
+    """Other objects use the object."""
+
+    sqlstate = "2BP01"
+
+
+class UndefinedTable(UndefinedObject):
+    """A table, a view or another object with rows does not exist."""
+
+    sqlstate = "42P01"
+
+
+class UndefinedFunction(UndefinedObject):
+    """A function does not exist."""
+
+    sqlstate = "42883"
+
+
+class InvalidSchemaName(UndefinedObject):
+    """A schema does not exist."""
+
+    sqlstate = "3F000"
+
+
+class DuplicateObject(CatalogException):
+    """An object exists already."""
+
+    sqlstate = "42710"
+
+
+class DuplicateTable(DuplicateObject):
+    """A table, a view or another object with rows exists already."""
+
+    sqlstate = "42P07"
+
+
+class DuplicateSchema(DuplicateObject):
+    """A schema exists already."""
+
+    sqlstate = "42P06"
+
+
+class DuplicateColumn(DuplicateObject):
+    """A column exists already, or is listed twice."""
+
+    sqlstate = "42701"
+
+
+class PermissionException(ProgrammingError):
+    """The caller may not do this."""
+
+    default_code = ErrorCode.NOT_ALLOWED
+    sqlstate = "42501"
+
+
+class InvalidInputException(ProgrammingError):
+    """Arguments that do not fit the statement."""
+
+
+class ArgumentsError(InterfaceError, InvalidInputException):
+    """A number or form of arguments that the statement does not have."""
+
+    sqlstate = "07001"
+
+
+class ConversionException(DataError):
+    """A value can't be converted to a type."""
+
+    sqlstate = "22018"
+
+
+class InvalidTextRepresentation(ConversionException):
+    """A text is no value of a type."""
+
+    sqlstate = "22P02"
+
+
+class OutOfRangeException(DataError):
+    """A value is out of the range of its type."""
+
+    sqlstate = "22003"
+
+
+class CastOutOfRange(ConversionException, OutOfRangeException):
+    """A number is out of the range of the type to which it is converted."""
+
+    sqlstate = "22003"
+
+
+class DivisionByZero(DataError):
+    """A division by zero."""
+
+    sqlstate = "22012"
+
+
+class UniqueViolation(IntegrityError):
+    """A row with the key exists already."""
+
+    sqlstate = "23505"
+
+
+class ForeignKeyViolation(IntegrityError):
+    """A foreign key refers to no row, or rows refer to one that would be deleted."""
+
+    sqlstate = "23503"
+
+
+class NotNullViolation(IntegrityError):
+    """A column that must not be NULL has no value."""
+
+    sqlstate = "23502"
+
+
+class CheckViolation(IntegrityError):
+    """The condition of a CHECK is false."""
+
+    sqlstate = "23514"
+
+
+class IOException(OperationalError):
+    """Reading or writing a file failed."""
+
+    sqlstate = "58030"
+
+
+class UndefinedFile(IOException):
+    """A file, folder or table of another system does not exist."""
+
+    default_code = ErrorCode.OBJECT_NOT_FOUND
+    sqlstate = "58P01"
+
+
+class ConnectionException(OperationalError):
+    """Another process can't be reached, or owns the data."""
+
+    default_code = ErrorCode.CONNECTION_PROBLEM
+    sqlstate = "08000"
+
+
+class OutOfMemoryException(OperationalError):
+    """The memory does not suffice."""
+
+    default_code = ErrorCode.OUT_OF_MEMORY
+    sqlstate = "53200"
+
+
+class QueryCanceled(OperationalError):
+    """The statement was cancelled, or has timed out."""
+
+    default_code = ErrorCode.TIMEOUT
+    sqlstate = "57014"
+
+
+class InterruptException(QueryCanceled):
+    """The statement was cancelled."""
+
+    default_code = ErrorCode.CANCELLED
+
+
+class TransactionException(OperationalError):
+    """A transaction can't continue: another one has changed the same rows, or it has failed."""
+
+    sqlstate = "40001"
+
+
+class TransactionState(ProgrammingError, TransactionException):
+    """BEGIN in a transaction, or COMMIT and ROLLBACK without one."""
+
+    default_code = ErrorCode.PARSING
+    sqlstate = "25000"
+
+
+_OF_CODE: dict[tuple[type[Error], ErrorCode], type[Error]] = {
+    (ProgrammingError, ErrorCode.OBJECT_NOT_FOUND): UndefinedObject,
+    (OperationalError, ErrorCode.OBJECT_NOT_FOUND): UndefinedFile,
+    (OperationalError, ErrorCode.CONNECTION_PROBLEM): ConnectionException,
+    (OperationalError, ErrorCode.OUT_OF_MEMORY): OutOfMemoryException,
+    (OperationalError, ErrorCode.TIMEOUT): QueryCanceled,
+    (OperationalError, ErrorCode.CANCELLED): InterruptException,
+    (ProgrammingError, ErrorCode.NOT_ALLOWED): PermissionException,
+}
+"""The class of an error that is made by its PEP 249 class with a code."""
+
+ConstraintException = IntegrityError
+NotImplementedException = FeatureNotSupported = NotSupportedError
+InternalException = InternalError
+SyntaxException = SyntaxError = ParserException
+NumericValueOutOfRange = OutOfRangeException
+CannotCoerce = ConversionException
+DependentObjectsStillExist = DependencyException
+IoError = IOException
+OutOfMemory = OutOfMemoryException
+SerializationFailure = TransactionException
+InsufficientPrivilege = PermissionException
 
 
 def fail(error: BaseException, sql: str | None) -> NoReturn:
@@ -265,112 +521,29 @@ def exception_text(error: BaseException) -> str:
 def render(error: Error) -> str:
     """The whole text of an error: message, excerpt of the SQL, detail, hint. It can be printed
     whatever it quotes: lone surrogates are shown as escapes."""
-    parts = [_shortened(error.message)]
+    # Loaded on first use: most statements do not fail.
+    from runnel.base.excerpts import excerpt, shortened_text
+
+    parts = [shortened_text(error.message)]
     if error.position is not None and error.sql is not None:
         lines = error.sql.split("\n")
         if error.position.line <= len(lines):
-            parts.extend(_excerpt(lines[error.position.line - 1], error.position))
+            at = error.position
+            parts.extend(excerpt(lines[at.line - 1], at.line, at.column, at.length))
     if error.detail:
-        parts.append(f"DETAIL: {_shortened(error.detail)}")
+        parts.append(f"DETAIL: {shortened_text(error.detail)}")
     if error.hint:
-        parts.append(f"HINT: {_shortened(error.hint)}")
+        parts.append(f"HINT: {shortened_text(error.hint)}")
     return "\n".join(parts).encode("utf-8", "backslashreplace").decode()
-
-
-_LONGEST_TEXT = 1000
-"""Maximum number of characters shown of a message, a detail or a hint, which may quote a value of
-any length."""
-
-_WIDEST_EXCERPT = 160
-"""Maximum number of characters shown of a line of SQL, around the position."""
-
-_BEFORE_POSITION = 60
-"""Number of characters shown before a position that is far to the right."""
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= _LONGEST_TEXT:
-        return text
-    half = _LONGEST_TEXT // 2
-    return f"{text[:half]} … {text[-half:]}"
-
-
-def _excerpt(line: str, position: Position) -> tuple[str, str]:
-    """The line with its number, and the line of marks below it."""
-    line = "".join(
-        character if character.isprintable() or "\ud800" <= character <= "\udfff" else " "
-        for character in line
-    )
-    line = line.rstrip()
-    label, start = f"LINE {position.line}: ", position.column - 1
-    if len(line) > _WIDEST_EXCERPT:
-        first = max(0, start - _BEFORE_POSITION)
-        last = first + _WIDEST_EXCERPT
-        opening, closing = "… " if first else "", " …" if last < len(line) else ""
-        line = opening + line[first:last] + closing
-        room = len(line) - len(closing) - (start := start - first + len(opening))
-    else:
-        room = len(line) - start
-    marked = max(1, min(position.length, room))
-    before, below = line[:start], line[start : start + marked]
-    marks = "^" * max(1, marked + _extra_width(below))
-    return f"{label}{line}", " " * (len(label) + start + _extra_width(before)) + marks
-
-
-def _extra_width(text: str) -> int:
-    """The number of columns that a text occupies on a terminal beyond its number of characters:
-    one more for each wide character, one less for each that combines with the one before it."""
-    if text.isascii():
-        return 0
-    from unicodedata import combining, east_asian_width
-
-    wide = sum(east_asian_width(character) in "WF" for character in text)
-    return wide - sum(combining(character) > 0 for character in text)
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
     """A hint with the known name nearest to `name`, or `otherwise` if none is near."""
+    # Loaded on first use: only a hint needs it.
+    from runnel.base.nearest import nearest
+
     near = nearest(name, known)
     return f'did you mean "{near}"?' if near is not None else otherwise
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that differs from `name` by the fewest letters, ignoring case; None if it
-    differs by more than a third of the longer name, and no name contains the second one."""
-    by_lower = {candidate.lower(): candidate for candidate in known}
-    lower = name.lower()
-    # Loaded on first use: only a hint needs it.
-    from difflib import get_close_matches
-
-    likely = get_close_matches(lower, by_lower, n=5, cutoff=0.6)
-    distances = {word: _distance(lower, word) for word in likely}
-    near = [
-        word
-        for word in likely
-        if 3 * distances[word] <= max(len(lower), len(word), 3) or word in lower or lower in word
-    ]
-    return by_lower[min(near, key=distances.__getitem__)] if near else None
-
-
-def _distance(first: str, second: str) -> int:
-    """The number of letters to insert, delete, replace, or swap with the next one."""
-    # Rows of the table of distances between prefixes, for "form" and "from":
-    #   ""     [0, 1, 2, 3, 4]
-    #   f      [1, 0, 1, 2, 3]
-    #   fo     [2, 1, 1, 1, 2]
-    #   for    [3, 2, 1, 1, 2], where "or" and "ro" are one swap
-    #   form   [4, 3, 2, 2, 1]
-    before: list[int] = []
-    row = list(range(len(second) + 1))
-    for i, letter in enumerate(first, 1):
-        following = [i]
-        for j, other in enumerate(second, 1):
-            cost = min(row[j] + 1, following[-1] + 1, row[j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
-                cost = min(cost, before[j - 2] + 1)
-            following.append(cost)
-        before, row = row, following
-    return row[-1]
 
 
 _RESERVED = frozenset(
@@ -391,23 +564,6 @@ def as_written(name: str) -> str:
         if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _RESERVED
         else '"' + name.replace('"', '""') + '"'
     )
-
-
-HIDDEN = "****"
-"""Replacement for a hidden value."""
-_USER = re.compile(r"""(://[^/:@\s]*):[^\s'",;]+@""")
-"""A password may contain characters that end an address, such as "/" and "@". Hiding too much is
-preferred to hiding too little."""
-_PARAMETER = re.compile(
-    r"""(\b(?:password|passwd|pwd|secret|token|sig|(?:x-amz-)?(?:signature|credential|security-token)|accountkey|sharedaccesskey)=)"""
-    r"""[^&;\s'"]+""",
-    re.IGNORECASE,
-)
-
-
-def without_password(text: str) -> str:
-    """A text for people, such as a URL, with passwords hidden."""
-    return _PARAMETER.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1:{HIDDEN}@", text))
 
 
 ERROR_MARK = "[data error] "

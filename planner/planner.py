@@ -23,7 +23,7 @@ from runnel.connector import (
 )
 from runnel.dag import DAG
 from runnel.deadline import within_time
-from runnel.errors import NotSupportedError, ProgrammingError, as_written
+from runnel.errors import BinderException, NotSupportedError, ProgrammingError, as_written
 from runnel.expressions.nodes import Expression, Parameter, distinct_names
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner.bind.query import Binder
@@ -101,6 +101,9 @@ def plan(
             )
         except ValuesNeeded as needed:
             return _pivot(needed, sql, snapshot, environment)
+        except ProgrammingError as error:
+            error.of_stage(BinderException)
+            raise
 
 
 def _pivot(

@@ -34,7 +34,13 @@ from runnel.connectors.duckdb.changed_rows import apply_changes, unique_keys
 from runnel.connectors.duckdb.sink import change_statement
 from runnel.connectors.duckdb.table import DuckDBSource, DuckDBTable
 from runnel.duckdb.errors import translated
-from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
+from runnel.errors import (
+    Error,
+    ErrorCode,
+    NotSupportedError,
+    OperationalError,
+    TransactionException,
+)
 from runnel.processor import Guarantee, JobContext
 
 if TYPE_CHECKING:
@@ -101,7 +107,7 @@ class DuckDBTransaction:
         copied or dropped, since it began."""
         known = self._tables.get(table)
         if known is None or known.changes != table.changes:
-            raise OperationalError(
+            raise TransactionException(
                 f"rows of {table.location.title} were changed by another statement",
                 detail="the transaction, which has altered or dropped the table, was rolled back",
                 hint=AGAIN,

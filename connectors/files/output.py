@@ -20,7 +20,7 @@ from runnel.connectors.files.storage import (
     opened_device,
     remove,
 )
-from runnel.errors import DataError, Error, OperationalError
+from runnel.errors import DataError, Error, IOException
 from runnel.storage.durable_files import sync_file
 
 
@@ -34,7 +34,7 @@ def writing(path: str) -> Iterator[None]:
             raise
         reason = getattr(error, "strerror", None) or str(error)
         full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        raise OperationalError(
+        raise IOException(
             f'file "{path}" can\'t be written',
             detail=reason,
             hint="free some space, or write elsewhere" if full else None,

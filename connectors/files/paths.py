@@ -17,7 +17,7 @@ from runnel.access import Access
 from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.files import storage as file_system
 from runnel.connectors.files.storage import DataFile, RemotePath
-from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.errors import Error, ErrorCode, IOException, OperationalError, ProgrammingError, suggest
 
 WILDCARDS = frozenset("*?[")
 
@@ -181,10 +181,10 @@ def unreadable(path: str, error: Exception) -> OperationalError:
     reason = getattr(error, "strerror", None)
     if isinstance(path, RemotePath):
         detail = str(error) or type(error).__name__
-        return OperationalError(
+        return IOException(
             f'file "{path}" can\'t be read',
             detail=detail,
             hint="does the URL exist, and may you read it?",
         )
     hint = None if reason else "the file is damaged, cut off or not yet finished"
-    return OperationalError(f'file "{path}" can\'t be read', detail=reason or str(error), hint=hint)
+    return IOException(f'file "{path}" can\'t be read', detail=reason or str(error), hint=hint)

@@ -26,7 +26,7 @@ from runnel.connectors.files.format import FileFormat
 from runnel.connectors.files.options import SUFFIXES, compression_of, format_of
 from runnel.connectors.files.output import FileOutput, RowWriter, writing
 from runnel.connectors.files.paths import FilePath
-from runnel.errors import OperationalError, ProgrammingError
+from runnel.errors import IOException, OperationalError, ProgrammingError
 from runnel.sqltypes import to_arrow
 
 UNFINISHED_PREFIX = ".runnel-"
@@ -81,7 +81,7 @@ def sink_target(path: FilePath, file_format: FileFormat) -> SinkTarget:
             )
         return target
     if file_system.exists(text):
-        raise OperationalError(
+        raise IOException(
             f'file "{path.text}" exists already',
             hint="write to a new file, or to a folder, which gets a file per statement",
         )

@@ -20,10 +20,11 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from runnel.access import LOCAL_SCHEMES, Access, is_name_below, refused
+from runnel.base.passwords import without_password
 from runnel.connectors.confined_path import ConfinedPath, confined
 from runnel.connectors.files.pipe import copied, is_pipe
 from runnel.connectors.packages import required
-from runnel.errors import OperationalError, ProgrammingError, without_password
+from runnel.errors import OperationalError, ProgrammingError
 from runnel.storage.durable_files import sync_folder
 
 OWN_NAME = "part-"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runnel.connectors.imap.layout import KEY, MapLayout
 from runnel.connectors.imap.values import key_values, value_of
-from runnel.errors import DataError, IntegrityError
+from runnel.errors import DataError, IntegrityError, UniqueViolation
 
 Key = Any
 """The key form of a key; for a key of several columns, the tuple of their key forms."""
@@ -40,7 +40,7 @@ def duplicate(name: str, key: Key, layout: MapLayout, what: str) -> IntegrityErr
     values = key_tuple(key, layout)
     shown = ", ".join(f"'{value}'" if isinstance(value, str) else str(value) for value in values)
     text = shown if len(values) == 1 else f"({shown})"
-    return IntegrityError(
+    return UniqueViolation(
         f'key {text} {what} in map "{name}"',
         hint="use SINK INTO to overwrite, or UPDATE to change the existing row",
     )

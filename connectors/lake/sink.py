@@ -22,7 +22,7 @@ from runnel.connector import Sink, SinkRequest, Token, WriteMode
 from runnel.connectors.files import storage as file_system
 from runnel.connectors.files.format import FileFormat
 from runnel.connectors.files.sink import FileSink, SinkTarget, mark_of, recover_files
-from runnel.errors import IntegrityError
+from runnel.errors import NotNullViolation
 from runnel.sqltypes import to_arrow
 
 MOST_OPEN = 128
@@ -113,7 +113,7 @@ class LakeSink(Sink):
         ]
         for i in target.required:
             if columns[i].null_count:
-                raise IntegrityError(
+                raise NotNullViolation(
                     f'column "{target.columns[i].name}" can\'t be NULL',
                     detail="the table declares it as required",
                 )

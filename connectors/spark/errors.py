@@ -8,18 +8,21 @@ import re
 from collections.abc import Iterator, Sequence
 from threading import local
 
+from runnel.base.passwords import without_password
 from runnel.connectors.spark.error_hints import fault_of
 from runnel.connectors.spark.options import FILE_FORMATS, PACKAGED
+from runnel.duckdb.errors import marked
 from runnel.errors import (
     ERROR_MARK,
     DataError,
+    DivisionByZero,
     Error,
     ErrorCode,
     NotSupportedError,
     OperationalError,
+    OutOfRangeException,
     ProgrammingError,
     suggest,
-    without_password,
 )
 
 _CONDITION = re.compile(
@@ -43,6 +46,8 @@ _MESSAGES = {
     "INTERVAL_ARITHMETIC_OVERFLOW": "overflow in Spark",
 }
 _CLASSES: dict[str, type[Error]] = {
+    "22003": OutOfRangeException,
+    "22012": DivisionByZero,
     "22": DataError,
     "23": DataError,
     "0A": NotSupportedError,
@@ -50,7 +55,7 @@ _CLASSES: dict[str, type[Error]] = {
     "3D": ProgrammingError,
     "3F": ProgrammingError,
 }
-"""By the first two letters of the SQLSTATE; all others are an OperationalError."""
+"""By the SQLSTATE or its first two letters; all others are an OperationalError."""
 
 _PACKAGES = {
     "delta": (
@@ -109,7 +114,7 @@ def spark_error(error: BaseException) -> BaseException:
     text = _text(lines)
     raised = _RAISED.search(text)
     if raised is not None:
-        return DataError(raised.group(1).strip(), detail=f"Spark: {text}")
+        return marked(raised.group(1).strip(), detail=f"Spark: {text}")
     fault = fault_of("\n".join(lines), text)
     if fault is not None:
         return fault
@@ -153,7 +158,7 @@ def _of_stream(text: str) -> str:
 
 
 def _of_condition(name: str, reason: str, state: str, text: str) -> Error:
-    kind = _CLASSES.get(state[:2], OperationalError)
+    kind = _CLASSES.get(state) or _CLASSES.get(state[:2], OperationalError)
     code = (
         ErrorCode.OBJECT_NOT_FOUND
         if name.endswith("_NOT_FOUND") and kind is ProgrammingError

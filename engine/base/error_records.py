@@ -5,33 +5,23 @@ The names are stored: a class or code that is renamed keeps its name here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from runnel.errors import (
-    DatabaseError,
-    DataError,
-    Error,
-    ErrorCode,
-    IntegrityError,
-    InterfaceError,
-    InternalError,
-    NotSupportedError,
-    OperationalError,
-    ProgrammingError,
-)
+from runnel.errors import Error, ErrorCode, FetchTimeoutError
+
+
+def _below(kind: type[Error]) -> Iterator[type[Error]]:
+    yield kind
+    for item in kind.__subclasses__():
+        yield from _below(item)
+
 
 CLASSES: Mapping[str, type[Error]] = {
-    "Error": Error,
-    "InterfaceError": InterfaceError,
-    "DatabaseError": DatabaseError,
-    "DataError": DataError,
-    "OperationalError": OperationalError,
-    "IntegrityError": IntegrityError,
-    "InternalError": InternalError,
-    "ProgrammingError": ProgrammingError,
-    "NotSupportedError": NotSupportedError,
+    item.__name__: item
+    for item in _below(Error)
+    if item.__module__ in ("runnel", "runnel.errors") and item is not FetchTimeoutError
 }
-"""The classes of PEP 249 by stored name."""
+"""The classes of `errors` by stored name."""
 
 CODES: Mapping[str, ErrorCode] = {
     "GENERIC": ErrorCode.GENERIC,
@@ -61,7 +51,7 @@ _CODE_NAMES = {code: name for name, code in CODES.items()}
 def class_name(error: Error) -> str:
     """Return the stored name of an error's class.
 
-    A subclass that has no stored name gets the name of its nearest PEP 249 base class.
+    FetchTimeoutError, and a class of another module, gets the name of its nearest base class.
     """
     return next(_CLASS_NAMES[kind] for kind in type(error).__mro__ if kind in _CLASS_NAMES)
 

@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from runnel.errors import ErrorCode, Position, ProgrammingError, as_written, suggest
+from runnel.errors import (
+    ErrorCode,
+    InvalidSchemaName,
+    Position,
+    ProgrammingError,
+    as_written,
+    suggest,
+)
 
 CATALOG = "runnel"
 PUBLIC = "public"
@@ -101,14 +108,16 @@ def _no_schema(
         hint = (
             suggest(catalog, databases, listed) if databases else f'the only catalog is "{CATALOG}"'
         )
-        return ProgrammingError(f'catalog "{catalog}" does not exist', hint=hint, position=position)
+        return InvalidSchemaName(
+            f'catalog "{catalog}" does not exist', hint=hint, position=position
+        )
     names = [catalog_and_schema(key)[1] for key in known if database_of(key) == catalog]
     create = f"{catalog}.{as_written(schema)}" if catalog else as_written(schema)
     remedy = (
         "a schema is made with CREATE SCHEMA, a database is opened with ATTACH: "
         f"CREATE SCHEMA {create}"
     )
-    return ProgrammingError(
+    return InvalidSchemaName(
         f'schema "{schema}" does not exist',
         code=ErrorCode.OBJECT_NOT_FOUND,
         hint=suggest(schema, names, remedy),
@@ -159,7 +168,7 @@ def new_key(
     if qualifiers and qualifiers != (TEMPORARY,):
         key = schema_key(known, path, ("".join(qualifiers[:-1]), qualifiers[-1]), position)
     elif key and key not in known:
-        raise ProgrammingError(f'schema "{key}" does not exist', hint="write USE public")
+        raise InvalidSchemaName(f'schema "{key}" does not exist', hint="write USE public")
     if key and is_temporary:
         raise ProgrammingError(
             f'a temporary object can\'t be in schema "{qualifiers[-1]}"',
@@ -167,7 +176,7 @@ def new_key(
             position=position,
         )
     if key == INFORMATION_SCHEMA:
-        raise ProgrammingError(
+        raise InvalidSchemaName(
             f'schema "{key}" can only be queried',
             hint="its tables show the catalog, which CREATE and DROP change",
             position=position,

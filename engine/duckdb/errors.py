@@ -10,26 +10,37 @@ import re
 
 from runnel.errors import (
     ERROR_MARK,
+    CastOutOfRange,
+    CheckViolation,
+    ConversionException,
     DataError,
+    DivisionByZero,
     Error,
     ErrorCode,
+    ForeignKeyViolation,
     IntegrityError,
     InternalError,
+    InvalidTextRepresentation,
+    IOException,
+    NotNullViolation,
     NotSupportedError,
     OperationalError,
+    OutOfRangeException,
     ProgrammingError,
+    TransactionException,
+    UniqueViolation,
 )
 
 _KINDS: dict[str, tuple[type[Error], str]] = {
-    "Out of Range Error": (DataError, "a value is out of the range of its type"),
-    "Conversion Error": (DataError, "a value can't be converted"),
     "Constraint Error": (IntegrityError, "a constraint is violated"),
+    "Out of Range Error": (OutOfRangeException, "a value is out of the range of its type"),
+    "Conversion Error": (ConversionException, "a value can't be converted"),
     "Out of Memory Error": (OperationalError, "out of memory"),
-    "IO Error": (OperationalError, "input or output failed"),
-    "HTTP Error": (OperationalError, "input or output failed"),
-    "Permission Error": (OperationalError, "input or output failed"),
-    "TransactionContext Error": (OperationalError, "the transaction failed"),
-    "Transaction Error": (OperationalError, "the transaction failed"),
+    "IO Error": (IOException, "input or output failed"),
+    "HTTP Error": (IOException, "input or output failed"),
+    "Permission Error": (IOException, "input or output failed"),
+    "TransactionContext Error": (TransactionException, "the transaction failed"),
+    "Transaction Error": (TransactionException, "the transaction failed"),
     "Catalog Error": (ProgrammingError, "a table or column of DuckDB no longer exists"),
     "Binder Error": (ProgrammingError, "a table or column of DuckDB has changed"),
     "Not implemented Error": (NotSupportedError, "DuckDB can't do this"),
@@ -41,6 +52,30 @@ _REMEDIES = {
         "because they spill more to files"
     ),
 }
+
+_CAUSES: dict[str, dict[str, type[Error]]] = {
+    "Constraint Error": {
+        "Violates foreign key": ForeignKeyViolation,
+        "NOT NULL constraint failed": NotNullViolation,
+        "CHECK constraint failed": CheckViolation,
+        "Duplicate key": UniqueViolation,
+    },
+    "Conversion Error": {
+        "out of range": CastOutOfRange,
+        "convert string": InvalidTextRepresentation,
+    },
+}
+"""More exact classes for some kinds, by words of the message."""
+
+_MARKED: dict[str, type[DataError]] = {
+    "division by zero": DivisionByZero,
+    "overflow while converting": CastOutOfRange,
+    "cannot parse": InvalidTextRepresentation,
+    "cannot convert": ConversionException,
+    "overflow": OutOfRangeException,
+    "out of range": OutOfRangeException,
+}
+"""The class of an error that generated SQL raises, by words of its message."""
 
 _REFUSALS = ("Binder Error", "Not implemented Error")
 
@@ -66,7 +101,7 @@ def translated(error: BaseException) -> Error:
     text = _ADVICE.sub("", _without_excerpt(str(error)))
     kind, _, said = text.partition(": ")
     if ERROR_MARK in text:
-        return DataError(text.partition(ERROR_MARK)[2].strip())
+        return marked(text.partition(ERROR_MARK)[2].strip())
     if kind == "INTERRUPT Error":
         return OperationalError("the job was cancelled", code=ErrorCode.CANCELLED)
     if kind == "Invalid Input Error":
@@ -81,12 +116,15 @@ def translated(error: BaseException) -> Error:
     known = _KINDS.get(kind)
     if known is not None:
         made, message = known
+        made = next(
+            (cause for words, cause in _CAUSES.get(kind, {}).items() if words in said), made
+        )
         code = ErrorCode.OUT_OF_MEMORY if kind == "Out of Memory Error" else None
         failure = made(message, code=code, detail=text, hint=_REMEDIES.get(kind))
         failure.is_refusal = kind in _REFUSALS
         return failure
     if isinstance(error, OSError):
-        return OperationalError("input or output failed", detail=f"{type(error).__name__}: {text}")
+        return IOException("input or output failed", detail=f"{type(error).__name__}: {text}")
     return InternalError(
         "internal error: DuckDB failed",
         detail=f"{type(error).__name__}: {text}",
@@ -94,11 +132,19 @@ def translated(error: BaseException) -> Error:
     )
 
 
+def marked(message: str, detail: str | None = None) -> DataError:
+    """The error that generated SQL raises in another engine with this message."""
+    for words, kind in _MARKED.items():
+        if words in message:
+            return kind(message, detail=detail)
+    return DataError(message, detail=detail)
+
+
 def _invalid_input(said: str) -> Error:
     """The error for DuckDB's "Invalid Input Error". Its cause is mostly in the data: a division by
     zero, a malformed text, an overflow."""
     if said.startswith("Division by zero") or "division by zero" in said.lower():
-        return DataError("division by zero", detail=said)
+        return DivisionByZero("division by zero", detail=said)
     own = re.search(r"Python exception occurred.*?: (.*)", said, re.DOTALL)
     if own is not None:
         return OperationalError(

@@ -16,6 +16,7 @@ from runnel.errors import (
     NotSupportedError,
     Position,
     ProgrammingError,
+    UndefinedFunction,
     suggest,
 )
 from runnel.expressions.coercion import (
@@ -126,7 +127,7 @@ def call(
         return call("at_time_zone", arguments[::-1], position)
     function = FUNCTIONS.get(name) or SQL_NAMES.get(name.upper())
     if function is None:
-        raise ProgrammingError(
+        raise UndefinedFunction(
             f'function "{written or name}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
             hint=_unknown_hint(name, others),

@@ -102,7 +102,8 @@ def convert_literal(literal: Literal, target: SqlType) -> Expression:
             return as_cast
     except DataError as error:
         if literal.type.kind is Kind.VARCHAR and target.kind in _FROM_TEXT:
-            raise DataError(error.message, hint=error.hint, position=literal.position) from None
+            position = literal.position
+            raise type(error)(error.message, hint=error.hint, position=position) from None
         return as_cast
     return replace(literal, value=python_values(spread(datum, 1), target)[0], type=target)
 

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 
 from runnel.base.forks import closed_error, here, watch
 from runnel.deadline import Deadline, DeadlineLock, undisturbed
-from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.errors import (
+    DuplicateObject,
+    Error,
+    ErrorCode,
+    OperationalError,
+    ProgrammingError,
+    suggest,
+)
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.hand_built.preparation import named_outcomes
 from runnel.named_jobs.home import Prepare, StoppedJob
@@ -158,7 +165,7 @@ class NamedJobs:
         ended has it."""
         existing = self.find(name)
         if existing is not None and not existing.is_done:
-            raise ProgrammingError(
+            raise DuplicateObject(
                 f'job "{existing.name}" exists already',
                 detail=f"its status is {existing.status}",
                 hint="use IF NOT EXISTS, drop it first, or take another name",

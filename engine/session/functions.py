@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runnel.errors import ErrorCode, ProgrammingError, suggest
+from runnel.errors import DuplicateObject, ErrorCode, UndefinedFunction, suggest
 from runnel.session.python_function import FunctionOptions, python_function
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def create_function(
     made = python_function(name, function, parameter_types, return_type, options)
     with session.definitions:
         if made.name.lower() in session.catalog.functions and not options.replace:
-            raise ProgrammingError(
+            raise DuplicateObject(
                 f'function "{name}" exists already', hint="pass replace=True, or drop it first"
             )
         session.put_function(made)
@@ -36,7 +36,7 @@ def drop_function(session: Session, name: str) -> None:
     with session.definitions:
         known = session.catalog.functions
         if not isinstance(name, str) or name.lower() not in known:
-            raise ProgrammingError(
+            raise UndefinedFunction(
                 f'function "{name}" not found',
                 code=ErrorCode.OBJECT_NOT_FOUND,
                 hint=suggest(

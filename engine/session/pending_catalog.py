@@ -9,7 +9,7 @@ from typing import TypeVar
 from runnel.base.frozen import frozen
 from runnel.catalog import CatalogObject, NamedText, Snapshot
 from runnel.catalog import Mapping as TableMapping
-from runnel.errors import OperationalError
+from runnel.errors import TransactionException
 
 _Key = TypeVar("_Key")
 _Item = TypeVar("_Item")
@@ -129,8 +129,8 @@ class PendingCatalog:
                     )
 
 
-def _conflict(message: str) -> OperationalError:
-    return OperationalError(message, detail="the transaction was rolled back", hint=AGAIN)
+def _conflict(message: str) -> TransactionException:
+    return TransactionException(message, detail="the transaction was rolled back", hint=AGAIN)
 
 
 def _references(item: CatalogObject) -> list[str]:

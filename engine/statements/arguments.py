@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from runnel.errors import DataError, Error, InterfaceError, ProgrammingError
+from runnel.errors import ArgumentsError, DataError, Error, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import evaluate_constant
 from runnel.expressions.kernels.values import parameter_type, plain_value
@@ -52,7 +52,7 @@ def checked(args: Any, number: int | None = None) -> tuple[Any, ...]:
         return tuple(args)
     if isinstance(args, str | bytes | Mapping) or not isinstance(args, Iterable):
         which = "arguments are" if number is None else f"argument list {number} is"
-        raise InterfaceError(
+        raise ArgumentsError(
             f"{which} given as {kind.__name__}, not as a sequence",
             hint=_HINT,
         )
@@ -87,14 +87,14 @@ def _items(values: Iterable[Any]) -> Iterator[Any]:
         yield from values
     except Exception as error:
         reason = f"their iterator raised {type(error).__name__}: {error}"
-        raise InterfaceError("the arguments can't be read", detail=reason) from error
+        raise ArgumentsError("the arguments can't be read", detail=reason) from error
 
 
 def checked_rows(seq_of_args: Iterable[Arguments]) -> tuple[Rows, tuple[str, ...] | None]:
     """The argument lists of executemany, and the names of their values if they are dictionaries;
     InterfaceError if they aren't equally long, or have other names."""
     if isinstance(seq_of_args, str | bytes | Mapping) or not isinstance(seq_of_args, Iterable):
-        raise InterfaceError(
+        raise ArgumentsError(
             f"arguments are given as {type(seq_of_args).__name__}, "
             "not as a sequence of argument lists",
             hint="write executemany(sql, [(1, 'a'), (2, 'b')])",
@@ -109,7 +109,7 @@ def checked_rows(seq_of_args: Iterable[Arguments]) -> tuple[Rows, tuple[str, ...
     if rows and len(set(map(len, rows))) > 1:
         wanted = len(rows[0])
         number, length = next((i, len(row)) for i, row in enumerate(rows, 1) if len(row) != wanted)
-        raise InterfaceError(
+        raise ArgumentsError(
             f"unexpected parameter count: expected {wanted}, got {length}",
             detail=f"argument list {number} differs in length from the first",
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runnel.catalog import DataConnection, Mapping, Snapshot
 from runnel.connector import ColumnDefinition, Connector, DataConnector, MappingDefinition
 from runnel.connectors.registry import ConnectorRegistry
-from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
+from runnel.errors import DuplicateObject, ErrorCode, NotSupportedError, ProgrammingError, suggest
 from runnel.planner.parse.syntax import CreateDataConnection, DropDataConnection
 from runnel.session.table_options import merged, open_table
 from runnel.statements.call import StatementCall
@@ -32,7 +32,7 @@ def create_data_connection(
         if known is not None and not statement.or_replace:
             if statement.if_not_exists:
                 return NO_COUNT
-            raise ProgrammingError(
+            raise DuplicateObject(
                 f'data connection "{known.name}" exists already',
                 hint="use CREATE OR REPLACE DATA CONNECTION, IF NOT EXISTS, or another name",
             )

@@ -22,7 +22,15 @@ from runnel.catalog import (
     visible_columns,
 )
 from runnel.connector import IndexedTable, KeyedTable, MappingDefinition, RowAddressedTable
-from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
+from runnel.errors import (
+    DuplicateTable,
+    InvalidSchemaName,
+    NotSupportedError,
+    ProgrammingError,
+    UndefinedObject,
+    UndefinedTable,
+    suggest,
+)
 from runnel.planner.parse.syntax import DropMapping, DropObject
 from runnel.planner.plans import CreateMappingPlan, CreateTablePlan, CreateViewPlan
 from runnel.session.table_options import open_table
@@ -189,7 +197,7 @@ def rename_view(session: Session, statement: RenameView, call: StatementCall) ->
             new.qualifiers, new.local, new.position, is_temporary=found.temporary
         )
         if session.catalog.objects.get(name.lower()) is not None:
-            raise ProgrammingError(f'"{name}" exists already', position=new.position)
+            raise DuplicateTable(f'"{name}" exists already', position=new.position)
         renamed = replace(found, name=name, schema=schema, version=next_version())
         session.change_catalog(put=renamed, drop=found)
     return NO_COUNT
@@ -236,7 +244,7 @@ def is_free(
     it doesn't replace, or if its schema was dropped since the statement was planned."""
     schema = plan.schema
     if schema and schema not in session.catalog.schemas:
-        raise ProgrammingError(
+        raise InvalidSchemaName(
             f'schema "{schema}" does not exist', hint="another statement has dropped it"
         )
     found = session.catalog.objects.get(plan.name.lower())
@@ -249,13 +257,13 @@ def is_free(
     hint = f"use CREATE OR REPLACE {word}, IF NOT EXISTS, or another name"
     if kind_of(found) != kind:
         hint = f"take another name, or remove it first: {how_to_drop(found)}"
-    raise ProgrammingError(f'{kind_of(found)} "{found.name}" exists already', hint=hint)
+    raise DuplicateTable(f'{kind_of(found)} "{found.name}" exists already', hint=hint)
 
 
 def _missing(statement: DropObject, known: list[str]) -> ProgrammingError:
-    return ProgrammingError(
+    kind = UndefinedTable if statement.kind in ("table", "view", "mapping") else UndefinedObject
+    return kind(
         f'{statement.kind} "{statement.name}" not found',
-        code=ErrorCode.OBJECT_NOT_FOUND,
         hint=suggest(statement.name.text, known),
     )
 

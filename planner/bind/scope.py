@@ -23,7 +23,14 @@ from runnel.base.schemas import (
     PUBLIC,
     is_within,
 )
-from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.errors import (
+    AmbiguousColumn,
+    NotSupportedError,
+    Position,
+    ProgrammingError,
+    UndefinedColumn,
+    suggest,
+)
 from runnel.expressions.nodes import STORED, Column, Expression, LambdaVariable, stored_name
 from runnel.relation.nodes import Field, Relation
 from runnel.relation.subqueries import OuterColumn, WorkingTable
@@ -180,7 +187,7 @@ class Scope:
             return found[0].expression(position)
         if len(found) > 1:
             owners = sorted({c.qualifier for c in found if c.qualifier})
-            raise ProgrammingError(
+            raise AmbiguousColumn(
                 f'column "{name}" is ambiguous',
                 detail="it is in " + " and ".join(f'"{owner}"' for owner in owners)
                 if len(owners) > 1
@@ -289,7 +296,7 @@ class Scope:
         shown = [item for item in names if item not in hidden]
         known = ", ".join(dict.fromkeys(shown[:20]))
         otherwise = f"the columns are: {known}" if known else "no column is visible here"
-        return ProgrammingError(
+        return UndefinedColumn(
             f'column "{name}"{where} does not exist',
             hint=suggest(name, names, suggest(name, ("DISTINCT",), otherwise)),
             position=position,

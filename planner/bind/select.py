@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.base.frozen import frozen
-from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.errors import AmbiguousColumn, NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import AggregateCall as AggregateCall
 from runnel.expressions.nodes import (
@@ -368,7 +368,7 @@ class SelectBinder:
             found = self._named.names.get(name, [])
         different = {item.expression for item in found}
         if len(different) > 1:
-            raise ProgrammingError(f'column "{tree.name}" is ambiguous', position=self._at(tree))
+            raise AmbiguousColumn(f'column "{tree.name}" is ambiguous', position=self._at(tree))
         return found[0].expression if found else None
 
     def _having(self, tree: Any, items: list[Item]) -> Expression | None:

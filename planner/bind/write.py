@@ -12,7 +12,7 @@ from sqlglot import exp
 from runnel.base.frozen import frozen
 from runnel.catalog import Mapping, Table, TableColumn, View
 from runnel.connector import KeyedTable, ReadableTable, RowAddressedTable, WritableTable, WriteMode
-from runnel.errors import NotSupportedError, ProgrammingError, as_written, suggest
+from runnel.errors import NotSupportedError, ProgrammingError, UndefinedColumn, as_written, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal, conjuncts, walk
 from runnel.planner.bind.scalars.expression import ExpressionBinder
@@ -550,12 +550,12 @@ def column_index(table: Table, name: Name, column: Name) -> int:
             return i
     names = [item.name for item in table.columns if not item.hidden]
     if any(item.name.lower() == column.text.lower() for item in table.computed):
-        raise ProgrammingError(
+        raise UndefinedColumn(
             f'column "{column.text}" of "{name.text}" is computed, and can\'t be written',
             hint=f"leave it out; the columns to write are {', '.join(names[:20])}",
             position=column.position,
         )
-    raise ProgrammingError(
+    raise UndefinedColumn(
         f'column "{column.text}" of table "{name.text}" does not exist',
         hint=suggest(column.text, names, f"its columns are {', '.join(names[:20])}"),
         position=column.position,

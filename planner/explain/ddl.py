@@ -18,7 +18,7 @@ from runnel.catalog import (
     readable_columns,
 )
 from runnel.columns.table_definition import IdentityColumn, TableDefinition
-from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
+from runnel.errors import ErrorCode, Position, ProgrammingError, UndefinedTable, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.explain.redaction import without_secrets
@@ -236,7 +236,7 @@ def _one(texts: dict[str, str], kind: str, name: str, position: Position | None)
         schema_key({}, (), ("".join(qualifiers[:-1]), qualifiers[-1]), position)
         name = last
     what = "data connection" if kind == "dataconnection" else "mapping or view"
-    raise ProgrammingError(
+    raise UndefinedTable(
         f'{what} "{name}" not found',
         code=ErrorCode.OBJECT_NOT_FOUND,
         hint=suggest(name, texts),

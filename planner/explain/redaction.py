@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from runnel.errors import HIDDEN, without_password
+from runnel.base.passwords import HIDDEN, without_password
 
 _SECRET = re.compile(
     r"pass(word|wd|phrase)|secret|token|credential|(access|account|private|api|shared)[._-]?key|key[._-]pem|\bsas\b|jaas",

@@ -9,7 +9,7 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.base.frozen import frozen
-from runnel.errors import InterfaceError, Position, ProgrammingError
+from runnel.errors import ArgumentsError, InterfaceError, Position, ProgrammingError
 from runnel.planner.parse.tokens import is_word, tokenize
 from runnel.sqltypes import SqlType
 
@@ -240,10 +240,10 @@ def count_error(sql: str, expected: int, found: int) -> InterfaceError:
     hint = "give one argument for each parameter of the statement"
     if found > expected:
         detail = f"no parameter of the statement uses argument {expected + 1}"
-        return InterfaceError(message, detail=detail, hint=hint)
+        return ArgumentsError(message, detail=detail, hint=hint)
     parameters = parameters_of(sql)
     number = "" if parameters.sign != "?" else f", parameter {found + 1}"
-    return InterfaceError(
+    return ArgumentsError(
         message,
         detail=f"there is no value for {parameters.shown(found)}{number}",
         hint=hint,

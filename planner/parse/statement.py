@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.errors import NotSupportedError, ParserException, Position, ProgrammingError
 from runnel.planner.parse.reader import QUERY_WORDS, StatementReader
 from runnel.planner.parse.syntax import AlterJob, Explain, Statement
 from runnel.planner.parse.tokens import (
@@ -90,6 +90,9 @@ def parse(sql: str, *, keeps_public: bool = False) -> Statement:
         return _parse_statement(reader)
     except RecursionError:
         raise ProgrammingError("the statement is nested too deep") from None
+    except ProgrammingError as error:
+        error.of_stage(ParserException)
+        raise
 
 
 def _single(tokens: list[Token], sql: str) -> Sequence[Token]:

@@ -18,7 +18,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token
 
-from runnel.errors import Position, ProgrammingError, nearest
+from runnel.errors import DuplicateColumn, Position, ProgrammingError, suggest
 from runnel.planner.parse.syntax import Name, OptionClause
 
 
@@ -423,7 +423,7 @@ class TokenReader:
     def unique(self, name: Name, earlier: Sequence[Name], kind: str) -> Name:
         """Returns the name; ProgrammingError if it is among the earlier ones."""
         if any(name.text.lower() == item.text.lower() for item in earlier):
-            raise ProgrammingError(f'{kind} "{name}" is listed twice', position=name.position)
+            raise DuplicateColumn(f'{kind} "{name}" is listed twice', position=name.position)
         return name
 
     def finish(self) -> None:
@@ -440,7 +440,7 @@ class TokenReader:
         else:
             token = self.tokens[self.index]
             found = f'syntax error at "{self.sql[token.start : token.end + 1]}"'
-            if is_word(token) and nearest(token.text, [expected]) is not None:
+            if is_word(token) and suggest(token.text, [expected]) is not None:
                 hint = f"did you mean {expected}?"
         return ProgrammingError(
             found, detail=f"expected {quoted}", hint=hint, position=self.position

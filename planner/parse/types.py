@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import TokenType
 
 from runnel import sqltypes
-from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.errors import NotSupportedError, Position, ProgrammingError, UndefinedObject, suggest
 from runnel.planner.parse.tokens import TokenReader, tokenize
 from runnel.sqltypes import MAX_PRECISION, SqlType
 
@@ -349,7 +349,7 @@ def _unknown(name: str, position: Position) -> ProgrammingError | NotSupportedEr
         known,
         "types are BOOLEAN, BIGINT, DECIMAL(p, s), DOUBLE, VARCHAR, DATE, TIMESTAMP and so on",
     )
-    return ProgrammingError(f'unknown type "{name}"', hint=hint, position=position)
+    return UndefinedObject(f'unknown type "{name}"', hint=hint, position=position)
 
 
 def size_of(node: Any) -> int | None:

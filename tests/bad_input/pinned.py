@@ -1,6 +1,6 @@
 """Pinned error texts: a file of `expected/` for each topic, a section for each case.
 
-A section is a line "== name", then the error's class and code, then its whole text.
+A section is a line "== name", then the error's class of PEP 249 and code, then its whole text.
 RUNNEL_COMPLETE=1 writes the texts anew; read the difference before you commit it.
 """
 
@@ -31,7 +31,8 @@ def sections(topic: str) -> dict[str, str]:
 
 def story(error: runnel.Error, folder: Path | None = None) -> str:
     """Class, code and whole text of an error; `folder` is shown as FOLDER."""
-    text = f"{type(error).__name__} {error.code.name}\n{error}"
+    kind = next(item for item in type(error).__mro__ if item.__name__ in runnel.Connection.__dict__)
+    text = f"{kind.__name__} {error.code.name}\n{error}"
     return text if folder is None else text.replace(str(folder), "FOLDER")
 
 

@@ -120,7 +120,7 @@ print(written, cursor.execute("SELECT * FROM o").fetchall())
         tmp_path,
     )
     assert told.endswith("\n[]\n1 [(1, 'x')]")
-    assert told.startswith('OperationalError INPUT_OUTPUT\nfile "FOLDER/out/')
+    assert told.startswith('IOException INPUT_OUTPUT\nfile "FOLDER/out/')
     assert (
         'can\'t be written\nDETAIL: File too large; in vertex "write o"\nHINT: free some space'
         in told
@@ -134,7 +134,7 @@ def test_a_directory_has_one_owner(tmp_path: Path) -> None:
             runnel.connect(path)
         told = run('refuse(lambda: runnel.connect(sys.argv[1] + "/db"))', tmp_path)
         assert told.split("\n") == [
-            "OperationalError CONNECTION_PROBLEM",
+            "ConnectionException CONNECTION_PROBLEM",
             'directory "FOLDER/db" is in use by another connection',
             told.split("\n")[2],
             "HINT: close that connection, or use another directory",

@@ -117,7 +117,7 @@ def test_semicolons_in_strings_and_comments(run: Run) -> None:
 def test_the_first_error_ends_the_script(run: Run) -> None:
     done = run("--csv", "-c", "SELECT 1 AS a; SELECT b; SELECT 2 AS c")
     assert (done.status, done.out) == (1, "a\n1\n")
-    assert done.err.startswith('ProgrammingError: column "b" does not exist\nLINE 1: SELECT b\n')
+    assert done.err.startswith('UndefinedColumn: column "b" does not exist\nLINE 1: SELECT b\n')
     assert done.err.splitlines()[2] == "               ^"
 
 
@@ -136,7 +136,7 @@ def test_files_and_statements_run_in_order(run: Run, tmp_path: Path) -> None:
     script.write_text("\ufeffINSERT INTO t\nVALUES (2);\n\nSELECT wrong FROM t;", "utf-8")
     done = run("--csv", "-c", "CREATE TABLE t (a INT)", "-f", str(script), "-c", "FROM t")
     assert (done.status, done.out) == (1, "")
-    assert done.err.startswith(f'{script}:4: ProgrammingError: column "wrong" does not exist')
+    assert done.err.startswith(f'{script}:4: UndefinedColumn: column "wrong" does not exist')
     script.write_text("INSERT INTO t VALUES (2)", "utf-8")
     done = run("--csv", "-c", "CREATE TABLE t (a INT)", "-f", str(script), "-c", "FROM t")
     assert done == (0, "a\n2\n", "")

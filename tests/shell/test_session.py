@@ -109,7 +109,7 @@ def test_a_session(start: Start, tmp_path: Path) -> None:
     # An error has its caret; the session continues.
     out = terminal.command("SELECT id,\r  nme FROM people;")
     assert out.splitlines()[:3] == [
-        'ProgrammingError: column "nme" does not exist',
+        'UndefinedColumn: column "nme" does not exist',
         "LINE 2:   nme FROM people",
         "          ^^^",
     ]

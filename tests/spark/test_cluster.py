@@ -148,7 +148,7 @@ def test_executors_are_processes_and_may_be_killed(tmp_path: Path) -> None:
     assert told["raised"][0] == "DataError"
     assert "function fails failed" in told["raised"][1]
     assert "no such number" in told["raised"][1]
-    assert told["overflow"] == ["DataError", "division by zero"]
+    assert told["overflow"] == ["DivisionByZero", "division by zero"]
     assert told["sum"] == [[4000, 7998000]]
     assert told["job"] == ["COMPLETED", [[10, 4000]]]
     assert told["left"] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from runnel.access import Access
+from runnel.base.passwords import without_password
 from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.files.paths import file_path
@@ -25,7 +26,7 @@ from runnel.connectors.lake.options import (
     new_columns,
 )
 from runnel.connectors.options import Options, OptionSet, integer, text
-from runnel.errors import NotSupportedError, ProgrammingError, without_password
+from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.sqltypes import INTERVAL_KINDS, Kind, to_arrow
 
 PATH = text("path", required=True)

@@ -15,10 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
+from runnel.base.passwords import without_password
 from runnel.connectors.files.storage import absolute_path
 from runnel.connectors.packages import required
 from runnel.deadline import DeadlineLock
-from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, without_password
+from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WHO = re.compile(r"//[^/\s]*@")

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, from_numbers, indexes, numbers, validity
-from runnel.errors import DataError, Position
+from runnel.errors import OutOfRangeException, Position
 from runnel.expressions.aggregates.states import (
     AggregateState,
     Column,
@@ -208,7 +208,7 @@ class Folded(AggregateState):
         groups whose numbers are all finite.
         """
         if (are_finite & ~np.isfinite(products)).any():
-            raise DataError("DOUBLE overflow in PRODUCT", position=self.position)
+            raise OutOfRangeException("DOUBLE overflow in PRODUCT", position=self.position)
 
     # For the values [6, 3, 5] of the groups [0, 0, 1] and "and", in `collect`:
     #     starts  [0, 2]  the index of the first value of each group

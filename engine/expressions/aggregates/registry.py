@@ -15,7 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import from_numbers, validity
-from runnel.errors import DataError, Position, ProgrammingError, suggest
+from runnel.errors import (
+    DataError,
+    OutOfRangeException,
+    Position,
+    ProgrammingError,
+    UndefinedFunction,
+    suggest,
+)
 from runnel.expressions.aggregates import ordered as ordered_aggregates
 from runnel.expressions.aggregates import quantiles as quantile_aggregates
 from runnel.expressions.aggregates import statistics as statistical_aggregates
@@ -107,7 +114,7 @@ def _sum(columns: list[pa.Array], call: AggregateCall, context: EvaluationContex
 
 def _overflow(call: AggregateCall) -> DataError:
     hint = "cast the argument to DECIMAL" if call.type.is_integer else "cast the argument to DOUBLE"
-    return DataError(
+    return OutOfRangeException(
         f"{call.type} overflow in {call.function.upper()}", hint=hint, position=call.position
     )
 
@@ -307,7 +314,7 @@ def aggregate_call(
         key = "count_star"
     function = AGGREGATES.get(_SQL_NAMES.get(key, ""))
     if function is None:
-        raise ProgrammingError(
+        raise UndefinedFunction(
             f'aggregate function "{name}" does not exist',
             hint=suggest(name, aggregate_names()),
             position=position,

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import from_numbers, indexes, join_arrays, numbers, validity
-from runnel.errors import DataError, Position
+from runnel.errors import DataError, OutOfRangeException, Position
 from runnel.expressions.kernels.buffers import unscaled
 
 Column = Any
@@ -254,7 +254,7 @@ class SumDecimal(AggregateState):
 
 def sum_overflow(position: Position | None) -> DataError:
     """The error for finite DOUBLEs whose sum isn't finite."""
-    return DataError(
+    return OutOfRangeException(
         "DOUBLE overflow in SUM", hint="cast the argument to DECIMAL", position=position
     )
 

@@ -13,7 +13,13 @@ from functools import lru_cache, partial
 
 import pyarrow as pa
 
-from runnel.errors import DataError, Position
+from runnel.errors import (
+    CastOutOfRange,
+    ConversionException,
+    DataError,
+    InvalidTextRepresentation,
+    Position,
+)
 from runnel.expressions.casts import from_text as cast_parse
 from runnel.expressions.casts import nested as cast_nested
 from runnel.expressions.casts import numbers as cast_numbers
@@ -155,14 +161,16 @@ def _explained(
 ) -> DataError:
     """The error of a cast, with the first value that fails if it was found."""
     if found is None:
-        return DataError(
+        return ConversionException(
             f"cannot convert {source} to {target}", detail=str(error), position=position
         )
     (value,) = found
+    kind: type[DataError] = ConversionException
     if source.kind is Kind.VARCHAR:
+        kind = InvalidTextRepresentation
         message = f"cannot parse VARCHAR value {shown(value)} to {target}"
         if target.is_temporal and str(value).strip().lower() in _SPECIAL_TIMES:
-            return DataError(
+            return InvalidTextRepresentation(
                 message,
                 hint="dates are of the years 1 to 9999; write CURRENT_DATE, CURRENT_TIMESTAMP, or "
                 "NULL for a time without end",
@@ -170,13 +178,14 @@ def _explained(
             )
         if target.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
             hint = f"TRY_CAST(… AS {target}) is NULL for such a text"
-            return DataError(message, hint=hint, position=position)
+            return InvalidTextRepresentation(message, hint=hint, position=position)
     elif isinstance(error, DataError):
-        return DataError(
+        return type(error)(
             error.message, detail=f"the value is {shown(value)}", hint=error.hint, position=position
         )
     elif source.is_numeric:
         message = f"numeric overflow while converting {shown(value)} from {source} to {target}"
+        return CastOutOfRange(message, position=position)
     else:
         message = f"cannot convert {source} value {shown(value)} to {target}"
-    return DataError(message, position=position)
+    return kind(message, position=position)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.errors import DataError
+from runnel.errors import DataError, DivisionByZero, OutOfRangeException
 from runnel.expressions.function import FAULTS, Datum, Kernel
 from runnel.expressions.kernels.python_values import Interval
 from runnel.expressions.kernels.result_size import TooManyRows
@@ -45,7 +45,7 @@ def call_failure(
     found = first_failure(kernel, arguments)
     detail = None if found is None else f"in {described(call, found)}"
     if isinstance(error, DataError) and error.message not in ("overflow", "out of range"):
-        return DataError(
+        return type(error)(
             error.message,
             detail=error.detail or detail,
             hint=error.hint,
@@ -54,9 +54,9 @@ def call_failure(
     text = str(error)
     lower = text.lower()
     if "divide by zero" in lower or "division by zero" in lower:
-        return DataError("division by zero", detail=detail, position=call.position)
+        return DivisionByZero("division by zero", detail=detail, position=call.position)
     if any(word in lower for word in _OVERFLOWS):
-        return DataError(
+        return OutOfRangeException(
             overflow_text(call), detail=detail, hint=_hint(call), position=call.position
         )
     return DataError(f"{_where(call)} failed: {text}", detail=detail, position=call.position)

@@ -11,7 +11,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.errors import IntegrityError, Position, ProgrammingError
+from runnel.errors import NotNullViolation, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, convert, retype_parameters
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail
 from runnel.expressions.kernels.buffers import FALSE, TRUE
@@ -77,7 +77,7 @@ def _bind_not_null(name: str, arguments: Sequence[Expression], position: Positio
 def _present(value: Datum, column: Datum) -> Datum:
     """The value; IntegrityError if it is NULL."""
     if pc.any(pc.is_null(pa.array([value]) if isinstance(value, pa.Scalar) else value)).as_py():
-        raise IntegrityError(f'column "{column.as_py()}" must not be NULL')
+        raise NotNullViolation(f'column "{column.as_py()}" must not be NULL')
     return value
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import Numbers, from_numbers, numbers, validity
-from runnel.errors import DataError, Position, ProgrammingError
+from runnel.errors import DataError, DivisionByZero, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, convert, operand_types, retype_parameters
 from runnel.expressions.function import (
     Bound,
@@ -64,7 +64,7 @@ def _compile_quotient(call: Call) -> Kernel:
 
 def _whole_quotient(left: Any, right: Any) -> Decimal:
     if right == 0:
-        raise DataError("division by zero")
+        raise DivisionByZero("division by zero")
     first, second = Decimal(left).as_integer_ratio(), Decimal(right).as_integer_ratio()
     over, under = first[0] * second[1], first[1] * second[0]
     whole = abs(over) // abs(under)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Mask, from_flags, from_numbers
-from runnel.errors import DataError
+from runnel.errors import OutOfRangeException
 from runnel.expressions.aggregates.registry import (
     AGGREGATES,
     aggregate_call,
@@ -111,7 +111,7 @@ def _added(state: pa.Array, value: pa.Array, call: AggregateCall) -> pa.Array:
             if call.type.is_integer
             else "cast the argument to DOUBLE"
         )
-        raise DataError(
+        raise OutOfRangeException(
             f"{call.type} overflow in {call.function.upper()}", hint=hint, position=call.position
         ) from None
     return pc.coalesce(total, value, state)

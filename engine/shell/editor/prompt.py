@@ -18,7 +18,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.shortcuts import CompleteStyle
 from pygments.lexers.sql import SqlLexer
 
-from runnel.errors import without_password
+from runnel.base.passwords import without_password
 from runnel.shell.editor.completion import SqlCompleter
 from runnel.shell.plain_prompt import CONTINUED, PROMPT
 from runnel.shell.script import ScriptItem, is_complete, items_of

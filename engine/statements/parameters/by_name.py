@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runnel.errors import InterfaceError, suggest
+from runnel.errors import ArgumentsError, suggest
 from runnel.planner.parse.parameters import NamedTypes, parameters_of
 from runnel.sqltypes import SqlType
 
@@ -19,14 +19,14 @@ def by_name(sql: str, args: ByName) -> tuple[Any, ...]:
     parameters = parameters_of(sql)
     names = parameters.names
     if parameters.sign == "?":
-        raise InterfaceError(
+        raise ArgumentsError(
             "the values of ? are given in order, not as a dictionary",
             hint="pass a tuple or a list, or write :name in the statement",
             position=parameters.position(sql, 0),
         )
     for index, name in enumerate(names):
         if name not in args:
-            raise InterfaceError(
+            raise ArgumentsError(
                 f"there is no value for the parameter {parameters.shown(index)}",
                 hint=suggest(name, [key for key in args if isinstance(key, str)])
                 or f'add "{name}" to the dictionary',
@@ -35,7 +35,7 @@ def by_name(sql: str, args: ByName) -> tuple[Any, ...]:
     if len(args) > len(names):
         unused = next(key for key in args if key not in names)
         known = ", ".join(parameters.shown(index) for index in range(len(names)))
-        raise InterfaceError(
+        raise ArgumentsError(
             f"the statement has no parameter {unused!r}",
             hint=(isinstance(unused, str) and suggest(unused, names))
             or (f"its parameters are {known}" if known else "pass no dictionary"),
@@ -50,20 +50,20 @@ def rows_by_name(items: Sequence[Any]) -> tuple[Rows, tuple[str, ...]]:
     rows: Rows = []
     for number, args in enumerate(items, 1):
         if not isinstance(args, Mapping):
-            raise InterfaceError(
+            raise ArgumentsError(
                 f"argument list {number} is given as {type(args).__name__}, not as a dictionary",
                 hint="the lists before are dictionaries: pass one for each row",
             )
         try:
             rows.append(tuple([args[name] for name in names]))
         except KeyError as error:
-            raise InterfaceError(
+            raise ArgumentsError(
                 f"there is no value for {error.args[0]!r} in argument list {number}",
                 hint="all dictionaries of executemany have the same names",
             ) from None
         if len(args) != len(names):
             unused = next(key for key in args if key not in names)
-            raise InterfaceError(
+            raise ArgumentsError(
                 f"argument list {number} has a value for {unused!r}, and the first has none",
                 hint="all dictionaries of executemany have the same names",
             )
@@ -91,7 +91,7 @@ def check_order(sql: str, types: tuple[SqlType, ...]) -> None:
     parameters = parameters_of(sql)
     if parameters.is_named:
         names = ", ".join(f'"{name}": …' for name in parameters.names)
-        raise InterfaceError(
+        raise ArgumentsError(
             f"the value of {parameters.shown(0)} is given by its name",
             hint=f"pass a dictionary: {{{names}}}",
             position=parameters.position(sql, 0),

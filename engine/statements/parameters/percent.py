@@ -12,7 +12,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from runnel.base.frozen import frozen
-from runnel.errors import InterfaceError, NotSupportedError, Position, ProgrammingError, suggest
+from runnel.errors import (
+    ArgumentsError,
+    InterfaceError,
+    NotSupportedError,
+    Position,
+    ProgrammingError,
+    suggest,
+)
 from runnel.statements.arguments import Arguments, checked, checked_rows
 
 if TYPE_CHECKING:
@@ -57,7 +64,7 @@ class PercentText:
         if not isinstance(args, Mapping):
             values = checked(args, number)
             if self.keys is not None and self.offsets:
-                raise InterfaceError(
+                raise ArgumentsError(
                     f"the value of %({self.keys[0]})s is given by its name",
                     hint="pass a dictionary",
                     detail=where,
@@ -66,7 +73,7 @@ class PercentText:
             self._check_count(len(values), where)
             return values
         if self.keys is None and self.offsets:
-            raise InterfaceError(
+            raise ArgumentsError(
                 "the values of %s are given in order, not as a dictionary",
                 hint="pass a tuple or a list, or write %(name)s in the statement",
                 detail=where,
@@ -75,7 +82,7 @@ class PercentText:
         keys = self.keys or ()
         for index, key in enumerate(keys):
             if key not in args:
-                raise InterfaceError(
+                raise ArgumentsError(
                     f"there is no value for the parameter %({key})s",
                     hint=suggest(key, [name for name in args if isinstance(name, str)])
                     or f'add "{key}" to the dictionary',
@@ -84,7 +91,7 @@ class PercentText:
                 )
         unused = next((name for name in args if name not in keys), None)
         if unused is not None:
-            raise InterfaceError(
+            raise ArgumentsError(
                 f"the statement has no parameter {unused!r}",
                 hint=(isinstance(unused, str) and suggest(unused, keys))
                 or "its parameters are written %(name)s",
@@ -101,7 +108,7 @@ class PercentText:
             if found < expected
             else f"no parameter of the statement uses argument {expected + 1}"
         )
-        raise InterfaceError(
+        raise ArgumentsError(
             f"unexpected parameter count: expected {expected}, got {found}",
             detail=detail if where is None else f"{detail}; {where}",
             hint="give one argument for each parameter of the statement",

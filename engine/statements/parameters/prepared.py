@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from runnel.errors import (
+    ArgumentsError,
     Error,
     ErrorCode,
     InterfaceError,
@@ -87,7 +88,7 @@ def _order(statement: Execute, prepared: PreparedStatement, count: int) -> tuple
     try:
         if statement.keys:
             return by_name(prepared.sql, {key: i for i, key in enumerate(statement.keys)})
-        raise InterfaceError(
+        raise ArgumentsError(
             f"the value of {parameters.shown(0)} is given by its name",
             position=parameters.position(prepared.sql, 0),
         )

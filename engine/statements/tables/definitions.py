@@ -22,11 +22,13 @@ from runnel.connectors.duckdb.own_tables import OwnTables, TableCheck
 from runnel.connectors.duckdb.table import DuckDBTable
 from runnel.connectors.duckdb.transactions import TransactionTable
 from runnel.errors import (
+    DuplicateTable,
     Error,
     ErrorCode,
     NotSupportedError,
     OperationalError,
     ProgrammingError,
+    UndefinedTable,
     suggest,
 )
 from runnel.planner.parse.tables import DropTable
@@ -292,7 +294,7 @@ def _check_alterable(session: Session, plan: AlterTablePlan, found: TableMapping
         if plan.new_name.lower() != plan.name.lower():
             other = session.catalog.objects.get(plan.new_name.lower())
             if other is not None:
-                raise ProgrammingError(
+                raise DuplicateTable(
                     f'{kind_of(other)} "{other.name}" exists already',
                     hint="take another name",
                 )
@@ -371,7 +373,7 @@ def _table(session: Session, name: Name, if_exists: bool) -> TableMapping | None
         if if_exists:
             return None
         names = [item.name for item in session.catalog if kind_of(item) == "table"]
-        raise ProgrammingError(
+        raise UndefinedTable(
             f'table "{name.text}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
             hint=suggest(name.text, names),

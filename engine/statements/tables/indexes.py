@@ -17,10 +17,12 @@ from runnel.connectors.duckdb.own_tables import SCHEMA
 from runnel.connectors.duckdb.table import DuckDBTable
 from runnel.connectors.duckdb.types import quoted
 from runnel.errors import (
+    DuplicateObject,
     Error,
     ErrorCode,
     NotSupportedError,
     ProgrammingError,
+    UndefinedColumn,
     as_written,
     suggest,
 )
@@ -52,7 +54,7 @@ def _create(session: Session, statement: CreateIndex) -> int:
     if existing is not None:
         if statement.if_not_exists:
             return NO_COUNT
-        raise ProgrammingError(
+        raise DuplicateObject(
             f'index "{existing.name}" exists already',
             code=ErrorCode.INDEX_INVALID,
             detail=f'it is on {_kind_at(snapshot, existing)} "{existing.table_name}"',
@@ -127,7 +129,7 @@ def _index_of_table(
     known = {column.name.lower(): column for column in table.columns if not column.hidden}
     for column in statement.columns:
         if column.text.lower() not in known:
-            raise ProgrammingError(
+            raise UndefinedColumn(
                 f'column "{column}" not found in table "{found.name}"',
                 code=ErrorCode.INDEX_INVALID,
                 hint=suggest(column.text, [item.name for item in known.values()]),

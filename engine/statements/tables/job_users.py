@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from runnel.errors import Error, ProgrammingError
+from runnel.errors import DependencyException, Error
 from runnel.named_jobs.record.states import SUSPENDED
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def check_unused(
         remedy = "change them: ALTER JOB … AS"
     elif is_replaced:
         remedy = "suspend them: ALTER JOB … SUSPEND"
-    raise ProgrammingError(
+    raise DependencyException(
         f'{kind} "{name}" is used by the {word} {names}',
         hint=f"{remedy}; or end them: DROP JOB {jobs[0].name}",
     )

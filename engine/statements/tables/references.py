@@ -10,7 +10,12 @@ from runnel.catalog import CatalogObject, Snapshot, next_version
 from runnel.catalog import Mapping as TableMapping
 from runnel.columns.table_definition import TableDefinition
 from runnel.connectors.duckdb.own_tables import OwnTables
-from runnel.errors import NotSupportedError, OperationalError, ProgrammingError, as_written
+from runnel.errors import (
+    DependencyException,
+    NotSupportedError,
+    OperationalError,
+    as_written,
+)
 
 if TYPE_CHECKING:
     from runnel.planner.plans import AlterTablePlan
@@ -53,7 +58,7 @@ def check_unreferenced(
     others = [other for other in referring_tables(snapshot, name) if other.lower() not in gone]
     if others:
         names = ", ".join(as_written(other) for other in others[:10])
-        raise ProgrammingError(
+        raise DependencyException(
             f'table "{name}" can\'t be {action}: foreign keys refer to it',
             detail=f"they are constraints of {names}",
             hint=f"DROP TABLE {names} first, or in the same statement",

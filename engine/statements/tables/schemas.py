@@ -26,6 +26,7 @@ from runnel.connectors.duckdb.attached import Attachment
 from runnel.connectors.duckdb.connector import DuckDBConnector
 from runnel.connectors.duckdb.table import DuckDBRelation
 from runnel.errors import (
+    DuplicateSchema,
     Error,
     ErrorCode,
     NotSupportedError,
@@ -110,7 +111,7 @@ def create_schema(session: Session, statement: CreateSchema, call: StatementCall
         if is_public or key.lower() in snapshot.schemas:
             if statement.if_not_exists:
                 return NO_COUNT
-            raise ProgrammingError(
+            raise DuplicateSchema(
                 f'schema "{name}" exists already', hint="use IF NOT EXISTS", position=name.position
             )
         _check_name(session, key, name)
@@ -216,7 +217,7 @@ def attach(session: Session, statement: Attach, call: StatementCall) -> int:
                 position=at.position,
             )
         if name.lower() in session.catalog.schemas:
-            raise ProgrammingError(
+            raise DuplicateSchema(
                 f'schema "{name}" exists already',
                 hint="write AS and another name",
                 position=at.position,

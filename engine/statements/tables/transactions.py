@@ -12,7 +12,7 @@ from runnel.connectors.duckdb.transactions import (
     TransactionTable,
     aborted_error,
 )
-from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.errors import NotSupportedError, TransactionState
 from runnel.planner import plans
 from runnel.planner.parse.flink.inspections import RenameView
 from runnel.planner.parse.session.comments import CommentOn
@@ -57,7 +57,7 @@ _DEFINITIONS = (
 def begin(session: Session, statement: BeginTransaction, call: StatementCall) -> int:
     """Begins the transaction of the session."""
     if isinstance(session, TransactionSession):
-        raise ProgrammingError(
+        raise TransactionState(
             "a transaction is open already",
             hint="end it with COMMIT or ROLLBACK",
             position=statement.position,
@@ -82,7 +82,7 @@ def begin(session: Session, statement: BeginTransaction, call: StatementCall) ->
 def end(session: Session, statement: EndTransaction, call: StatementCall) -> int:
     """Ends the transaction of the session."""
     if not isinstance(session, TransactionSession):
-        raise ProgrammingError(
+        raise TransactionState(
             f"{statement.word} without a transaction",
             detail="each statement outside of BEGIN … COMMIT is committed when it returns",
             hint="begin one with BEGIN"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runnel.catalog import CatalogObject, Mapping, View, next_version
 from runnel.connectors.duckdb.table import DuckDBTable
 from runnel.connectors.duckdb.transactions import TransactionTable
-from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
+from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, UndefinedColumn, suggest
 from runnel.planner.parse.session.comments import CommentOn
 from runnel.statements.call import StatementCall
 from runnel.statements.definitions import check_own, kind_of
@@ -77,7 +77,7 @@ def _column(found: CatalogObject, statement: CommentOn) -> str:
         return name.lower()
     names = [column.name for column in found.table.columns if not column.hidden]
     if name.lower() not in (item.lower() for item in names):
-        raise ProgrammingError(
+        raise UndefinedColumn(
             f'column "{name}" of table "{found.name}" does not exist',
             code=ErrorCode.OBJECT_NOT_FOUND,
             hint=suggest(name, names, f"its columns are {', '.join(names[:20])}"),

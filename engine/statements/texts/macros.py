@@ -6,7 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runnel.catalog import NamedText
-from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
+from runnel.errors import (
+    DuplicateObject,
+    ErrorCode,
+    NotSupportedError,
+    ProgrammingError,
+    UndefinedFunction,
+    suggest,
+)
 from runnel.planner.parse.macros import SCALAR, TABLE, DropMacro
 from runnel.planner.plans import CreateMacroPlan
 from runnel.statements.call import StatementCall
@@ -35,7 +42,7 @@ def create_macro(session: Session, plan: CreateMacroPlan, call: StatementCall) -
         if found is not None and statement.if_not_exists:
             return NO_COUNT
         if found is not None and not statement.or_replace:
-            raise ProgrammingError(
+            raise DuplicateObject(
                 f'{found.kind} "{found.name}" exists already',
                 hint="use CREATE OR REPLACE MACRO, IF NOT EXISTS, or another name",
                 position=statement.name.position,
@@ -80,7 +87,7 @@ def _check_hidden(session: Session, macro: NamedText) -> None:
     if macro.kind != SCALAR:
         return
     if macro.name.lower() in session.catalog.functions:
-        raise ProgrammingError(
+        raise DuplicateObject(
             f'function "{macro.name}" exists already',
             hint="take another name, or remove it first: connection.drop_function",
         )
@@ -110,7 +117,7 @@ def _missing(session: Session, statement: DropMacro) -> ProgrammingError:
         hint = f"it is a Python function: use DROP FUNCTION {name}"
     elif kind == SCALAR and (TABLE, name.lower()) in session.catalog.definitions:
         hint = f"it is a table macro: use DROP MACRO TABLE {name}"
-    return ProgrammingError(
+    return UndefinedFunction(
         f'{kind} "{name}" not found',
         code=ErrorCode.OBJECT_NOT_FOUND,
         hint=hint,

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Mapping, NamedText
 from runnel.columns.table_definition import TableDefinition
-from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.errors import (
+    DependencyException,
+    DuplicateObject,
+    ErrorCode,
+    OperationalError,
+    ProgrammingError,
+    suggest,
+)
 from runnel.planner.parse.session.sequences import SEQUENCE, CreateSequence, DropSequence
 from runnel.planner.parse.tokens import tokenize
 from runnel.statements.call import StatementCall
@@ -30,7 +37,7 @@ def create_sequence(session: Session, statement: CreateSequence, call: Statement
         if found is not None:
             if statement.if_not_exists:
                 return NO_COUNT
-            raise ProgrammingError(
+            raise DuplicateObject(
                 f'sequence "{found.name}" exists already',
                 hint="use IF NOT EXISTS, or another name",
                 position=statement.name.position,
@@ -130,7 +137,7 @@ def _check_unused(session: Session, sequence: NamedText) -> None:
         defaults = item.definition.defaults if isinstance(item, Mapping) and item.definition else {}
         for column, text in defaults.items():
             if sequence.name.lower() in _names(text):
-                raise ProgrammingError(
+                raise DependencyException(
                     f'sequence "{sequence.name}" is used by the DEFAULT of column "{column}" of '
                     f'table "{item.name}"',
                     hint=f"use ALTER TABLE {item.name} ALTER {column} DROP DEFAULT first",

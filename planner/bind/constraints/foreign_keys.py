@@ -9,7 +9,7 @@ from runnel.base.schemas import database_of, local_name
 from runnel.catalog import Mapping, visible_columns
 from runnel.columns.table_definition import ForeignKey, TableDefinition
 from runnel.connector import ColumnDefinition
-from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
+from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, UndefinedColumn, suggest
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
@@ -113,7 +113,7 @@ def _column(columns: Sequence[ColumnDefinition], name: Name, table: str) -> Colu
         if column.name.lower() == name.text.lower():
             return column
     known = [column.name for column in columns]
-    raise ProgrammingError(
+    raise UndefinedColumn(
         f'column "{name.text}" of table "{table}" does not exist',
         code=ErrorCode.OBJECT_NOT_FOUND,
         hint=suggest(name.text, known, f"its columns are {', '.join(known[:20])}"),

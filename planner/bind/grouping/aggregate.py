@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.errors import Position, ProgrammingError
+from runnel.errors import GroupingError, Position, ProgrammingError
 from runnel.expressions.nodes import AggregateCall, Expression, LambdaVariable, walk
 from runnel.planner.bind.ordering import sort_key
 from runnel.planner.bind.scope import Scope
@@ -121,7 +121,7 @@ class AggregateBinder(ABC):
         }
         name = call_of(tree)[0].upper()
         is_grouping = name in ("GROUPING", "GROUPING_ID")
-        return ProgrammingError(
+        return GroupingError(
             f"{'' if is_grouping else 'aggregate function '}{name} is not allowed in {clause}",
             detail=("all its columns belong to the outer query, so the aggregate does too")
             if is_outer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runnel.errors import ProgrammingError, as_written
+from runnel.errors import GroupingError, ProgrammingError, as_written
 from runnel.expressions.nodes import Column, Expression, transform
 from runnel.planner.bind.grouping.grouping_sets import grouping_value
 from runnel.planner.bind.select_parts import (
@@ -109,7 +109,7 @@ def is_above_groups(expression: Expression) -> bool:
 
 def ungrouped(column: Column | OuterColumn) -> ProgrammingError:
     """The error for a column that has no single value in a group."""
-    return ProgrammingError(
+    return GroupingError(
         f'column "{column.name}" must be in GROUP BY or in an aggregate function',
         hint=f'add "{column.name}" to GROUP BY, or use ANY_VALUE({as_written(column.name)})',
         position=column.position,

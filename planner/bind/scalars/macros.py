@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from runnel.base.schemas import catalog_and_schema
 from runnel.catalog import NamedText
-from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.errors import NotSupportedError, Position, ProgrammingError, UndefinedFunction, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
 from runnel.planner.bind.macros.user_macros import (
@@ -200,7 +200,7 @@ def _with_aggregate(name: str, body: str, tree: Any, position: Position | None) 
         )
     word = tree.this.upper()
     if word.lower() not in aggregate_names() and not is_macro(word):
-        raise ProgrammingError(
+        raise UndefinedFunction(
             f'aggregate function "{tree.this}" does not exist',
             hint=suggest(tree.this, aggregate_names()),
             position=position,

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.errors import AmbiguousColumn, NotSupportedError, Position
 from runnel.expressions import build
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Expression, walk
@@ -46,7 +46,7 @@ class SelectAliases:
         if not found or (self.rows_only and any(_is_above_rows(tree) for _, tree in found)):
             return None
         if any(tree != found[0][1] for _, tree in found):
-            raise ProgrammingError(
+            raise AmbiguousColumn(
                 f'column "{name}" is ambiguous',
                 detail="two columns of the select list have this name",
                 hint="give the columns different names",

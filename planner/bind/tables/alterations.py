@@ -14,10 +14,12 @@ from runnel.catalog import CatalogObject, Mapping
 from runnel.columns.table_definition import TableDefinition, TableKey
 from runnel.connector import ColumnDefinition, ReadableTable
 from runnel.errors import (
+    DuplicateColumn,
     ErrorCode,
     NotSupportedError,
     Position,
     ProgrammingError,
+    UndefinedColumn,
     as_written,
     suggest,
 )
@@ -160,7 +162,7 @@ class AlteredTable:
             if column.name.lower() == name.text.lower():
                 return i
         names = [column.name for column in self._columns]
-        raise ProgrammingError(
+        raise UndefinedColumn(
             f'column "{name.text}" of table "{self.name}" does not exist',
             code=ErrorCode.OBJECT_NOT_FOUND,
             hint=suggest(name.text, names, f"its columns are {', '.join(names[:20])}"),
@@ -169,7 +171,7 @@ class AlteredTable:
 
     def _check_free(self, name: Name) -> None:
         if any(column.name.lower() == name.text.lower() for column in self._columns):
-            raise ProgrammingError(
+            raise DuplicateColumn(
                 f'table "{self.name}" has a column "{name.text}" already',
                 hint="take another name",
                 position=name.position,
@@ -355,7 +357,7 @@ class AlteredTable:
         self._definition = replace(definition, identities=identities, defaults=defaults)
 
     def _is_computed(self, name: Name) -> ProgrammingError:
-        return ProgrammingError(
+        return UndefinedColumn(
             f'column "{name.text}" of table "{self.name}" is computed',
             hint="DROP the column, and ADD it with another expression",
             position=name.position,

@@ -13,10 +13,11 @@ from runnel.columns.table_definition import TableDefinition, TableKey, drawn_seq
 from runnel.connector import ColumnDefinition
 from runnel.errors import (
     Error,
-    IntegrityError,
+    NotNullViolation,
     NotSupportedError,
     Position,
     ProgrammingError,
+    UndefinedColumn,
     suggest,
 )
 from runnel.expressions import build
@@ -233,7 +234,7 @@ def table_key(key: KeyClause, columns: Sequence[ColumnDefinition]) -> TableKey:
         found = next((c.name for c in columns if c.name.lower() == name.text.lower()), None)
         if found is None:
             known = [column.name for column in columns]
-            raise ProgrammingError(
+            raise UndefinedColumn(
                 f'column "{name.text}" of the key does not exist',
                 hint=suggest(name.text, known, f"the columns are {', '.join(known[:20])}"),
                 position=name.position,
@@ -319,7 +320,7 @@ def present_rows(
     NULL; IntegrityError if the rows do not have the column."""
     names = [mapping.table.columns[i].name for i in columns]
     for name in sorted(mapping.not_null - {name.lower() for name in names}):
-        raise IntegrityError(
+        raise NotNullViolation(
             f'column "{name}" must not be NULL',
             hint=f'add "{name}" to the columns of the statement',
             position=position,

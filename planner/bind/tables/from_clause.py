@@ -20,7 +20,14 @@ from runnel.catalog import (
     visible_columns,
 )
 from runnel.connector import ReadableTable
-from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
+from runnel.errors import (
+    DatabaseError,
+    NotSupportedError,
+    Position,
+    ProgrammingError,
+    UndefinedFunction,
+    UndefinedTable,
+)
 from runnel.expressions.nodes import Expression
 from runnel.planner.bind.convert import renamed
 from runnel.planner.bind.scalars.expression import ExpressionBinder
@@ -318,7 +325,7 @@ class FromBinder:
         """ProgrammingError if a name in quotes, such as a file name, is not qualified but has
         the letters of a qualified name."""
         if not tree.text("db"):
-            raise ProgrammingError(f'object "{tree.name}" not found', position=position)
+            raise UndefinedTable(f'object "{tree.name}" not found', position=position)
 
     def _check_schema(self, tree: Any, position: Position | None) -> None:
         try:
@@ -452,7 +459,7 @@ class FromBinder:
             )
         from runnel.planner.bind.hints import table_function_hint
 
-        raise ProgrammingError(
+        raise UndefinedFunction(
             f'table function "{name}" does not exist',
             hint=table_function_hint(name),
             position=self.at(tree),

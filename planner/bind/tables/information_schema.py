@@ -32,7 +32,7 @@ from runnel.errors import (
     ErrorCode,
     NotSupportedError,
     Position,
-    ProgrammingError,
+    UndefinedTable,
     as_written,
     suggest,
 )
@@ -426,7 +426,7 @@ def schema_table(name: str, binder: StatementBinder, position: Position | None) 
     """The table of that name, matched without regard to case."""
     lower = name.lower()
     if lower not in TABLES:
-        raise ProgrammingError(
+        raise UndefinedTable(
             f'table "{name}" of {NAME} does not exist',
             code=ErrorCode.OBJECT_NOT_FOUND,
             hint=suggest(name, TABLES, f"its tables are {', '.join(TABLES)}"),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from enum import Enum
 
 from runnel.base.frozen import frozen
-from runnel.errors import Error, Position, ProgrammingError, suggest
+from runnel.errors import DuplicateColumn, Error, Position, ProgrammingError, suggest
 from runnel.planner.parse.flink.written import (
     CONSTRAINTS,
     WATERMARKS,
@@ -236,7 +236,7 @@ def _exists(change: ItemChange) -> ProgrammingError:
             hint="use MODIFY to change it",
             position=change.position,
         )
-    return ProgrammingError(
+    return DuplicateColumn(
         f'column "{change.item.name}" exists already',
         hint="use MODIFY to change its type",
         position=change.position,
@@ -265,7 +265,7 @@ def _renamed(clauses: Clauses, index: int, change: ItemChange) -> Clauses:
     old, new = change.item.name, change.new_name
     items = list(clauses.items)
     if any(item.name == new.lower() for item in items) and new.lower() != old:
-        raise ProgrammingError(f'column "{new}" exists already', position=change.position)
+        raise DuplicateColumn(f'column "{new}" exists already', position=change.position)
     for number, item in enumerate(items):
         if number == index:
             rest = item.text[tokenize(item.text)[0].end + 1 :]

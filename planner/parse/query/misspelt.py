@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token
 
-from runnel.errors import Position, ProgrammingError, nearest
+from runnel.base.nearest import nearest
+from runnel.errors import Position, ProgrammingError
 from runnel.planner.parse.tokens import is_word, position_at
 
 BEGINNINGS = (

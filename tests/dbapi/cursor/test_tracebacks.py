@@ -154,5 +154,5 @@ def test_debugging_shows_all(connection: Connection) -> None:
         )
         assert done.returncode == 1
         assert ("cursor.py" in done.stderr) is expected
-        assert 'ProgrammingError: column "x" does not exist' in done.stderr
+        assert 'UndefinedColumn: column "x" does not exist' in done.stderr
         assert expected or len(done.stderr.splitlines()) <= 7

@@ -61,7 +61,7 @@ def test_a_plan_keeps_its_indentation(outputs: list[Any]) -> None:
 
 def test_an_error_is_short(outputs: list[Any]) -> None:
     error = outputs[5][0]
-    assert error.ename == "ProgrammingError" and 'column "nope" does not exist' in error.evalue
+    assert error.ename == "UndefinedColumn" and 'column "nope" does not exist' in error.evalue
     assert not [line for line in error.traceback if "cursor.py" in line or "planner" in line]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from runnel.connection import Connection
 from runnel.errors import Error
 from runnel.planner.parse.statement import parse
 
@@ -18,14 +19,15 @@ FILE = Path(__file__).parent / "invalid_statements.txt"
 
 
 def story(sql: str) -> str:
-    """The error of a statement: class, place and texts, a line each."""
+    """The error of a statement: class of PEP 249, place and texts, a line each."""
     try:
         parse(sql)
     except Error as error:
         place = (
             "" if error.position is None else f" {error.position.offset}+{error.position.length}"
         )
-        lines = [f"! {type(error).__name__}{place} {error.message}"]
+        kind = next(item for item in type(error).__mro__ if item.__name__ in Connection.__dict__)
+        lines = [f"! {kind.__name__}{place} {error.message}"]
         if error.detail:
             lines.append(f"! DETAIL {error.detail}")
         if error.hint:
