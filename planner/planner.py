@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from runnel.base.schemas import CATALOG, PUBLIC, database_of
 from runnel.catalog import Snapshot, View, readable_columns
@@ -362,8 +362,8 @@ def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> 
         rows = (write.key,)
     in_job = binder.environment.in_job
     if (
-        isinstance(table, KeyedTable)
-        and rows is not None
+        rows is not None
+        and _is_put(table, rows)
         and not in_job
         and not has_subquery(write.relation)
     ):
@@ -407,6 +407,18 @@ def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> 
         dependencies=_dependencies(binder),
         is_cacheable=is_lasting(binder.snapshot, logical),
     )
+
+
+MOST_PUT = 100
+"""The maximum number of literal rows that are written to a table without a job, row by row."""
+
+
+def _is_put(
+    table: WritableTable, rows: tuple[tuple[Expression, ...], ...]
+) -> TypeGuard[KeyedTable | RowAddressedTable]:
+    """Whether a write of literal rows needs no job."""
+    is_small = isinstance(table, RowAddressedTable) and len(rows) <= MOST_PUT
+    return is_small or isinstance(table, KeyedTable)
 
 
 def _check_written(table: WritableTable) -> None:

@@ -145,10 +145,10 @@ class WritePlan(Plan):
 
 @frozen(kw_only=True)
 class KeyPutPlan(Plan):
-    """A write of literals and parameters by key, without a job: INSERT or SINK of VALUES, UPDATE
-    or DELETE by key.
+    """A write of literals and parameters without a job: INSERT or SINK of VALUES, UPDATE or DELETE
+    by key.
 
-    table: the table with the key.
+    table: the table; for UPDATE and DELETE one with a key.
     mode: how the rows are written.
     columns: the indexes of the table's columns that are written.
     rows: INSERT, SINK: the values for `columns`, already of the columns' types. UPDATE, DELETE: one
@@ -156,7 +156,7 @@ class KeyPutPlan(Plan):
     assignments: of UPDATE: (column, expression over all columns of the table).
     """
 
-    table: KeyedTable
+    table: KeyedTable | RowAddressedTable
     mode: WriteMode
     columns: tuple[int, ...]
     rows: tuple[tuple[Expression, ...], ...]

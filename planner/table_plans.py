@@ -109,6 +109,8 @@ def _change(
         has_action=isinstance(statement, MergeInto),
         parameters=types,
         dependencies=planning.dependencies(),
+        # The function that plans RETURNING belongs to this statement.
+        is_cacheable=rows.is_cacheable and returning is None,
     )
 
 

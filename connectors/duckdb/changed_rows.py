@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -72,8 +73,17 @@ def change_rows(
             if not isinstance(error, Exception):
                 raise
             raise location.failure(error) from error
-    table.changed()
+    table.changed(None if inserts == "replace" else _added(rows, inserts, returned))
     return returned
+
+
+def _added(rows: pa.Table, inserts: str, returned: pa.Table) -> int:
+    """The number of rows that the table has more after the change of `rows`."""
+    actions = rows.column(0).to_numpy()
+    inserted = np.count_nonzero(actions == _INSERTED)
+    if inserts == "ignore":
+        inserted = returned.num_rows
+    return int(inserted - np.count_nonzero(actions == _DELETED))
 
 
 def apply_changes(
@@ -127,7 +137,7 @@ def _insert(
     if inserts == "ignore":
         own = {item.column.name: item.name for item in table.duck_columns}
         target = f" ({', '.join(quoted(own[name]) for name in key)})" if key else ""
-        shown = ", ".join(f"{_shown(table, i)} AS c{n}" for n, i in enumerate(columns))
+        shown = ", ".join(f"{table.outgoing(i)} AS c{n}" for n, i in enumerate(columns))
         found = cursor.sql(
             f"{statement} ON CONFLICT{target} DO NOTHING RETURNING {shown}"
         ).to_arrow_table()
@@ -140,12 +150,6 @@ def _insert(
         cursor.execute(statement)
     cursor.unregister(_ROWS)
     return returned
-
-
-def _shown(table: ChangedTable, index: int) -> str:
-    expression = table.expression(index)
-    is_interval = table.columns[index].type.kind is Kind.INTERVAL
-    return f"epoch_us({expression})" if is_interval else expression
 
 
 def _numbered(rows: pa.Table) -> pa.Table:

@@ -13,7 +13,7 @@ from runnel.base.frozen import frozen
 from runnel.connector import SinkRequest, Source, SourcePartition, WriteMode
 from runnel.connectors.duckdb.fragments import DuckDBFragment, FragmentPartition
 from runnel.connectors.duckdb.location import ChangedTable, TableLocation
-from runnel.connectors.duckdb.sink import change_statement
+from runnel.connectors.duckdb.sink import ADDED, change_statement
 from runnel.connectors.duckdb.types import quoted
 from runnel.duckdb.stream import DuckDBStream
 from runnel.errors import Error, Position
@@ -57,9 +57,9 @@ def _is_plain(sql_type: SqlType) -> bool:
 
 
 class DuckDBChange(FragmentSource):
-    """Runs the statement when it is read, and returns the number of changed rows."""
+    """Runs the statement when it is read, a short one when it is split, and returns the number of
+    changed rows."""
 
-    cooperative = False
     engine = "DuckDB"
 
     def __init__(self, table: ChangedTable, fragment: DuckDBFragment, request: SinkRequest) -> None:
@@ -69,6 +69,11 @@ class DuckDBChange(FragmentSource):
         self._in_place = in_place(table, fragment.relation, request)
         self.text = self._statement(Rendering(DUCKDB), fragment.text)
 
+    @property
+    def cooperative(self) -> bool:
+        """Whether closing it does not wait: the statement ends before it is read."""
+        return self._fragment.is_short()
+
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         evaluation = context.evaluation
         arguments = tuple(value.as_py() for value in evaluation.arguments)
@@ -77,7 +82,10 @@ class DuckDBChange(FragmentSource):
         )
         rows = "" if self._in_place is not None else self._fragment.own_query(context)
         place = partial(position_of, self._fragment.relation)
-        return [_ChangePartition(self._table, self._statement(rendering, rows), place)]
+        stream = _ChangeStream(self._table.location, self._statement(rendering, rows), place)
+        if self._fragment.is_short():
+            stream.begin()
+        return [_ChangePartition(self._table, stream, ADDED.get(self._request.mode))]
 
     def _statement(self, rendering: Rendering, rows: str) -> str:
         if self._in_place is None:
@@ -151,40 +159,48 @@ def in_place(table: ChangedTable, relation: Relation, request: SinkRequest) -> I
 
 
 class _ChangePartition(FragmentPartition):
-    """One run of the statement. Closing it before its end rolls it back."""
+    """One run of the statement. Closing it before its end rolls it back.
 
-    def __init__(
-        self, table: ChangedTable, statement: str, locate: Callable[[Error], Position | None]
-    ) -> None:
-        location = table.location
-        stream = _ChangeStream(location, statement, locate)
+    added: how many rows the table has more after the change of one row; None: unknown.
+    """
+
+    def __init__(self, table: ChangedTable, stream: _ChangeStream, added: int | None) -> None:
         super().__init__(stream)
+        self._changes = stream
         self._table = table
+        self._added = added
 
     def close(self) -> None:
         super().close()
         # The next change of the table must find this one completed or rolled back.
-        self._stream.join()
-        self._table.changed()
+        self._changes.join()
+        count = self._changes.count
+        self._table.changed(None if count is None or self._added is None else self._added * count)
 
 
 class _ChangeStream(DuckDBStream):
-    """A statement whose only result is the number of rows that it changed."""
+    """A statement whose only result is the number of rows that it changed.
+
+    count: that number; None before the end and after an error.
+    """
 
     def __init__(
         self, location: TableLocation, statement: str, locate: Callable[[Error], Position | None]
     ) -> None:
         super().__init__(location.kernel, location.cursor(), statement, locate=locate)
         self._location = location
+        self.count: int | None = None
 
-    def _read(self) -> None:
+    def _read(self, limit: int | None) -> bool:
         cursor = self._cursor
         if cursor is None or self._closed:
-            return
+            return False
         try:
             cursor.execute(self._text)
         except Exception as error:
             if "Constraint Error" in str(error):
                 raise self._location.failure(error) from error
             raise
-        self._put(pa.RecordBatch.from_arrays([array_of([cursor.rowcount], BIGINT)], schema=_COUNT))
+        self.count = cursor.rowcount
+        self._put(pa.RecordBatch.from_arrays([array_of([self.count], BIGINT)], schema=_COUNT))
+        return False

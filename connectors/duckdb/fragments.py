@@ -23,7 +23,20 @@ from runnel.expressions.nodes import Literal
 from runnel.foreign.fragment import FragmentEngine, FragmentSource, Unrenderable, position_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
-from runnel.relation.nodes import Aggregate, Join, JoinKind, Limit, Relation, Scan, walk
+from runnel.relation.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Limit,
+    Project,
+    Relation,
+    Scan,
+    Sort,
+    Union,
+    Values,
+    walk,
+)
 from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.duckdb.relations import DuckDBRelations
@@ -123,6 +136,13 @@ class DuckDBEngine(FragmentEngine):
 NATIVE_WEIGHT = 10
 """The weight of a row of a file that DuckDB reads itself: Runnel does not have to decode it."""
 
+SHORT_ROWS = 100_000
+SHORT_PAIRS = 10_000_000
+"""The numbers of rows, and of pairs of rows, that DuckDB processes in a few milliseconds."""
+
+_PLAIN = (Scan, Values, Filter, Project, Aggregate, Join, Sort, Limit, Union)
+"""The nodes whose work is bounded by the combinations of the rows of the tables below."""
+
 SMALL_LIMIT = 10_000
 """The limit up to which Runnel's own operator finds the first rows of a sort as fast."""
 
@@ -208,7 +228,9 @@ class DuckDBFragment(FragmentSource):
                 items.append(item)
             text = self._text(items, context)
             cursor = self._kernel.cursor()
-            self._pin(cursor)
+            is_short = not streams and self.is_short()
+            if not is_short:
+                self._pin(cursor)
         except BaseException:
             for stream in streams:
                 stream.close()
@@ -217,7 +239,23 @@ class DuckDBFragment(FragmentSource):
         rows = DuckDBStream(
             self._kernel, cursor, text, streams, lambda batch: from_duckdb(batch, fields), place
         )
+        if is_short:
+            rows.begin()
         return [FragmentPartition(rows)]
+
+    def is_short(self) -> bool:
+        """Whether it reads tables so small that even all pairs of their rows are soon compared."""
+        rows, pairs = 0, 1
+        for node in walk(self.relation):
+            if not isinstance(node, _PLAIN):
+                return False
+            if not isinstance(node, Scan):
+                continue
+            count = node.table.row_count() if hasattr(node.table, "duckdb_relation") else None
+            if count is None:
+                return False
+            rows, pairs = rows + count, pairs * max(count, 1)
+        return rows <= SHORT_ROWS and pairs <= SHORT_PAIRS
 
     @property
     def is_own(self) -> bool:
@@ -251,14 +289,16 @@ class DuckDBFragment(FragmentSource):
 
     def _pin(self, cursor: Any) -> None:
         """Fixes the version of DuckDB's own tables that the query sees."""
-        tables = [node.table for node in walk(self.relation) if isinstance(node, Scan)]
-        own = [table for table in tables if hasattr(table, "duckdb_relation")]
+        tables: list[Any] = [node.table for node in walk(self.relation) if isinstance(node, Scan)]
+        own = [table.location for table in tables if hasattr(table, "duckdb_relation")]
         if not own:
             return
+        # A transaction sees a database as it is when the transaction first reads it.
+        one_each = {location.database: location.qualified for location in own}
         try:
             cursor.execute("BEGIN TRANSACTION")
-            for table in own:
-                cursor.execute(f"SELECT 1 FROM {table.duckdb_relation()} LIMIT 0").fetchall()
+            for name in one_each.values():
+                cursor.execute(f"SELECT 1 FROM {name} LIMIT 0").fetchall()
         except Exception as error:
             cursor.close()
             failure = translated(error)

@@ -231,18 +231,11 @@ def native_text(scan: Scan, read: tuple[int, ...]) -> str | None:
     cannot."""
     table: Any = scan.table
     if hasattr(table, "duckdb_relation"):
-        columns = ", ".join(
-            _from_database(i, table.columns[i].type, position) for position, i in enumerate(read)
-        )
-        return f"(SELECT {columns} FROM {table.duckdb_relation()})"
+        relation: str = table.duckdb_relation(read)
+        return relation
     if not _is_parquet(table):
         return None
     return _parquet_text(table, read)
-
-
-def _from_database(index: int, kind: SqlType, position: int) -> str:
-    text = f"epoch_us(c{index})" if kind.kind is Kind.INTERVAL else f"c{index}"
-    return f"{text} AS c{position}"
 
 
 def _is_parquet(table: Any) -> bool:

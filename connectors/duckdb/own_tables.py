@@ -92,7 +92,7 @@ class OwnTables:
         """`key`, `alias`: of a schema that is one in DuckDB the key, and the name of its database
         in DuckDB in quotes; ("", ""): of the connection's own database."""
         self._kernel = kernel
-        self._is_clean = False
+        self._is_clean = self._is_prepared = False
         self._schema = key.rpartition(".")[2] if alias else SCHEMA
         self._key = key
         self._alias = alias
@@ -324,9 +324,10 @@ class OwnTables:
     def prepare(self, known: Collection[str]) -> None:
         """Makes what transactions share: the schema of the tables."""
         self.clean(known)
-        if not self.is_file:
+        if not self.is_file and not self._is_prepared:
             with self._kernel().cursor() as cursor:
                 cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {self._database(False)}.{SCHEMA}")
+            self._is_prepared = True
 
     def clean(self, known: Collection[str]) -> None:
         """Drops, once for a connection, the DuckDB tables that no table of the catalog has: a crash

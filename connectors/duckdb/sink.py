@@ -35,6 +35,9 @@ GATHERED_BYTES = 64 << 20
 STAGED_PREFIX = "__runnel_staged_"
 """The prefix of the names of tables with staged rows."""
 
+ADDED = {WriteMode.INSERT: 1, WriteMode.UPDATE: 0, WriteMode.DELETE: -1}
+"""How many rows a table has more after the change of one row; unknown for other modes."""
+
 _ROWS = "runnel_rows"
 _SPILLED = "runnel_spilled"
 
@@ -95,17 +98,25 @@ class DuckDBSink(Sink):
 
     def commit(self, token: Token) -> None:
         name = token["table"]
+        added = self._added() if name is None else None
         if name is None:
             if self._gathered or self._has_spilled:
                 self._transact(*change_statements(self._table, self._request, self._rows()))
-                self._forget()
+                self._gathered, self._bytes = [], 0  # `close` releases the rest
         elif name and self._exists(name):
             staged = self._staging_name(name)
             with self._between_statements():
                 self._transact(
                     *change_statements(self._table, self._request, staged), f"DROP TABLE {staged}"
                 )
-        self._table.changed()
+        self._table.changed(added)
+
+    def _added(self) -> int | None:
+        """The number of rows that the gathered rows will add to the table; None: unknown."""
+        added = ADDED.get(self._request.mode)
+        if self._has_spilled or added is None:
+            return None
+        return added * sum(batch.num_rows for batch in self._gathered)
 
     def _between_statements(self) -> AbstractContextManager[object]:
         """The lock to hold during a commit.
@@ -193,6 +204,10 @@ class DuckDBSink(Sink):
             raise self._location.failure(error) from error
 
     def _transact(self, *statements: str) -> None:
+        """Executes statements, all or none: a single one is a transaction of its own."""
+        if len(statements) == 1:
+            self._run(*statements)
+            return
         cursor = self._open()
         try:
             cursor.execute("BEGIN TRANSACTION")

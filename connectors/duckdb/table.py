@@ -54,13 +54,18 @@ class DuckDBRelation(ReadableTable):
         self.columns = tuple(item.column for item in columns)
         self._rows: int | None = None
 
-    def duckdb_relation(self) -> str:
-        """DuckDB's SQL for FROM: a relation with the columns c0, c1, … in the order of
-        `columns`, in their canonical types."""
-        columns = [f"{item.expression} AS c{i}" for i, item in enumerate(self.duck_columns)]
-        if len(self.columns) > len(self.duck_columns):
-            columns.append(f"{ROW_ID} AS c{len(self.duck_columns)}")
-        return f"(SELECT {', '.join(columns)} FROM {self.location.qualified})"
+    def duckdb_relation(self, read: Sequence[int]) -> str:
+        """DuckDB's SQL for FROM: the columns with the given indexes, which are called c0, c1, …,
+        in the types in which they leave DuckDB."""
+        columns = [f"{self.outgoing(i)} AS c{n}" for n, i in enumerate(read)]
+        return f"(SELECT {', '.join(columns) or '1'} FROM {self.location.qualified})"
+
+    def outgoing(self, index: int) -> str:
+        """DuckDB's SQL for one column in the type in which it leaves DuckDB: an INTERVAL as
+        microseconds."""
+        expression = self.expression(index)
+        is_interval = self.columns[index].type.kind is Kind.INTERVAL
+        return f"epoch_us({expression})" if is_interval else expression
 
     def row_count(self) -> int | None:
         return None
@@ -174,10 +179,14 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
         finally:
             self.changed()
 
-    def changed(self) -> None:
-        """Called after each change of the rows that others see."""
+    def changed(self, added: int | None = None) -> None:
+        """Called after each change of the rows that others see. `added`: the number of rows that
+        the change has added; None: unknown."""
         self.changes += 1
-        self.forget_count()
+        if added is None:
+            self.forget_count()
+        elif self._rows is not None:
+            self._rows = max(self._rows + added, 0)
 
     def forget_count(self) -> None:
         """Forgets the number of rows."""
@@ -191,7 +200,7 @@ class DuckDBSource(Source):
 
     def __init__(self, table: DuckDBRelation, request: ScanRequest) -> None:
         self._location = table.location
-        columns = [self._column(table, i) for i in request.columns]
+        columns = [table.outgoing(i) for i in request.columns]
         limit = (
             ""
             if request.limit is None or request.predicate is not None
@@ -200,13 +209,6 @@ class DuckDBSource(Source):
         self.query = f"SELECT {', '.join(columns) or '1'} FROM {table.location.qualified}{limit}"
         self._types = [table.columns[i].type for i in request.columns]
         self._names = [table.columns[i].name for i in request.columns]
-
-    @staticmethod
-    def _column(table: DuckDBRelation, index: int) -> str:
-        expression = table.expression(index)
-        if table.columns[index].type.kind is Kind.INTERVAL:
-            return f"epoch_us({expression})"
-        return expression
 
     def canonical(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of the query's rows, in canonical types."""

@@ -265,6 +265,7 @@ class TransactionTable(RowAddressedTable):
         self.has_key = table.has_key
         self.definition: TableDefinition | None = table.definition
         self.expression = table.expression
+        self.outgoing = table.outgoing
 
     @property
     def write_modes(self) -> frozenset[WriteMode]:
@@ -291,7 +292,7 @@ class TransactionTable(RowAddressedTable):
     def exclusive(self) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def changed(self) -> None:
+    def changed(self, added: int | None = None) -> None:
         self.base.forget_count()
 
     def change(

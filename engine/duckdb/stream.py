@@ -2,7 +2,8 @@
 
 DuckDB blocks its caller until it has the first rows, which for a sort is nearly the whole run, and
 a blocked thread cannot cancel the query. A query therefore has a thread of its own, and the reader
-polls the queue and never waits.
+polls the queue and never waits. For a query that is known to be short the thread would take longer
+than the query: its first rows are read by the caller, and the thread starts only if there are more.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Input(Protocol):
 
 
 class DuckDBStream:
-    """The rows of one SELECT. `start` and `take` are for one thread at a time, `close` for any.
+    """The rows of one SELECT. `begin`, `start` and `take` are for one thread at a time, `close` for
+    any.
 
     kernel: the owner of the database; it waits for the stream before it closes.
     cursor: the cursor that runs the SELECT; the stream closes it.
@@ -81,12 +83,23 @@ class DuckDBStream:
         self._ended = False
         self._closed = False
         self._thread: Thread | None = None
+        self._reader: pa.RecordBatchReader | None = None
+        # The thread that uses the cursor now.
+        self._user: Thread | None = None
         kernel.watch(self)
 
+    def begin(self) -> None:
+        """Reads the first batches on the caller's thread, before `start`. For a query that takes
+        milliseconds; an error of the query is raised by `take`."""
+        self._attempt(PREFETCHED)
+
     def start(self, wake: Callable[[], None]) -> None:
-        """Starts the query. The stream's thread calls `wake` after each batch and at the end."""
+        """Starts the query, or continues it. The stream's thread calls `wake` after each batch and
+        at the end; of a query that has ended, nothing does."""
         self._wake = wake
-        self._thread = Thread(target=self._run, name="runnel-duckdb", daemon=True)
+        if self._ended:
+            return
+        self._thread = self._user = Thread(target=self._run, name="runnel-duckdb", daemon=True)
         self._thread.start()
 
     def take(self) -> pa.RecordBatch | None:
@@ -116,28 +129,35 @@ class DuckDBStream:
         # DuckDB notices an interrupt only after the call of an input returns.
         for item in self._inputs:
             item.stop()
-        thread = self._thread
-        if thread is None:
+        user = self._user
+        if user is None:
             self._give_back()
-        elif thread is not current_thread():
-            self._stop(thread)
+        elif user is not current_thread():
+            self._stop()
 
-    def _stop(self, thread: Thread) -> None:
+    def _stop(self) -> None:
         """Interrupts the query. If it does not end at once, another thread waits for it, so that
         the caller is not blocked."""
         self._interrupt()
-        thread.join(_POLL_SECONDS)
-        if thread.is_alive():
+        if not self._is_idle(_POLL_SECONDS):
             Thread(target=self.join, name="runnel-duckdb-cancel", daemon=True).start()
 
     def join(self) -> None:
-        """Waits, after `close`, until the thread has ended. The interrupt is repeated, because
+        """Waits, after `close`, until no thread reads the query. The interrupt is repeated, because
         between two calls of DuckDB it has no effect."""
-        thread, pause = self._thread, 0.001
-        while thread is not None and thread.is_alive() and thread is not current_thread():
+        pause = 0.001
+        while not self._is_idle(pause):
             self._interrupt()
-            thread.join(pause)
             pause = min(2 * pause, 0.1)
+        if self._thread is not None and self._thread is not current_thread():
+            self._thread.join()
+
+    def _is_idle(self, seconds: float) -> bool:
+        """Whether no other thread uses the cursor, after a wait of at most `seconds`."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._user is None or self._user is current_thread(), seconds
+            )
 
     def _interrupt(self) -> None:
         cursor = self._cursor
@@ -146,9 +166,20 @@ class DuckDBStream:
                 cursor.interrupt()
 
     def _run(self) -> None:
+        self._attempt(None)
+        self._wake()
+
+    def _attempt(self, limit: int | None) -> None:
+        """Reads up to `limit` batches; if these are all, or after an error, the query has
+        ended."""
+        with self._changed:
+            self._user = current_thread()
+        has_more = False
         try:
-            self._read()
+            has_more = self._read(limit)
         except BaseException as error:
+            if self._user is not self._thread and not isinstance(error, Exception):
+                raise  # the caller was interrupted
             with self._changed:
                 if not self._closed:
                     own = next(
@@ -156,34 +187,37 @@ class DuckDBStream:
                     )
                     self._error = own or self._located(translated(error))
         finally:
-            self._give_back()
+            if not has_more:
+                self._give_back()
             with self._changed:
-                self._ended = True
-            self._wake()
+                self._ended = not has_more
+                self._user = None
+                self._changed.notify_all()
 
     def _located(self, error: Error) -> Error:
         if error.position is None and self._locate is not None:
             error.position = self._locate(error)
         return error
 
-    def _read(self) -> None:
+    def _read(self, limit: int | None) -> bool:
+        """Whether there may be more rows after `limit` batches."""
         cursor = self._cursor
-        assert cursor is not None
-        if self._closed:
-            return
-        for item in self._inputs:
-            item.register(cursor)
-        reader = cursor.sql(self._text).to_arrow_reader(BATCH_ROWS)
-        try:
-            while not self._closed:
-                try:
-                    batch = reader.read_next_batch()
-                except StopIteration:
-                    return
-                if batch.num_rows:
-                    self._put(batch if self._finish is None else self._finish(batch))
-        finally:
-            reader.close()
+        if cursor is None or self._closed:
+            return False
+        if self._reader is None:
+            for item in self._inputs:
+                item.register(cursor)
+            self._reader = cursor.sql(self._text).to_arrow_reader(BATCH_ROWS)
+        count = 0
+        while not self._closed and count != limit:
+            try:
+                batch = self._reader.read_next_batch()
+            except StopIteration:
+                return False
+            if batch.num_rows:
+                count += 1
+                self._put(batch if self._finish is None else self._finish(batch))
+        return not self._closed
 
     def _put(self, batch: pa.RecordBatch) -> None:
         with self._changed:
@@ -195,6 +229,9 @@ class DuckDBStream:
         self._wake()
 
     def _give_back(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
         cursor, self._cursor = self._cursor, None
         if cursor is not None:
             cursor.close()

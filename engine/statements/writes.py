@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from runnel.connector import SinkRequest, WritableTable, WriteMode
+from runnel.connector import KeyedTable, SinkRequest, WritableTable, WriteMode
 from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.nodes import Column, walk
 from runnel.planner.plans import ClearPlan, KeyPutPlan, WritePlan
@@ -58,11 +58,15 @@ def _count(job: Job) -> int:
 
 
 def run_key_put(session: Session, plan: KeyPutPlan, call: StatementCall) -> int:
-    """Writes literals and arguments, by key."""
+    """Writes literals and arguments."""
     session.check_directory()
     table = plan.table
+    if len(plan.rows) > 1 or not isinstance(table, KeyedTable):
+        rows = [constants(session, plan, expressions, call) for expressions in plan.rows]
+        fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in plan.columns)
+        return write_batch(table, plan.mode, plan.columns, rows_as_batch(rows, fields))
     if plan.mode is WriteMode.UPDATE:
-        return _update(session, plan, call)
+        return _update(session, plan, table, call)
     if plan.mode is WriteMode.DELETE:
         row: list[Any] = [None] * len(table.columns)
         for column, value in zip(
@@ -70,10 +74,6 @@ def run_key_put(session: Session, plan: KeyPutPlan, call: StatementCall) -> int:
         ):
             row[column] = value
         return table.put(tuple(row), WriteMode.DELETE)
-    if len(plan.rows) > 1:
-        rows = [constants(session, plan, expressions, call) for expressions in plan.rows]
-        fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in plan.columns)
-        return write_batch(table, plan.mode, plan.columns, rows_as_batch(rows, fields))
     row = [None] * len(table.columns)
     for column, value in zip(
         plan.columns, constants(session, plan, plan.rows[0], call), strict=True
@@ -82,8 +82,7 @@ def run_key_put(session: Session, plan: KeyPutPlan, call: StatementCall) -> int:
     return table.put(tuple(row), plan.mode)
 
 
-def _update(session: Session, plan: KeyPutPlan, call: StatementCall) -> int:
-    table = plan.table
+def _update(session: Session, plan: KeyPutPlan, table: KeyedTable, call: StatementCall) -> int:
     key = constants(session, plan, plan.rows[0], call)
     if None in key:
         return 0

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from runnel.connector import KeyedTable
 from runnel.dag import DAG, Edge, Routing
 from runnel.errors import NotSupportedError
 from runnel.planner.explain.nodes import Node, describe, describe_state
@@ -90,11 +91,13 @@ def _key_get(plan: KeyGetPlan, stage: str, parallelism: int) -> Node | DAG:
 
 def _key_put(plan: KeyPutPlan, stage: str, parallelism: int) -> Node | DAG:
     names = [column.name for column in plan.table.columns]
-    title = f"{plan.mode.value.capitalize()} {plan.table.name} by key, without a job"
+    way = " by key" if isinstance(plan.table, KeyedTable) else ""
+    title = f"{plan.mode.value.capitalize()} {plan.table.name}{way}, without a job"
     if plan.mode.value in ("insert", "sink"):
         rows = len(plan.rows)
         properties = {"rows": str(rows), "columns": ", ".join(names[i] for i in plan.columns)}
     else:
+        assert isinstance(plan.table, KeyedTable)
         keys = zip(plan.table.key_columns, plan.rows[0], strict=True)
         properties = {"key": ", ".join(f"{names[i]} = {value}" for i, value in keys)}
     if plan.assignments:

@@ -1,0 +1,120 @@
+"""Short statements over small tables of DuckDB need no thread, also after the tables have grown."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import runnel
+from runnel.connectors.duckdb import fragments
+
+GROUPS = "SELECT v, COUNT(*) FROM t GROUP BY v ORDER BY v"
+
+
+@pytest.fixture
+def connection() -> Iterator[runnel.Connection]:
+    with runnel.connect() as opened:
+        opened.execute("CREATE TABLE t AS SELECT i AS k, i % 3 AS v FROM range(1000) s(i)")
+        yield opened
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the threads that are started from now on."""
+    names: list[str] = []
+    start = threading.Thread.start
+
+    def counted(thread: threading.Thread) -> None:
+        names.append(thread.name)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", counted)
+    return names
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        GROUPS,
+        "SELECT * FROM t WHERE k = 7",
+        "SELECT COUNT(*) FROM t a JOIN t b ON a.k = b.k",
+        "INSERT INTO t VALUES (5000, 1)",
+        "INSERT INTO t SELECT k + 10000, v FROM t WHERE k < 10",
+        "UPDATE t SET v = v + 1 WHERE k = 3",
+        "DELETE FROM t WHERE k = 4",
+    ],
+)
+def test_a_short_statement_starts_no_thread(
+    connection: runnel.Connection, started: list[str], sql: str
+) -> None:
+    cursor = connection.cursor().execute(sql)
+    if cursor.description is not None:
+        cursor.fetchall()
+    assert started == []
+
+
+def test_a_table_that_grew_is_read_by_a_thread(
+    connection: runnel.Connection, started: list[str]
+) -> None:
+    cursor = connection.cursor()
+    assert cursor.execute(GROUPS).fetchall() == [(0, 334), (1, 333), (2, 333)]
+    cursor.execute(f"INSERT INTO t SELECT i, i % 3 FROM range({fragments.SHORT_ROWS}) s(i)")
+    started.clear()
+    rows = cursor.execute(GROUPS).fetchall()
+    assert sum(count for _, count in rows) == fragments.SHORT_ROWS + 1000
+    assert started == ["runnel-duckdb"]
+
+
+def test_a_long_result_of_a_small_table_is_continued_by_a_thread(
+    connection: runnel.Connection, started: list[str]
+) -> None:
+    """Only the first batches are read before the statement returns."""
+    pairs = "SELECT a.k AS x, b.k AS y FROM t a JOIN t b ON a.v = b.v"
+    rows = connection.cursor().execute(pairs).fetchall()
+    assert len(rows) == 334**2 + 2 * 333**2
+    assert len(set(rows)) == len(rows)
+    assert started.count("runnel-duckdb") == 1
+
+
+def test_a_long_result_sees_the_tables_as_they_were(connection: runnel.Connection) -> None:
+    pairs = "SELECT a.k AS x, b.k AS y FROM t a JOIN t b ON a.v = b.v"
+    reading = connection.cursor().execute(pairs)
+    connection.cursor().execute("DELETE FROM t")
+    assert len(reading.fetchall()) == 334**2 + 2 * 333**2
+
+
+def test_an_error_of_a_short_statement_has_its_position(connection: runnel.Connection) -> None:
+    with pytest.raises(runnel.DataError) as caught:
+        connection.cursor().execute("SELECT 1 // (k - 5) FROM t").fetchall()
+    assert caught.value.position is not None
+
+
+def test_the_number_of_rows_is_known_without_counting(connection: runnel.Connection) -> None:
+    """INSERT, UPDATE and DELETE adjust the number of rows that decides what is short."""
+    cursor = connection.cursor()
+    cursor.execute(GROUPS).fetchall()
+    for sql, expected in (
+        ("INSERT INTO t VALUES (1, 1), (2, 2)", 1002),
+        ("INSERT INTO t SELECT k, v FROM t WHERE k < 2", 1005),
+        ("UPDATE t SET v = 0 WHERE v = 1", 1005),
+        ("DELETE FROM t WHERE k < 10", 990),
+    ):
+        cursor.execute(sql)
+        found = cursor.execute(
+            "SELECT estimated_size FROM duckdb_tables() WHERE table_name = 't'"
+        ).fetchall()
+        assert found == [(expected,)], sql
+        assert cursor.execute("SELECT COUNT(*) FROM t").fetchall() == [(expected,)], sql
+
+
+def test_an_upsert_is_planned_once(connection: runnel.Connection) -> None:
+    cursor = connection.cursor()
+    cursor.execute("CREATE TABLE counts (word TEXT PRIMARY KEY, n INT)")
+    sql = "INSERT INTO counts VALUES (?, 1) ON CONFLICT (word) DO UPDATE SET n = n + 1"
+    for word in ("a", "b", "a", "a"):
+        cursor.execute(sql, (word,))
+    assert cursor.execute("SELECT * FROM counts ORDER BY word").fetchall() == [("a", 3), ("b", 1)]
+    uses = "SELECT uses FROM information_schema.plans WHERE query = ?"
+    assert cursor.execute(uses, (sql,)).fetchall() == [(4,)]
