@@ -124,12 +124,16 @@ def nanoseconds(duration: str) -> int:
     return int(float(number) * _NANOSECONDS[unit])
 
 
-def _interval(value: Value) -> int:
+def _idle(value: Value) -> int:
+    return _interval(value, 0)
+
+
+def _interval(value: Value, least: int = 1) -> int:
     """The milliseconds of a duration as Flink writes it, such as '10 s'."""
     # Loaded on first use: few sessions change it.
     from runnel.planner.parse.flink.options import milliseconds
 
-    found = milliseconds(str(value))
+    found = milliseconds(str(value), least)
     if found is None:
         raise ValueError(value)
     return found
@@ -232,6 +236,15 @@ SETTINGS = (
         "a whole number of at least 0",
         "number of rows from which grouping, joining and sorting of data outside DuckDB tables is "
         "handed to DuckDB; 0: always, where possible",
+    ),
+    Setting(
+        "idle_timeout",
+        SettingScope.SESSION,
+        1000,
+        _idle,
+        "a length of time, such as '10 s' or '1 min'; a number alone is in milliseconds",
+        "milliseconds without a row after which a partition no longer holds back the watermark, of "
+        "tables that CREATE TABLE … WITH makes without 'scan.watermark.idle-timeout'; 0: never",
     ),
     Setting(
         "latency_target",

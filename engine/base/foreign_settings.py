@@ -21,6 +21,7 @@ OTHER_NAMES = {
     "execution.state-recovery.path": "savepoint_path",
     "execution.checkpointing.interval": "snapshot_interval",
     "table.exec.resource.default-parallelism": "query_parallelism",
+    "table.exec.source.idle-timeout": "idle_timeout",
 }
 """The names that DuckDB, PostgreSQL and Flink have for settings."""
 
@@ -134,8 +135,6 @@ ELSEWHERE = {
     "table.exec.emit.allow-lateness": "write ALLOWED LATENESS INTERVAL '1' MINUTE after the window",
     "execution.checkpointing.mode": "it is an option of a job: CREATE JOB j OPTIONS "
     "('processingGuarantee' = 'exactlyOnce') AS INSERT INTO …",
-    "table.exec.source.idle-timeout": "write it in the mapping: CREATE MAPPING … OPTIONS "
-    "('idleTimeoutMillis' = '1000')",
     "sql-client.execution.result-mode": "the shell prints each result when it ends, and the rows "
     "of a stream as they come; .mode has the forms",
     "table.exec.state.ttl": "the state of a stream is bounded by its watermark: EXPLAIN (STATE) "
@@ -174,6 +173,15 @@ def hint_without_effect(name: str) -> str:
     else:
         default = "it is a setting of Flink's cluster" if lower.startswith(_CLUSTER) else ""
     return ELSEWHERE.get(lower, default)
+
+
+def hint_after_change(name: str) -> str:
+    """The limits of SET of another engine's setting; "" if it needs no warning."""
+    if OTHER_NAMES.get(name.lower()) != "idle_timeout":
+        return ""
+    return (
+        "tables that exist stay as they are: ALTER TABLE t SET ('scan.watermark.idle-timeout' = …)"
+    )
 
 
 def is_of_threads(name: str) -> bool:

@@ -33,7 +33,8 @@ from runnel.errors import (
 )
 from runnel.planner.parse.syntax import DropMapping, DropObject
 from runnel.planner.plans import CreateMappingPlan, CreateTablePlan, CreateViewPlan
-from runnel.session.table_options import open_table
+from runnel.session.table_options import IDLE_TIMEOUT, open_table
+from runnel.settings import find
 from runnel.statements.call import StatementCall
 from runnel.statements.data_connections import connector_and_definition
 
@@ -46,6 +47,7 @@ NO_COUNT = -1
 
 def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCall) -> int:
     """Opens the table through its connector, and names it."""
+    plan = _with_idle_timeout(session, plan)
     with session.definitions:
         if not is_free(session, plan, "mapping"):
             return NO_COUNT
@@ -96,6 +98,23 @@ def create_mapping(session: Session, plan: CreateMappingPlan, call: StatementCal
             put=mapping, drop=renamed, drop_indexes=_unfit_indexes(session, mapping)
         )
     return NO_COUNT
+
+
+def _with_idle_timeout(session: Session, plan: CreateMappingPlan) -> CreateMappingPlan:
+    """The plan of a table of Flink with the idle timeout of the session, if SET has changed it and
+    the table has a watermark without one."""
+    timeout = session.settings.integer("idle_timeout")
+    is_set = IDLE_TIMEOUT in plan.options or timeout == find("idle_timeout").default
+    if is_set or plan.flink_text is None or plan.watermark is None:
+        return plan
+    # Loaded on first use: few sessions change it.
+    from runnel.planner.parse.flink.written import with_option
+
+    return replace(
+        plan,
+        options={**plan.options, IDLE_TIMEOUT: str(timeout)},
+        flink_text=with_option(plan.flink_text, "scan.watermark.idle-timeout", f"{timeout} ms"),
+    )
 
 
 def _check_database(session: Session, schema: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from runnel.base.foreign_settings import (
     WITHOUT_LIMIT,
     has_no_effect,
+    hint_after_change,
     hint_without_effect,
     is_fixed,
     is_of_threads,
@@ -98,6 +99,9 @@ def run_set(session: Session, statement: SetOption, call: StatementCall) -> int:
         if access is not None and name.lower() == "temp_directory" and value:
             access.resolve(str(value))
         session.set(name, value)
+        hint = hint_after_change(name)
+        if hint and value is not None:
+            logger.warning("SET %s: %s", name, hint)
     except Error as error:
         error.position = error.position or statement.name.position
         raise

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from runnel.base.schemas import local_name, schema_key
+from runnel.base.schemas import database_of, local_name, schema_key
 from runnel.catalog import (
     CatalogObject,
     DataConnection,
@@ -24,15 +24,24 @@ from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.explain.redaction import without_secrets
 from runnel.sqltypes import VARCHAR, Kind, SqlType
 
-KINDS = ("relation", "dataconnection")
-_BEFORE = {"relation": ("", "public.", "runnel.public."), "dataconnection": ("",)}
-"""The qualifiers that may precede a name, by kind of object, in lower case."""
+if TYPE_CHECKING:
+    from runnel.planner.parse.flink.written import Clauses
+
+_QUALIFIERS = ("", "public.", "runnel.public.")
+_BEFORE = {"relation": _QUALIFIERS, "mapping": _QUALIFIERS, "dataconnection": ("",)}
+"""The qualifiers that may precede a name, by kind of object, in lower case. The kind mapping is
+relation, except for a table of Flink: the mapping that stands for it."""
 
 
-def mapping_ddl(mapping: Mapping) -> str:
-    """CREATE MAPPING with the columns that the mapping has now; CREATE TABLE for a table."""
+def mapping_ddl(mapping: Mapping, *, as_mapping: bool = False) -> str:
+    """CREATE MAPPING with the columns that the mapping has now; CREATE TABLE for a table, also of
+    Flink unless `as_mapping`."""
     if mapping.definition is not None:
         return _table_ddl(mapping, mapping.definition)
+    if mapping.flink_text is not None and not as_mapping:
+        is_temporary = mapping.is_temporary and not database_of(mapping.schema)
+        head = f"CREATE {'TEMPORARY ' if is_temporary else ''}TABLE {qualified(mapping)}"
+        return _written(mapping.flink_text).shown(head)
     lines = [f"CREATE OR REPLACE MAPPING {qualified(mapping)}"]
     if mapping.external_name is not None:
         parts = mapping.external_name.split(".")
@@ -61,6 +70,14 @@ def mapping_ddl(mapping: Mapping) -> str:
     if mapping.object_type is not None:
         lines.append(f"OBJECT TYPE {quoted(mapping.object_type)}")
     return "\n".join(lines + _options(mapping.options))
+
+
+def _written(text: str) -> Clauses:
+    """The clauses of a table of Flink as they were typed."""
+    # Loaded on first use: many databases have no such table.
+    from runnel.planner.parse.flink.written import read_written
+
+    return read_written(text)
 
 
 def _table_ddl(mapping: Mapping, definition: TableDefinition) -> str:
@@ -180,16 +197,16 @@ def get_ddl(
                 f"GET_DDL expects VARCHAR, not {argument.type}",
                 position=argument.position or position,
             )
-    if not isinstance(kind, Literal) or str(kind.value).lower() not in KINDS:
+    if not isinstance(kind, Literal) or str(kind.value).lower() not in _BEFORE:
         raise ProgrammingError(
             "the first argument of GET_DDL is the kind of the object",
-            hint="it accepts 'relation' or 'dataconnection'",
+            hint="it accepts 'relation', 'mapping' or 'dataconnection'",
             position=kind.position or position,
         )
     texts = _texts(snapshot, str(kind.value).lower(), hides_secrets)
     if isinstance(name, Literal):
         written = str(name.value)
-        found = snapshot.find(written) if str(kind.value).lower() == "relation" else None
+        found = snapshot.find(written) if str(kind.value).lower() != "dataconnection" else None
         if found is not None and found.name in texts:
             return _text(texts[found.name])
         return _one(texts, str(kind.value).lower(), written, name.position or position)
@@ -213,7 +230,8 @@ def _texts(snapshot: Snapshot, kind: str, hides_secrets: bool) -> dict[str, str]
     found = {}
     for item in snapshot:
         if isinstance(item, Mapping):
-            found[item.name] = mapping_ddl(public(item) if hides_secrets else item)
+            shown = public(item) if hides_secrets else item
+            found[item.name] = mapping_ddl(shown, as_mapping=kind == "mapping")
         elif isinstance(item, View):
             found[item.name] = view_ddl(item)
     return found
@@ -223,6 +241,11 @@ _Object = TypeVar("_Object", Mapping, DataConnection)
 
 
 def public(item: _Object) -> _Object:
+    """The object without the values of options that grant access to other systems."""
+    if isinstance(item, Mapping) and item.flink_text is not None:
+        written = _written(item.flink_text)
+        redacted = replace(written, options=without_secrets(written.options, of_flink=True))
+        item = replace(item, flink_text=redacted.text(item.name))
     return replace(item, options=without_secrets(item.options))
 
 
@@ -232,7 +255,7 @@ def _one(texts: dict[str, str], kind: str, name: str, position: Position | None)
         if name.lower().startswith(before) and name.lower()[len(before) :] in found:
             return _text(found[name.lower()[len(before) :]])
     *qualifiers, last = name.split(".")
-    if kind == "relation" and len(qualifiers) in (1, 2):
+    if kind != "dataconnection" and len(qualifiers) in (1, 2):
         schema_key({}, (), ("".join(qualifiers[:-1]), qualifiers[-1]), position)
         name = last
     what = "data connection" if kind == "dataconnection" else "mapping or view"

@@ -32,15 +32,23 @@ _HARMLESS = frozenset(
 may be a secret under a name that this module does not know."""
 
 
-def is_public(name: str) -> bool:
-    """Whether the value of an option may be shown."""
+_CLIENT = "properties."
+"""The beginning of the names that options of a client have in a table of Flink."""
+
+
+def is_public(name: str, *, of_flink: bool = False) -> bool:
+    """Whether the value of an option may be shown. `of_flink`: whether its name is Flink's, which
+    has dots also where the option is Runnel's."""
+    if of_flink and not name.lower().startswith(_CLIENT):
+        return not _SECRET.search(name)
+    name = name[len(_CLIENT) :] if of_flink else name
     return not _SECRET.search(name) and ("." not in name or name.lower() in _HARMLESS)
 
 
-def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    """The options, with secret values and passwords hidden."""
+def without_secrets(options: Mapping[str, str], *, of_flink: bool = False) -> dict[str, str]:
+    """The options, with secret values and passwords hidden; `of_flink`: as for `is_public`."""
     return {
-        name: without_password(value) if is_public(name) else HIDDEN
+        name: without_password(value) if is_public(name, of_flink=of_flink) else HIDDEN
         for name, value in options.items()
     }
 

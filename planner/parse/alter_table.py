@@ -307,12 +307,6 @@ def _alteration(reader: StatementReader) -> Alteration:
 def _added(reader: StatementReader) -> Alteration:
     body = TableReader(reader)
     if reader.peek() != "COLUMN" and body.table_constraint():
-        if reader.peek() == "NOT" and reader.peek(1) == "ENFORCED":
-            raise NotSupportedError(
-                "NOT ENFORCED in ALTER TABLE is not supported",
-                hint="leave it out: the keys of a table are checked",
-                position=reader.position,
-            )
         return AddConstraint(tuple(body.keys), tuple(body.checks), tuple(body.foreign_keys))
     reader.accept("COLUMN")
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")

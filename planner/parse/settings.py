@@ -210,10 +210,11 @@ def _parse_show_create(reader: StatementReader, position: Position) -> Query:
             position=reader.position,
         )
     has_name = len(reader.tokens) > reader.index + 1
+    kind = "relation"
     if reader.peek() in ("TABLE", "MAPPING", "VIEW") and has_name and reader.peek(1) != ".":
-        reader.next()
+        kind = "mapping" if reader.next().text.upper() == "MAPPING" else kind
     name = reader.object_name("a table, mapping or view").text.replace("'", "''")
-    head = f"SELECT GET_DDL('relation', '{name}') AS \"statement\""
+    head = f"SELECT GET_DDL('{kind}', '{name}') AS \"statement\""
     written = [like(create, token.token_type, token.text) for token in tokenize(head)]
     parsed = parse_query(written, reader.sql, reader.parameters)
     return Query(

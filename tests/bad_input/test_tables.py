@@ -55,7 +55,7 @@ CASES = {
     "UPDATE of information_schema": "UPDATE information_schema.tables SET table_name = 'x'",
     "an unknown table of information_schema": "SELECT * FROM information_schema.table",
     "GET_DDL of nothing": "SELECT GET_DDL('relation', 'goood')",
-    "GET_DDL of an unknown kind": "SELECT GET_DDL('mapping', 'good')",
+    "GET_DDL of an unknown kind": "SELECT GET_DDL('index', 'good')",
     "DESCRIBE of nothing": "DESCRIBE goood",
     "partition keys that differ": "CREATE MAPPING m TYPE File OPTIONS ('path' = 'FOLDER/mixed')",
     "no partitions": (

@@ -96,6 +96,12 @@ def _translated(name: str, value: str, position: Position | None) -> dict[str, s
             return {"follow": "true", "pollMillis": str(millis)}
     if lower == "scan.startup.mode" and value.strip().lower() in _STARTS:
         return {"auto.offset.reset": _STARTS[value.strip().lower()]}
+    if lower == "scan.watermark.idle-timeout":
+        millis = milliseconds(value, 0)
+        if millis is not None:
+            return {"idleTimeoutMillis": str(millis)}
+    if lower == "scan.watermark.emit.strategy" or lower.startswith("scan.watermark.alignment."):
+        return {}
     if lower.startswith(_OTHERS):
         raise NotSupportedError(
             f"'{name}' = '{value}' of the hint OPTIONS is not supported",

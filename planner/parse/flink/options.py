@@ -27,6 +27,14 @@ from runnel.sqltypes import Kind
 _WITHOUT_EFFECT = ("scan.parallelism", "sink.parallelism")
 """Options that have no influence on rows."""
 
+_DATABASE = (
+    "for the rows as they are now, write con.register('t', pandas.read_sql('SELECT * FROM t', …)), "
+    "or CREATE MAPPING t TYPE Spark OPTIONS ('format' = 'jdbc', 'url' = '…', 'dbtable' = 't')"
+)
+_OWN = (
+    "read and write it in Python: con.register, con.register_stream and cursors, or by a connector "
+    "of your own (docs/writing_a_connector.md)"
+)
 _INSTEAD = {
     **dict.fromkeys(
         ("mysql-cdc", "postgres-cdc", "mongodb-cdc", "oracle-cdc", "sqlserver-cdc", "db2-cdc"),
@@ -37,14 +45,33 @@ _INSTEAD = {
     ),
     "faker": "use 'connector' = 'datagen' with 'fields.x.min', 'fields.x.max' and "
     "'fields.x.length'; a text of a list is ELT(n, 'a', 'b') of such a number",
-    "jdbc": "use CREATE MAPPING … TYPE DuckDB, or TYPE Spark OPTIONS ('format' = 'jdbc', …)",
+    "jdbc": _DATABASE,
+    **dict.fromkeys(
+        (
+            *(
+                "elasticsearch-6",
+                "elasticsearch-7",
+                "elasticsearch-8",
+                "opensearch",
+                "opensearch-2",
+            ),
+            *("hbase-1.4", "hbase-2.2", "mongodb", "redis", "doris", "starrocks", "clickhouse"),
+            *("kinesis", "kinesis-legacy", "dynamodb", "firehose", "pulsar", "rabbitmq", "socket"),
+        ),
+        _OWN,
+    ),
+    "paimon": "write the rows as Iceberg tables: CREATE MAPPING … TYPE Iceberg",
+    "hudi": "use CREATE MAPPING … TYPE Iceberg or TYPE Delta",
     "iceberg": "use CREATE MAPPING … TYPE Iceberg",
     "delta": "use CREATE MAPPING … TYPE Delta",
     "hive": "use CREATE MAPPING … TYPE Spark OPTIONS ('table' = '…')",
 }
 """The remedy for each connector of Flink that is known and has no counterpart."""
 
-_COMMITS = ("sink.rolling-policy.", "sink.partition-commit.", "auto-compaction")
+_COMMITS = (
+    *("sink.rolling-policy.", "sink.partition-commit.", "auto-compaction", "compaction."),
+    *("partition.time-extractor.", "sink.shuffle-by-partition."),
+)
 """The beginnings of options that choose when files become visible: here with each statement, and
 with each snapshot of a job."""
 
@@ -52,6 +79,11 @@ _READERS_DELAY = "0.1"
 """The difference in seconds between the times of rows that are read side by side, at most."""
 
 _FILE_FORMATS = ("csv", "json", "parquet", "avro")
+_FILE_FORMATS_INSTEAD = {
+    "orc": "use CREATE MAPPING t TYPE Spark OPTIONS ('path' = '…', 'format' = 'orc'), or 'parquet'",
+    "raw": "the lines of files are rows of SELECT * FROM READ_LINES('path')",
+}
+"""The remedy for formats of files without counterpart."""
 _TOPIC_FORMATS = {"json": "json-flat", "csv": "csv", "avro": "avro"}
 _RAW_FORMATS = {
     Kind.VARCHAR: "varchar",
@@ -115,6 +147,11 @@ class FlinkOptions:
         self.connector = self._options.get("connector")
         self.result: list[OptionClause] = []
         self._taken = {"connector", *_WITHOUT_EFFECT}
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of all options of the statement, in lower case."""
+        return tuple(self._options)
 
     @property
     def kind(self) -> str:
@@ -230,7 +267,15 @@ def translated(table: FlinkTable, options: FlinkOptions) -> Translation:
         )
     idle = options.take("scan.watermark.idle-timeout")
     if idle is not None:
-        options.put("idleTimeoutMillis", _millis(options, idle), idle.name.position)
+        millis = _millis(options, idle, 0)
+        if table.watermark or processing_watermark(table.computed):
+            options.put("idleTimeoutMillis", millis, idle.name.position)
+    options.only(
+        "scan.watermark.emit.strategy",
+        ("on-event", "on-periodic"),
+        "use 'on-event' or 'on-periodic'",
+    )
+    options.take_prefixed("scan.watermark.alignment.")  # it has no influence on results
     made = translate(table, options)
     if options.kind not in ("kafka", "filesystem"):
         return made
@@ -262,7 +307,10 @@ def _datagen(table: FlinkTable, options: FlinkOptions) -> Translation:
     ):
         options.rename(name, to)
     for name, option in options.take_prefixed("fields."):
-        options.put("fields." + name, option.value, option.name.position)
+        # A number alone is in milliseconds.
+        is_number = name.lower().endswith(".max-past") and option.value.strip().isdecimal()
+        value = f"{option.value.strip()} ms" if is_number else option.value
+        options.put("fields." + name, value, option.name.position)
     columns, computed = with_row_times(table.columns, table.computed)
     return Translation(
         _connector(options, "DataGen"),
@@ -280,7 +328,8 @@ def _filesystem(table: FlinkTable, options: FlinkOptions) -> Translation:
     found = options.require("format")
     kind = found.value.strip().lower()
     if kind not in _FILE_FORMATS:
-        raise options.refused(found, "formats are " + ", ".join(_FILE_FORMATS))
+        listed = "formats are " + ", ".join(_FILE_FORMATS)
+        raise options.refused(found, _FILE_FORMATS_INSTEAD.get(kind, listed))
     options.put("format", kind, found.name.position)
     # A table of Flink may be written before it has files.
     options.put("ignoreFileNotFound", "true", found.name.position)
@@ -295,6 +344,12 @@ def _filesystem(table: FlinkTable, options: FlinkOptions) -> Translation:
         options.only("json.encode.decimal-as-plain-number", ("true",), "use 'true'")
     for prefix in _COMMITS:
         options.take_prefixed(prefix)
+    options.only(
+        "partition.default-name",
+        ("__hive_default_partition__",),
+        "NULL is the folder __HIVE_DEFAULT_PARTITION__: leave the option out",
+    )
+    options.only("source.path.regex-pattern", (), "write a pattern: 'path' = 'folder/*.json'")
     monitored = options.take("source.monitor-interval")
     if monitored is not None:
         options.put("follow", "true", monitored.name.position)
@@ -347,19 +402,20 @@ def _tolerance(options: FlinkOptions, prefixes: Sequence[str]) -> None:
 _UNITS = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "h": 3_600_000, "m": 60_000}
 
 
-def milliseconds(value: str) -> int | None:
-    """The milliseconds of a value of Flink's type Duration, such as 10 s; None for other texts."""
+def milliseconds(value: str, least: int = 1) -> int | None:
+    """The milliseconds of a value of Flink's type Duration, such as 10 s; None for other texts, and
+    below `least`."""
     text = value.replace(" ", "").lower()
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     factor = _UNITS.get(text[len(digits) :] or "ms")
-    if not digits.isascii() or not digits.isdecimal() or factor is None or not int(digits):
+    if not digits.isascii() or not digits.isdecimal() or factor is None or int(digits) < least:
         return None
     return int(digits) * factor
 
 
-def _millis(options: FlinkOptions, option: OptionClause) -> str:
+def _millis(options: FlinkOptions, option: OptionClause, least: int = 1) -> str:
     """The value of an option of Flink's type Duration, in milliseconds."""
-    found = milliseconds(option.value)
+    found = milliseconds(option.value, least)
     if found is None:
         raise options.refused(option, "write a length of time such as '500ms', '1s' or '1min'")
     return str(found)
@@ -396,6 +452,11 @@ def _kafka(table: FlinkTable, options: FlinkOptions) -> Translation:
         "a job commits exactly once; CREATE JOB has the option 'processingGuarantee'",
     )
     options.only("sink.partitioner", ("default",), "messages are assigned by their key")
+    options.only(
+        "scan.topic-partition-discovery.interval",
+        ("0",),
+        "leave it out: the next query or start of a job reads partitions that were added",
+    )
     return Translation(_connector(options, "Kafka"), columns, options.finish(), _name_of(topic))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.errors import NotSupportedError, Position, ProgrammingError, nearest, suggest
 from runnel.planner.parse.flink.options import FlinkOptions, FlinkTable, check_connector, translated
 from runnel.planner.parse.flink.types import flink_type
 from runnel.planner.parse.reader import StatementReader
@@ -105,6 +105,13 @@ class FlinkColumns:
             )
         reader.expect("WATERMARK", "FOR")
         column = reader.name("a column")
+        if reader.accept("."):
+            field = reader.name("a field")
+            raise NotSupportedError(
+                "WATERMARK FOR a field of a ROW is not supported",
+                hint=f"add a column: {field} AS {column}.{field}, WATERMARK FOR {field} AS …",
+                position=column.position,
+            )
         reader.expect("AS")
         self.watermark = MappingWatermark(column, reader.expression(",", ")"))
 
@@ -215,8 +222,11 @@ def parse_flink_table(
     if options.connector is None:
         raise ProgrammingError(
             "option 'connector' is missing",
-            hint="add 'connector' = 'filesystem', or leave WITH out: the table is then Runnel's "
-            "own",
+            hint=suggest(
+                next((name for name in options.names if nearest(name, ["connector"])), ""),
+                ["connector"],
+                "add 'connector' = 'filesystem', or leave WITH out: the table is then Runnel's own",
+            ),
             position=start,
         )
     check_connector(options)

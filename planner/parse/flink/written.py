@@ -9,6 +9,7 @@ becomes a CREATE TABLE with all columns and options, which is translated like an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from runnel.base.frozen import frozen
 from runnel.errors import Position
@@ -98,6 +99,20 @@ class Clauses:
             parts.append(f"WITH ({', '.join(options)})")
         return " ".join(parts)
 
+    def shown(self, head: str) -> str:
+        """The statement on several lines, as SHOW CREATE TABLE has it. `head`: CREATE TABLE and the
+        name."""
+        lines = [head]
+        if self.items:
+            lines[0] += " ("
+            lines += [",\n".join(f"  {item.text}" for item in self.items), ")"]
+        if self.partition:
+            lines.append(f"PARTITIONED BY {self.partition}")
+        if self.options:
+            options = (f"  {_text(name)} = {_text(value)}" for name, value in self.options.items())
+            lines += ["WITH (", ",\n".join(options), ")"]
+        return "\n".join(lines)
+
 
 @frozen(kw_only=True)
 class ComposedTable(Statement):
@@ -132,6 +147,12 @@ def quoted(name: str) -> str:
 
 def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
+
+
+def with_option(sql: str, name: str, value: str) -> str:
+    """A CREATE TABLE … WITH, which was accepted before, with a further option."""
+    clauses = read_written(sql)
+    return replace(clauses, options={**clauses.options, name: value}).text("t")
 
 
 def read_written(sql: str) -> Clauses:

@@ -22,6 +22,7 @@ OTHER_VALUES: dict[str, Any] = {
     "default_null_order": "nulls_last",
     "dml_sync": True,
     "fragment_rows": 7,
+    "idle_timeout": 99,
     "latency_target": "20 ms",
     "max_processor_accumulated_records": 8,
     "memory_limit": 50_000_000,
