@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError, nearest, suggest
+from runnel.base.nearest import nearest
+from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.planner.parse.flink.options import FlinkOptions, FlinkTable, check_connector, translated
 from runnel.planner.parse.flink.types import flink_type
 from runnel.planner.parse.reader import StatementReader
