@@ -30,6 +30,7 @@ from runnel.connector import (
     Token,
     WriteMode,
 )
+from runnel.connectors.comparisons import constant_comparison
 from runnel.connectors.duckdb.changed_rows import apply_changes, unique_keys
 from runnel.connectors.duckdb.sink import change_statement
 from runnel.connectors.duckdb.table import DuckDBSource, DuckDBTable
@@ -41,7 +42,12 @@ from runnel.errors import (
     OperationalError,
     TransactionException,
 )
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.nodes import Expression, conjuncts
+from runnel.foreign.fragment import Unrenderable
 from runnel.processor import Guarantee, JobContext
+from runnel.rendering.duckdb.dialect import DUCKDB
+from runnel.rendering.render import Rendering, RenderingContext
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -320,11 +326,32 @@ class TransactionSource(Source):
     def __init__(self, table: TransactionTable, request: ScanRequest) -> None:
         self._table = table
         self._source = DuckDBSource(table.base, request)
+        self._predicate = request.predicate
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        table, query = self._table, self._source.query
+        table = self._table
+        query = self._source.query + _where(table, self._predicate, context.evaluation)
         rows = table.transaction.read(table.base, lambda cursor: cursor.sql(query).to_arrow_table())
         return [TransactionPartition(self._source, rows)]
+
+
+def _where(
+    table: TransactionTable, predicate: Expression | None, evaluation: EvaluationContext
+) -> str:
+    """WHERE with the comparisons of columns with constants, which cannot fail: a failure would
+    abort DuckDB's transaction."""
+    plain = [part for part in conjuncts(predicate) if constant_comparison(part) is not None]
+    if not plain:
+        return ""
+    arguments = tuple(value.as_py() for value in evaluation.arguments)
+    session = RenderingContext(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
+    rendering = Rendering(DUCKDB, session)
+    columns = [table.expression(i) for i in range(len(table.columns))]
+    found = []
+    for part in plain:
+        with suppress(Unrenderable):
+            found.append(rendering.condition(part, columns))
+    return f" WHERE {' AND '.join(found)}" if found else ""
 
 
 class TransactionPartition(SourcePartition):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import runnel
-from runnel.connectors.duckdb import fragments
+from runnel.connectors.duckdb import fragments, transactions
 
 GROUPS = "SELECT v, COUNT(*) FROM t GROUP BY v ORDER BY v"
 
@@ -118,3 +119,31 @@ def test_an_upsert_is_planned_once(connection: runnel.Connection) -> None:
     assert cursor.execute("SELECT * FROM counts ORDER BY word").fetchall() == [("a", 3), ("b", 1)]
     uses = "SELECT uses FROM information_schema.plans WHERE query = ?"
     assert cursor.execute(uses, (sql,)).fetchall() == [(4,)]
+
+
+def test_a_transaction_reads_the_rows_that_a_condition_needs(
+    connection: runnel.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comparisons with constants are DuckDB's; others, which may fail, are Runnel's."""
+    read: list[int] = []
+    partition = transactions.TransactionPartition
+
+    def counted(source: Any, rows: Any) -> Any:
+        read.append(rows.num_rows)
+        return partition(source, rows)
+
+    monkeypatch.setattr(transactions, "TransactionPartition", counted)
+    cursor = connection.cursor()
+    cursor.execute("BEGIN")
+    cursor.execute("INSERT INTO t VALUES (5000, 7)")
+    for sql, arguments, expected, fetched in (
+        ("SELECT v FROM t WHERE k = ?", (5000,), [(7,)], 1),
+        ("SELECT k FROM t WHERE k IN (3, 5000) ORDER BY k", (), [(3,), (5000,)], 2),
+        ("SELECT COUNT(*) FROM t WHERE k >= 990 AND v = k % 3", (), [(10,)], 11),
+        ("SELECT COUNT(*) FROM t WHERE 10 // (k + 1) = 1", (), [(5,)], 1001),
+        ("SELECT COUNT(*) FROM t WHERE k = NULL", (), [(0,)], 0),
+    ):
+        read.clear()
+        assert cursor.execute(sql, arguments).fetchall() == expected, sql
+        assert sum(read) == fetched, sql
+    cursor.execute("COMMIT")
