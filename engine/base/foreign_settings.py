@@ -35,6 +35,30 @@ _POSTGRESQL = frozenset(
 )
 """Settings of PostgreSQL that change no result. SET accepts them, so that scripts run."""
 
+SHOWN = {
+    "client_encoding": ("UTF8", "encoding of texts"),
+    "datestyle": ("ISO, MDY", "form of dates as text"),
+    "default_transaction_isolation": ("repeatable read", "isolation of transactions"),
+    "default_transaction_read_only": ("off", "whether transactions only read"),
+    "in_hot_standby": ("off", "whether the server is a copy of another one"),
+    "integer_datetimes": ("on", "whether times are whole numbers of microseconds"),
+    "intervalstyle": ("postgres", "form of intervals as text"),
+    "is_superuser": ("on", "whether the user may do everything"),
+    "lc_collate": ("C", "order of texts"),
+    "lc_ctype": ("C", "classes of characters"),
+    "lock_timeout": ("0", "how long a statement waits for a lock"),
+    "max_identifier_length": ("63", "length of names in PostgreSQL"),
+    "server_encoding": ("UTF8", "encoding of texts"),
+    "server_version": ("16.0", "version of PostgreSQL whose catalog the tables of pg_catalog have"),
+    "server_version_num": ("160000", "server_version as a number"),
+    "standard_conforming_strings": ("on", "whether a backslash in a string is a character"),
+    "statement_timeout": ("0", "how long a statement may run"),
+    "transaction_isolation": ("repeatable read", "isolation of the transaction"),
+    "transaction_read_only": ("off", "whether the transaction only reads"),
+}
+"""The values of settings of PostgreSQL that SHOW, current_setting and pg_settings return, each with
+its meaning. They do not change."""
+
 _DUCKDB = frozenset(
     (
         "arrow_large_buffer_size arrow_lossless_conversion autoinstall_known_extensions "

@@ -26,6 +26,7 @@ from runnel.expressions.coercion import (
     coerce,
     convert,
     operand_types,
+    read_arrays,
     read_numbers,
     retype_parameters,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "limited",
     "nullif",
     "number",
+    "read_arrays",
     "signature_hint",
 ]
 

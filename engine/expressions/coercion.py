@@ -142,6 +142,19 @@ def read_numbers(arguments: Sequence[Expression]) -> Sequence[Expression]:
     ]
 
 
+def read_arrays(left: Expression, right: Expression) -> tuple[Expression, Expression]:
+    """Two operands, with an ARRAY in the place of a text literal if the other one is an ARRAY:
+    `tags = '{a,b}'`."""
+    return _array_like(left, right.type), _array_like(right, left.type)
+
+
+def _array_like(operand: Expression, model: SqlType) -> Expression:
+    is_text = isinstance(operand, Literal) and operand.type.kind is Kind.VARCHAR
+    if not is_text or model.kind is not Kind.ARRAY:
+        return operand
+    return Cast(operand=operand, type=model, implicit=True, position=operand.position)
+
+
 def _number(literal: Literal, model: SqlType) -> Expression:
     """The number that a text literal denotes, in a type with all its digits; if it is none, a cast
     to `model`, which fails when it is evaluated."""

@@ -30,7 +30,7 @@ Case folding: use LOWER
 Changes of bytes: use SUBSTRING and || over VARBINARY
   set_byte
 Encodings: text is UTF-8: use TO_UTF8 and FROM_UTF8
-  convert convert_from convert_to pg_client_encoding unistr
+  convert convert_from convert_to unistr
 Texts in base 2: there is no inverse of BIN
   unbin from_binary
 Watermarks: windows leave late rows out and count them; LATE DATA INTO writes them to a table
@@ -101,7 +101,7 @@ States of aggregates: these are internals of DuckDB; use SUM and AVG
 Window functions: use LAST_VALUE(x IGNORE NULLS) OVER (…)
   fill
 Types as values: use TYPEOF and CAST
-  can_cast_implicitly cast_to_type get_type make_type replace_type format_type format_pg_type
+  can_cast_implicitly cast_to_type get_type make_type replace_type format_pg_type
   map_to_pg_oid map_type_id_to_pg_oid
 Conditions: use CASE, or CHECK of a table
   switch error assert_true
@@ -111,14 +111,18 @@ Tests and internals of DuckDB: these functions are for interactive use or for te
   parse_duckdb_log_message ilike_escape like_escape not_ilike_escape not_like_escape
   json_copy_strftime_* array_to_string_comma_default get_block_size
 Sessions: use CURRENT_USER, CURRENT_SCHEMA and SHOW
-  current_query current_query_id current_connection_id current_transaction_id current_schemas
-  txid_current* pg_current_* pg_backend_pid pg_my_temp_schema pg_is_other_temp_schema
+  current_query current_query_id current_connection_id current_transaction_id
+  txid_current* pg_current_* pg_my_temp_schema pg_is_other_temp_schema
   pg_conf_load_time pg_postmaster_start_time row_security_active
 Privileges: access is bounded by the tokens of runnel serve
-  has_*_privilege pg_has_role
+  has_any_column_privilege has_column_privilege has_function_privilege has_language_privilege
+  has_sequence_privilege has_server_privilege has_type_privilege has_tablespace_privilege
+  has_foreign_data_wrapper_privilege pg_has_role
 Descriptions of objects: use GET_DDL, SHOW and information_schema
-  col_description obj_description shobj_description pg_get_* pg_*_is_visible to_reg*
-  pg_column_size pg_relation_size pg_total_relation_size pg_table_size pg_database_size
+  pg_get_functiondef pg_get_function_sqlbody pg_get_keywords pg_get_object_address
+  pg_get_catalog_foreign_keys pg_operator_is_visible pg_opclass_is_visible
+  pg_opfamily_is_visible pg_conversion_is_visible pg_ts_*_is_visible to_regproc* to_regrole to_regnamespace
+  pg_column_size pg_database_size
 Catalog of DuckDB: use FROM duckdb_tables() and others, SHOW, DESCRIBE and EXPLAIN
   duckdb_* pragma_* which_secret
 Settings of DuckDB: use SET

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from runnel.base.foreign_settings import SHOWN
 from runnel.base.schemas import CATALOG, PUBLIC
 from runnel.settings import SETTINGS
 from runnel.statements.functions import function_rows
@@ -50,6 +51,16 @@ def setting_rows(session: Session) -> list[Row]:
     ]
 
 
+def parameter_rows(session: Session) -> list[Row]:
+    """The settings, and the ones of PostgreSQL that have a value here, as pg_settings has them."""
+    path = ", ".join(key or PUBLIC for key in session.search_path or ("",))
+    others = {**SHOWN, "search_path": (path, "schemas in which names are looked up")}
+    zone = str(session.settings.get("time_zone"))
+    others["timezone"] = (zone, "time zone of the session")
+    found = [(name, value, value, text, "postgresql") for name, (value, text) in others.items()]
+    return [*setting_rows(session), *found]
+
+
 def _routine_rows(session: Session) -> list[Row]:
     found = function_rows(session.catalog.functions.values(), session.catalog.definitions.values())
     return [(CATALOG, PUBLIC, *row) for row in found]
@@ -79,6 +90,7 @@ _ROWS: dict[str, Callable[[Session], list[Row]]] = {
     "job_metrics": _metric_rows,
     "plans": plan_rows,
     "settings": setting_rows,
+    "parameters": parameter_rows,
     "routines": _routine_rows,
     "databases": _database_rows,
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from runnel.base.foreign_settings import (
+    SHOWN,
     WITHOUT_LIMIT,
     has_no_effect,
     hint_after_change,
@@ -48,6 +49,9 @@ def run_show(session: Session, plan: ShowPlan, call: StatementCall) -> Result:
 
 def _found(session: Session, plan: ShowPlan) -> Result:
     if plan.what == "setting":
+        shown = SHOWN.get((plan.name or "").lower())
+        if shown is not None:
+            return Result((Field((plan.name or "").lower(), VARCHAR),), [shown[:1]])
         setting = find(plan.name or "")
         return Result((Field(setting.name, VARCHAR),), [(str(session.settings.get(setting.name)),)])
     if plan.what == "resources":

@@ -42,7 +42,7 @@ TABLE_FUNCTIONS = (
     *("GENERATE_SERIES", "RANGE", "GENERATE_STREAM", "JOB_STATE", "SNAPSHOT_STATE"),
     *(name.upper() for name in _SHOWN_READERS),
     *sorted(FUNCTIONS),
-    *(name for name in SET_FUNCTIONS if not name.startswith("JSONB")),
+    *(name for name in SET_FUNCTIONS if not name.startswith(("JSONB", "PG_"))),
 )
 _COLUMN = re.compile(r'column "(.+)" does not exist')
 _TABLE = re.compile(r'table "(.+)" is not in the FROM clause')
@@ -62,18 +62,6 @@ def table_function_hint(name: str) -> str | None:
     return suggest(name, TABLE_FUNCTIONS, f"there are {listed} and {TABLE_FUNCTIONS[-1]}")
 
 
-_CATALOG_TABLES = {
-    "ATTRIBUTE": "information_schema.columns",
-    "PROC": "information_schema.routines",
-    "TYPE": "duckdb_types()",
-    "CONSTRAINT": "duckdb_constraints()",
-    "INDEX": "pg_indexes",
-    "SEQUENCES": "duckdb_sequences()",
-}
-"""The query for each table of the catalog of PostgreSQL (pg_…) and DuckDB (duckdb_…) that has no
-view here."""
-
-
 def catalog_hint(name: str) -> str | None:
     """The hint for a table of another system's catalog; None for other names."""
     from runnel.planner.bind.system_views.views import is_view
@@ -81,13 +69,9 @@ def catalog_hint(name: str) -> str | None:
     last = name.upper().rpartition(".")[2]
     if is_view(last):
         return f"the view can only be read: FROM {last.lower()}"
-    prefix, _, rest = last.partition("_")
-    if prefix not in ("PG", "DUCKDB", "SQLITE"):
+    if last.partition("_")[0] not in ("PG", "DUCKDB", "SQLITE"):
         return None
-    table = _CATALOG_TABLES.get(rest)
-    if table is None:
-        return "the catalog is in information_schema: SHOW ALL TABLES; functions in SHOW FUNCTIONS"
-    return f"write SELECT * FROM {table}"
+    return "the catalog is in information_schema: SHOW ALL TABLES; functions in SHOW FUNCTIONS"
 
 
 def file_hint(name: str) -> str | None:

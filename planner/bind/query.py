@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _SETS = (
     *("unnest", "generate_s", "_to_table", "object_keys", "list_", "aggr"),
-    *("_elements", "_each", "regexp_matches", "path_query"),
+    *("_elements", "_each", "regexp_matches", "path_query", "_ancestors"),
 )
 """In lower case, what the name of each function contains that returns sets, or is a composition
 with UNNEST."""

@@ -135,11 +135,6 @@ def _parse_statement(reader: StatementReader) -> Statement:
         from runnel.planner.parse.settings import parse_set_config
 
         return parse_set_config(reader)
-    if word == "SELECT" and (reader.peek(1), reader.peek(4)) == ("PG_CATALOG", "("):
-        # A function of PostgreSQL's schema, as its dumps call them: SELECT pg_catalog.setval(…)
-        at = reader.index
-        reader = reader.of([*reader.tokens[: at + 1], *reader.tokens[at + 3 :]])
-        reader.index = at
     if word in QUERY_WORDS:
         return reader.query()
     if word == "EXPLAIN":

@@ -53,6 +53,15 @@ _SIMPLE = {
     "TIMESTAMP_LTZ": sqltypes.TIMESTAMP_TZ,
     "INTERVAL": sqltypes.INTERVAL_MIXED,
 }
+OBJECT_KINDS = ("REGCLASS", "REGTYPE", "REGNAMESPACE", "REGROLE")
+"""PostgreSQL's types of the numbers of objects, which a CAST can have."""
+_OF_CATALOG = {
+    "NAME": sqltypes.VARCHAR,
+    "OID": sqltypes.BIGINT,
+    "INT2VECTOR": sqltypes.array(sqltypes.INTEGER),
+    "OIDVECTOR": sqltypes.array(sqltypes.BIGINT),
+}
+"""Types of the catalog of PostgreSQL."""
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 _HUGE = ("HUGEINT", "INT128")
 """DuckDB's integers of 128 bits, which are DECIMAL(38, 0) here."""
@@ -120,15 +129,20 @@ def parse_type(source: TokenReader | str) -> SqlType:
     return _parse(source, 0)
 
 
-def parse_cast_type(reader: TokenReader) -> tuple[SqlType, int | None]:
-    """Parses the type of a CAST, and its length or precision, if it has one.
+def parse_cast_type(reader: TokenReader) -> tuple[SqlType, int | str | None]:
+    """Parses the type of a CAST, and its length or precision, if it has one; for a type of
+    `OBJECT_KINDS` its name.
 
     CAST(x AS VARCHAR(n)) cuts texts to n characters, and CAST(x AS CHAR(n)), whose size is -n, also
     fills them with spaces; CAST(x AS BINARY(n)) and VARBINARY(n) cut to n bytes. CAST(x AS
     TIMESTAMP(n)) rounds to n digits of a second. They need no type of their own, because they are
     applied once, to the result of the CAST.
     """
+    _skip_schema(reader)
     word, position = reader.peek(), reader.position
+    if word in OBJECT_KINDS:
+        reader.next()
+        return sqltypes.VARCHAR, word
     is_sized = word in (*_SIZED_TEXTS, *_SIZED_TIMES, *_PADDED_TEXTS, *_SIZED_BYTES)
     if reader.peek(1) != "(" or not is_sized:
         digits = None if reader.peek(1) in ("[", "ARRAY") else _DIGITS_OF.get(word)
@@ -153,6 +167,12 @@ def parse_cast_type(reader: TokenReader) -> tuple[SqlType, int | None]:
             position=at,
         )
     return parsed, size
+
+
+def _skip_schema(reader: TokenReader) -> None:
+    """Skips PostgreSQL's schema before the name of a type."""
+    if reader.peek() == "PG_CATALOG" and reader.peek(1) == ".":
+        reader.index += 2
 
 
 def _parse(reader: TokenReader, depth: int) -> SqlType:
@@ -189,7 +209,11 @@ def _base(reader: TokenReader, depth: int) -> SqlType:
     position = reader.position
     if reader.at_end or reader.tokens[reader.index].token_type is TokenType.STRING:
         raise reader.error("a type")
+    _skip_schema(reader)
+    is_quoted = reader.tokens[reader.index].token_type is TokenType.IDENTIFIER
     name = reader.name("a type")
+    if is_quoted and name.text == "char":  # PostgreSQL's type of single letters of the catalog
+        return sqltypes.VARCHAR
     # sqlglot returns some names of two words as one token.
     word = " ".join(name.text.upper().split())
     if word in _DECIMALS:
@@ -206,7 +230,7 @@ def _base(reader: TokenReader, depth: int) -> SqlType:
         word = "VARCHAR"
     elif word == "INTERVAL":
         return _interval(reader)
-    found = _SIMPLE.get(word)
+    found = _SIMPLE.get(word) or _OF_CATALOG.get(word)
     if found is None:
         raise _unknown(name.text, position)
     if reader.peek() == "(":
@@ -354,8 +378,14 @@ def _unknown(name: str, position: Position) -> ProgrammingError | NotSupportedEr
 
 def size_of(node: Any) -> int | None:
     """The length or precision of an exp.DataType, as `parse_cast_type` returned it."""
-    size: int | None = node.meta.get("size")
-    return size
+    size = node.meta.get("size")
+    return size if isinstance(size, int) else None
+
+
+def object_kind_of(node: Any) -> str | None:
+    """The name of a type of `OBJECT_KINDS` that is an exp.DataType; None for other types."""
+    kind = node.meta.get("size")
+    return kind if isinstance(kind, str) else None
 
 
 def sql_type_of(node: Any) -> SqlType:

@@ -20,6 +20,7 @@ from runnel.expressions.coercion import (
     check_count,
     convert,
     operand_types,
+    read_arrays,
     read_numbers,
     retype_parameters,
 )
@@ -55,7 +56,7 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
     side.
     """
     check_count(name, arguments, 2, position)
-    left, right = retype_parameters(read_numbers(arguments))
+    left, right = read_arrays(*retype_parameters(read_numbers(arguments)))
     target = comparison_type(left.type, right.type)
     if target is None or (target.is_nested and not _is_comparable(name, target)):
         raise ProgrammingError(

@@ -69,7 +69,7 @@ def body_of(
         node.meta[INSIDE] = (*around, key)
     for column in root.find_all(exp.Column):
         column.meta[BELOW] = caller[0]
-    trees = {name: _marked(tree, caller) for name, tree in trees.items()}
+    trees = {name: marked(tree, caller) for name, tree in trees.items()}
     if is_in_text:
         trees = {name: without_positions(tree) for name, tree in trees.items()}
     else:
@@ -177,7 +177,7 @@ def _listed(form: MacroForm) -> str:
     )
 
 
-def _marked(tree: Any, caller: tuple[int, int]) -> Any:
+def marked(tree: Any, caller: tuple[int, int]) -> Any:
     """A copy of an argument whose columns are looked up in the scope of the call."""
     root = exp.Paren(this=tree.copy())
     for node in root.find_all(exp.Column, exp.Identifier):

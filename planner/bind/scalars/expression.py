@@ -28,7 +28,7 @@ from runnel.planner.bind.grouping.aggregate import AggregateBinder, call_of, is_
 from runnel.planner.bind.select_parts import Aggregates
 from runnel.planner.parse.query.allow_list import function_call, sql_type_of, unwrapped
 from runnel.planner.parse.query.shapes import LAMBDA_FUNCTIONS, WORDED
-from runnel.planner.parse.types import size_of
+from runnel.planner.parse.types import object_kind_of, size_of
 from runnel.relation.subqueries import Exists, ScalarSubquery
 from runnel.sqltypes import BOOLEAN, NULL, VARCHAR
 
@@ -61,12 +61,8 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeE
 _WORDS = frozenset({"USER", "CURRENT_ROLE", "CURRENT_SCHEMA"})
 """Functions that SQL calls without parentheses, unless a column has the name."""
 
-_OF_SESSION = ("GET_DDL", "GETVARIABLE", "NEXTVAL", "CURRVAL", "SETVAL", "SETTING_FOUND")
-"""Functions of the catalog and the session."""
-
 _ROUNDINGS = ("FLOOR", "CEIL", "CEILING")
 """Functions that are macros with two arguments: FLOOR(x TO unit)."""
-
 _MANY = 50
 """Chains of || with more operands than this are bound as a balanced tree."""
 
@@ -300,16 +296,18 @@ class ExpressionBinder(AggregateBinder):
         to, position = tree.args["to"], self._at(tree)
         operand, target = self.bind(tree.this), sql_type_of(to)
         if isinstance(operand, Literal) and operand.value == "epoch":
-            # Loaded on first use: few statements write it.
-            from runnel.planner.bind.scalars.literals import epoch
+            from runnel.planner.bind.scalars.literals import epoch  # few statements write it
 
             operand = epoch(operand, target)
+        if object_kind_of(to) is not None:
+            from runnel.planner.bind.pg_catalog.lookups import object_cast  # few are written
+
+            return object_cast(self._query, operand, tree, position)
         found = build.cast(operand, target, position)
         size = size_of(to)
         if size is None:
             return found
-        # Loaded on first use: few types have a size.
-        from runnel.planner.bind.scalars.literals import fitted
+        from runnel.planner.bind.scalars.literals import fitted  # few types have a size
 
         return fitted(found, size, position)
 
@@ -450,11 +448,12 @@ class ExpressionBinder(AggregateBinder):
                 hint="it is allowed in the select list, WHERE and ORDER BY",
                 position=self._at(tree),
             )
-        if name in _OF_SESSION:
-            from runnel.planner.bind.scalars.session_calls import session_call
+        if name not in SQL_NAMES:
+            from runnel.planner.bind.scalars.session_calls import session_call  # few are called
 
-            bound = [self.bind(argument) for argument in arguments]
-            return session_call(self._query, name, bound, self._at(tree))
+            found = session_call(self._query, name, self.bind, arguments, self._at(tree))
+            if found is not None:
+                return found
         own = self._query.python_function(name)
         if own is None and name in LAMBDA_FUNCTIONS:
             from runnel.planner.bind.scalars.lambdas import LambdaBinder
@@ -521,7 +520,8 @@ class ExpressionBinder(AggregateBinder):
         # Loaded on first use: few statements call such a function.
         from runnel.planner.bind.scalars.macros import expanded
 
-        found = expanded(tree, self._at(call), self._query.snapshot.path)
+        caller = (self._scope.level, len(self._scope.variables))
+        found = expanded(tree, self._at(call), self._query.snapshot.path, caller)
         return None if found is None else self.bind(found)
 
     def _filter(self, tree: Any) -> Expression:

@@ -264,15 +264,45 @@ CURRENT_DATABASE() = $DATABASE
 CURRENT_CATALOG() = $DATABASE
 CURRENT_SCHEMA() = $SCHEMA
 CURRENT_SETTING(name, missing_ok) =
-  (SELECT s.value FROM information_schema.settings AS s
-  WHERE s.name = CASE LOWER(name) WHEN 'timezone' THEN 'time_zone'
-  WHEN 'threads' THEN 'cooperative_threads' WHEN 'worker_threads' THEN 'cooperative_threads'
+  (SELECT s.setting FROM pg_catalog.pg_settings AS s
+  WHERE s.name = CASE LOWER(name) WHEN 'threads' THEN 'cooperative_threads'
+  WHEN 'worker_threads' THEN 'cooperative_threads'
   WHEN 'max_memory' THEN 'memory_limit' ELSE LOWER(name) END)
 CURRENT_SETTING(name) = SETTING_FOUND(name, CURRENT_SETTING(name, TRUE))
 CURRENT_USER() = $USER
 SESSION_USER() = $USER
 USER() = $USER
 CURRENT_ROLE() = $USER
+
+# catalog
+PG_GET_EXPR(text, relation) = CAST(text AS VARCHAR)
+PG_GET_EXPR(text, relation, is_pretty) = CAST(text AS VARCHAR)
+PG_GET_FUNCTION_ARGUMENTS(function) =
+  (SELECT p.proarguments FROM pg_catalog.pg_proc AS p WHERE p.oid = function)
+PG_GET_FUNCTION_IDENTITY_ARGUMENTS = PG_GET_FUNCTION_ARGUMENTS
+PG_GET_FUNCTION_RESULT(function) =
+  (SELECT p.proresult FROM pg_catalog.pg_proc AS p WHERE p.oid = function)
+PG_GET_RULEDEF(rule, is_pretty) = CAST(rule AS VARCHAR)
+PG_GET_TRIGGERDEF(trigger) = CAST(trigger AS VARCHAR)
+PG_GET_TRIGGERDEF(trigger, is_pretty) = CAST(trigger AS VARCHAR)
+PG_GET_PARTKEYDEF(relation) = CASE WHEN relation IS NULL THEN NULL ELSE '' END
+PG_GET_STATISTICSOBJDEF_COLUMNS(object) = CAST(object AS VARCHAR)
+PG_PARTITION_ANCESTORS_ARRAY(relation) = CAST([] AS BIGINT[])
+PG_PARTITION_ANCESTORS(relation) = UNNEST(PG_PARTITION_ANCESTORS_ARRAY(relation))
+PG_RELATION_IS_PUBLISHABLE(relation) = FALSE
+PG_FUNCTION_IS_VISIBLE(function) = function IS NOT NULL
+PG_TYPE_IS_VISIBLE(type) = type IS NOT NULL
+PG_COLLATION_IS_VISIBLE(collation) = collation IS NOT NULL
+PG_ENCODING_TO_CHAR(encoding) = CASE encoding WHEN 6 THEN 'UTF8' ELSE '' END
+PG_CLIENT_ENCODING() = 'UTF8'
+PG_IS_IN_RECOVERY() = FALSE
+HAS_TABLE_PRIVILEGE(relation, privilege) = PG_TABLE_IS_VISIBLE(relation) IS NOT NULL
+HAS_TABLE_PRIVILEGE(user, relation, privilege) = PG_TABLE_IS_VISIBLE(relation) IS NOT NULL
+HAS_SCHEMA_PRIVILEGE(schema, privilege) = schema IS NOT NULL
+HAS_SCHEMA_PRIVILEGE(user, schema, privilege) = schema IS NOT NULL
+HAS_DATABASE_PRIVILEGE(database, privilege) = database IS NOT NULL
+HAS_DATABASE_PRIVILEGE(user, database, privilege) = database IS NOT NULL
+SHOBJ_DESCRIPTION(x, kind) = CASE WHEN x < 0 THEN kind END
 """
 
 

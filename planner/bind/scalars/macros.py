@@ -19,6 +19,7 @@ from runnel.planner.bind.macros.user_macros import (
     BUILT_IN,
     INSIDE,
     body_of,
+    marked,
     within,
     without_positions,
 )
@@ -44,9 +45,15 @@ def macro_names() -> list[str]:
     return [name for name in macros() if name not in OVERLOADED]
 
 
-def expanded(tree: Any, position: Position | None, path: tuple[str, ...]) -> Any | None:
+def expanded(
+    tree: Any, position: Position | None, path: tuple[str, ...], caller: tuple[int, int]
+) -> Any | None:
     """The tree that a call, with FILTER, OVER or WITHIN GROUP around it, stands for; None if the
-    function is no macro. `path`: the search path of the session."""
+    function is no macro.
+
+    path: the search path of the session.
+    caller: the level of the scope of the call, and the number of lambda parameters in it.
+    """
     around = []
     call = tree
     while isinstance(call, _AROUND):
@@ -56,6 +63,9 @@ def expanded(tree: Any, position: Position | None, path: tuple[str, ...]) -> Any
     found = macros().get(name)
     if found is None or OVERLOADED.get(name, len(arguments)) != len(arguments):
         return None
+    if "FROM pg_catalog" in found[0].body:
+        # Its tables have columns, too, to which the arguments do not refer.
+        arguments = [marked(item, caller) for item in arguments]
     body = (
         _renamed(call, arguments, found[0].body, position)
         if found[0].parameters is None

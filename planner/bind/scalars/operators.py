@@ -29,7 +29,14 @@ def contained(bind: Bind, tree: Any, position: Position | None) -> Expression:
 
 def _contains(whole: Expression, part: Expression, position: Position | None) -> Expression:
     is_json = Kind.JSON in (whole.type.kind, part.type.kind)
+    whole, part = build.read_arrays(whole, part)
     return build.call("JSON_CONTAINS" if is_json else "array_has_all", [whole, part], position)
+
+
+def overlapping(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    """Binds a && b."""
+    operands = build.read_arrays(bind(tree.this), bind(tree.expression))
+    return build.call("array_has_any", operands, position)
 
 
 def at_path(bind: Bind, tree: Any, position: Position | None) -> Expression:

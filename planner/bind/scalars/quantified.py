@@ -29,6 +29,7 @@ from runnel.relation.subqueries import (
 )
 from runnel.relation.unnest import elements_of
 from runnel.sqltypes import BIGINT, BOOLEAN, Kind, SqlType, common_type, loses_digits
+from runnel.sqltypes import array as array_of
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import QueryBinder
@@ -53,7 +54,7 @@ def quantified(
     operand, inner = bind(left), tree.expression.this.unnest()
     if isinstance(inner, exp.Query | exp.Values):
         return _over_rows(operand, query.subquery(inner, scope), function, is_all, position)
-    array = bind(inner)
+    _, array = build.read_arrays(Literal(value=None, type=array_of(operand.type)), bind(inner))
     if array.type.kind is Kind.NULL:
         return _UNKNOWN
     if array.type.kind is not Kind.ARRAY:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,11 +20,34 @@ from runnel.planner.explain.ddl import get_ddl
 from runnel.planner.parse.session.sequences import SEQUENCE
 from runnel.sqltypes import BIGINT, BOOLEAN, NULL, VARCHAR
 
+_NAMES = ("GET_DDL", "GETVARIABLE", "NEXTVAL", "CURRVAL", "SETVAL", "SETTING_FOUND")
+_OF_CATALOG = frozenset(
+    (
+        "CURRENT_SCHEMAS PG_BACKEND_PID PG_GET_SERIAL_SEQUENCE PG_GET_CONSTRAINTDEF PG_GET_VIEWDEF "
+        "PG_GET_USERBYID PG_TABLE_IS_VISIBLE PG_RELATION_SIZE PG_TOTAL_RELATION_SIZE PG_TABLE_SIZE "
+        "PG_INDEXES_SIZE FORMAT_TYPE PG_GET_INDEXDEF OBJ_DESCRIPTION COL_DESCRIPTION TO_REGCLASS "
+        "TO_REGTYPE"
+    ).split()
+)
+"""Functions of PostgreSQL over the numbers of objects."""
+
 
 def session_call(
-    query: QueryBinder, name: str, arguments: Sequence[Expression], position: Position | None
-) -> Expression:
-    """The value of a call of one of the functions of the module."""
+    query: QueryBinder,
+    name: str,
+    bind: Callable[[Any], Expression],
+    trees: Sequence[Any],
+    position: Position | None,
+) -> Expression | None:
+    """The value of a call of a function of the module, or of one over the catalog of PostgreSQL;
+    None for other functions. `trees`: the arguments, which `bind` binds."""
+    if name not in _NAMES and name not in _OF_CATALOG:
+        return None
+    arguments = [bind(tree) for tree in trees]
+    if name in _OF_CATALOG:
+        from runnel.planner.bind.pg_catalog.lookups import catalog_call  # few queries have one
+
+        return catalog_call(query, name, arguments, position)
     if name == "GETVARIABLE":
         return _variable(query, arguments, position)
     if name == "SETTING_FOUND":

@@ -15,7 +15,7 @@ from runnel.planner.bind.scalars import json as bind_json
 from runnel.planner.bind.scalars import operators, rows
 from runnel.planner.bind.scalars.literals import binary_literal, fitted
 from runnel.planner.parse.query.allow_list import function_call, position_of, sql_type_of
-from runnel.planner.parse.types import size_of
+from runnel.planner.parse.types import object_kind_of, size_of
 from runnel.sqltypes import BIGINT, NULL, VARCHAR, Kind, can_cast
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _BINARY: dict[type, str] = {
     exp.BitwiseOr: "bit_or",
     exp.BitwiseLeftShift: "bit_shift_left",
     exp.BitwiseRightShift: "bit_shift_right",
-    exp.ArrayOverlaps: "array_has_any",
     exp.StartsWith: "starts_with",
 }
 
@@ -135,6 +134,11 @@ def _bitwise_not(bind: Bind, tree: Any, position: Position | None) -> Expression
 def _try_cast(bind: Bind, tree: Any, position: Position | None) -> Expression:
     operand, target = bind(tree.this), sql_type_of(tree.args["to"])
     size = size_of(tree.args["to"])
+    kind = object_kind_of(tree.args["to"])
+    if kind is not None:
+        raise NotSupportedError(
+            f"TRY_CAST to {kind} is not supported", hint="write to_regclass('t')", position=position
+        )
     if operand.type == target or operand.type == NULL or not can_cast(operand.type, target):
         found = build.cast(operand, target, position)
     else:
@@ -275,6 +279,7 @@ _METHODS: dict[type, Callable[[Bind, Any, Position | None], Expression]] = {
     exp.Overlaps: _overlaps,
     exp.ArrayContainsAll: operators.contains,
     exp.ArrayContainedBy: operators.contained,
+    exp.ArrayOverlaps: operators.overlapping,
     exp.JSONBExtract: operators.at_path,
     exp.JSONBExtractScalar: operators.at_path,
     exp.Glob: operators.glob,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.schemas import CATALOG, PUBLIC, catalog_and_schema, local_name
-from runnel.catalog import CatalogObject, Index, Mapping, View
+from runnel.catalog import CatalogObject, Index, Mapping, Snapshot, View
 from runnel.planner.bind.system_views.constraints import constraints_of, keys_of
 from runnel.planner.bind.tables.described import is_temporary
 from runnel.planner.bind.tables.information_schema import (
@@ -36,9 +36,9 @@ def text_of(item: CatalogObject) -> str | None:
     return mapping_ddl(public(item)) if isinstance(item, Mapping) else None
 
 
-def index_text(binder: StatementBinder, index: Index) -> str:
+def index_text(snapshot: Snapshot, index: Index) -> str:
     """The statement that creates an index of a map, or of a table."""
-    table = binder.snapshot.objects.get(index.table_name.lower())
+    table = snapshot.objects.get(index.table_name.lower())
     name, on = quoted(index.name), quoted(index.table_name)
     if isinstance(table, Mapping):
         on = qualified(table)
@@ -164,7 +164,7 @@ def _indexes(binder: StatementBinder) -> list[Row]:
             index.kind == "unique",
             False,
             f"[{', '.join(index.columns)}]",
-            index_text(binder, index),
+            index_text(binder.snapshot, index),
         )
         for index in indexes(binder)
     ]
@@ -242,7 +242,7 @@ def _master_rows(binder: StatementBinder) -> Iterator[Row]:
             yield "view", name, name, 0, text_of(item)
     for index in indexes(binder):
         _, _, name, table = index_position(binder, index)
-        yield "index", name, table, 0, index_text(binder, index)
+        yield "index", name, table, 0, index_text(binder.snapshot, index)
 
 
 _FLAGS = dict.fromkeys(

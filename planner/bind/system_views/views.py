@@ -17,7 +17,9 @@ from runnel.base.schemas import (
 )
 from runnel.catalog import View, hides_tables
 from runnel.errors import Position, ProgrammingError
-from runnel.planner.bind.system_views import duckdb, postgresql
+from runnel.planner.bind.pg_catalog import tables as pg_tables
+from runnel.planner.bind.pg_catalog.objects import PG_CATALOG
+from runnel.planner.bind.system_views import duckdb
 from runnel.planner.bind.tables.described import description
 from runnel.planner.bind.tables.information_schema import (
     Row,
@@ -31,8 +33,7 @@ from runnel.sqltypes import BOOLEAN, INTEGER
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
 
-PG_CATALOG = "pg_catalog"
-_TABLES = {**duckdb.FUNCTIONS, **duckdb.TABLES, **postgresql.TABLES}
+_TABLES = {**duckdb.FUNCTIONS, **duckdb.TABLES, **pg_tables.TABLES}
 _TABLE_INFO = ("pragma_table_info", "pragma_show")
 
 
@@ -104,7 +105,7 @@ def is_view(name: str) -> bool:
 def view_table(name: str, schema: str, binder: StatementBinder) -> SchemaTable | None:
     """The view with this name in FROM; None if there is none. schema: "" if none is written."""
     lower, is_catalog = name.lower(), schema.lower() == PG_CATALOG
-    known = postgresql.TABLES if is_catalog else _TABLES
+    known = pg_tables.TABLES if is_catalog else _TABLES
     if lower not in known or (schema and not is_catalog):
         return None
     return SchemaTable(lower, known[lower], binder.without_statement())

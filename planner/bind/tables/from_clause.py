@@ -244,7 +244,8 @@ class FromBinder:
         if tree.text("db").lower() == "pg_catalog":
             view = self._system_view(tree)
             if view is not None:
-                return self._scan(view, alias or tree.name, names, position)
+                bound = self._scan(view, alias or tree.name, names, position)
+                return BoundRelation(bound.relation, _in_schema(bound.scope, "pg_catalog"))
         self._check_schema(tree, position)
         if tree.text("db").lower() == INFORMATION_SCHEMA:
             # Loaded on first use: few statements ask for it.

@@ -277,6 +277,9 @@ CLAUSES: tuple[Clause, ...] = (
         table_arguments.end_of_partition,
     ),
     # calls
+    Clause("pg_catalog.f(a)", ("PG_CATALOG",), (), rules.postgresql_name),
+    Clause("a OPERATOR(schema.+) b", ("OPERATOR",), (), rules.postgresql_name),
+    Clause('a COLLATE "C"', ("COLLATE",), (), rules.postgresql_name),
     Clause("f(a)", nodes={"Anonymous": "this expressions"}),
     Clause(
         "FILTER",

@@ -93,12 +93,7 @@ def parameter(to: TokenPass, token: Token) -> bool:
 
 def cast_type(to: TokenPass, token: Token) -> bool:
     """The type after `::`, or after the AS of a CAST, becomes a word with the type's number:
-    sqlglot would drop everything after the type's name. `'t'::regclass`, which PostgreSQL's dumps
-    write around names, is the text."""
-    is_text = to.index > 0 and to.tokens[to.index - 1].token_type is TokenType.STRING
-    if is_text and token.text == "::" and to.peek(1) == "REGCLASS":
-        to.index += 2
-        return True
+    sqlglot would drop everything after the type's name."""
     to.copy()
     to.type_word()
     return True
@@ -586,3 +581,11 @@ def absent_operator(to: TokenPass, token: Token) -> bool:
         hint=f"write {_OPERATORS[token.text]}",
         position=position_at(token, to.sql),
     )
+
+
+def postgresql_name(to: TokenPass, token: Token) -> bool:
+    """Leaves out what `qualified` describes around names of PostgreSQL."""
+    # Loaded on first use: few queries have such names.
+    from runnel.planner.parse.query.qualified import RULES
+
+    return RULES[token.text.upper()](to, token)

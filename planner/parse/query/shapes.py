@@ -160,7 +160,7 @@ def _restore_quantifier(node: Any) -> None:
         node.replace(quantifier(this=exp.Tuple(expressions=node.expressions)))
 
 
-def _restore_type(node: Any, types: Sequence[tuple[SqlType, int | None]]) -> None:
+def _restore_type(node: Any, types: Sequence[tuple[SqlType, int | str | None]]) -> None:
     kind = node.args.get("kind")
     if isinstance(kind, str) and kind.startswith(TYPE) and kind[len(TYPE) :].isdecimal():
         sql_type, size = types[int(kind[len(TYPE) :])]

@@ -108,7 +108,7 @@ class TokenPass(TokenReader):
         self.parameters = parameters
         self.is_query = is_query
         self.output: list[Token] = []
-        self.types: list[tuple[SqlType, int | None]] = []
+        self.types: list[tuple[SqlType, int | str | None]] = []
         self.open: list[str] = []
         self.closed = ""
         self.common_tables: list[int] = []
