@@ -256,6 +256,12 @@ def test_errors(con: runnel.Connection, sql: str, message: str) -> None:
         con.execute(sql).fetchall()
 
 
+def test_an_unknown_relation_is_an_undefined_table(con: runnel.Connection) -> None:
+    with pytest.raises(runnel.errors.UndefinedTable) as error:
+        con.execute("SELECT 'nope'::regclass")
+    assert error.value.sqlstate == "42P01"
+
+
 def test_settings_of_postgresql(con: runnel.Connection) -> None:
     assert rows(con, "SHOW server_version") == [("16.0",)]
     assert rows(con, "SHOW client_encoding") == [("UTF8",)]

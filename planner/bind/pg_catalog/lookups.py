@@ -15,7 +15,15 @@ from typing import Any
 from sqlglot import exp
 
 from runnel.catalog import View
-from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
+from runnel.errors import (
+    ErrorCode,
+    InvalidSchemaName,
+    Position,
+    ProgrammingError,
+    UndefinedObject,
+    UndefinedTable,
+    suggest,
+)
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.python.calls import python_call
@@ -302,7 +310,8 @@ def _number_of(objects: Objects, kind: str, text: str, position: Position | None
         number = None if relation is None else relation.oid
         what, known = "object", [item.name for item in objects.relations.values()]
     if number is None:
-        raise ProgrammingError(
+        kinds = {"object": UndefinedTable, "schema": InvalidSchemaName}
+        raise kinds.get(what, UndefinedObject)(
             f'{what} "{text}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
             hint=suggest(text, known, "SHOW TABLES lists the tables, \\d in the shell"),
