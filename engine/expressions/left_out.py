@@ -121,8 +121,8 @@ Privileges: access is bounded by the tokens of runnel serve
 Descriptions of objects: use GET_DDL, SHOW and information_schema
   pg_get_functiondef pg_get_function_sqlbody pg_get_keywords pg_get_object_address
   pg_get_catalog_foreign_keys pg_operator_is_visible pg_opclass_is_visible
-  pg_opfamily_is_visible pg_conversion_is_visible pg_ts_*_is_visible to_regproc* to_regrole to_regnamespace
-  pg_column_size pg_database_size
+  pg_opfamily_is_visible pg_conversion_is_visible pg_ts_*_is_visible
+  to_regproc* to_regrole to_regnamespace pg_column_size pg_database_size
 Catalog of DuckDB: use FROM duckdb_tables() and others, SHOW, DESCRIBE and EXPLAIN
   duckdb_* pragma_* which_secret
 Settings of DuckDB: use SET
