@@ -28,7 +28,7 @@ from runnel.errors import DataError, NotSupportedError, ProgrammingError
 FORMATS = ("csv", "json", "json-flat", "jsonl", "ndjson", "parquet", "arrow", "avro", "lines")
 # Names of JSON lines that other systems use.
 _JSON_FORMATS = ("json", "json-flat", "jsonl", "ndjson")
-COMPRESSIONS = ("auto", "none", "gz", "bz2", "zst", "lz4")
+COMPRESSIONS = ("auto", "none", "gz", "bz2", "zst", "lz4", "snappy", "brotli")
 
 
 def _point_or_comma(value: str) -> str:
@@ -116,8 +116,9 @@ _SNIFFED: tuple[Option[Any], ...] = (
     TIMESTAMP_FORMAT,
     COMMENT,
 )
+_OF_TIMES = (DATE_FORMAT, TIMESTAMP_FORMAT)
 _CSV_ONLY: tuple[Option[Any], ...] = (
-    *_SNIFFED,
+    *(option for option in _SNIFFED if option not in _OF_TIMES),
     NULL_VALUE,
     DECIMAL_SEPARATOR,
     THOUSANDS,
@@ -142,6 +143,7 @@ _EXTENSIONS = {
     ".txt": "lines",
     ".log": "lines",
 }
+_OF_PARQUET = ("snappy", "brotli")
 LONGEST_SEPARATOR = 4
 """The maximum number of characters of a delimiter."""
 _UNIT_SEPARATOR = "\x1f"
@@ -252,6 +254,7 @@ class FileOptions:
     is_merging: whether files with different columns are expected, so that no warning is logged.
     encoding: the encoding of text files.
     group_rows: the number of rows of a written row group of Parquet; None: the usual one.
+    compression_level: the level of the compression of a written Parquet file; None: the usual one.
     file_columns: whether there are hidden columns about the file of a row.
     unset: the names of the options that the statement leaves out and that sniffing can find.
     """
@@ -274,6 +277,7 @@ class FileOptions:
     in_query: bool = False
     encoding: str = UTF_8
     group_rows: int | None = None
+    compression_level: int | None = None
     is_merging: bool = False
     file_columns: bool = False
     unset: frozenset[str] = frozenset()
@@ -293,12 +297,8 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
         {name: value for name, value in settings.items() if not name.lower().startswith(STORAGE)}
     )
     format_name = options.get(FORMAT)
-    if format_name is not None and format_name != "csv":
-        for option in _CSV_ONLY:
-            if options.is_set(option):
-                raise ProgrammingError(
-                    f'option "{option.name}" is for format csv, not {format_name}'
-                )
+    _check_csv_only(options, format_name)
+    compression = _compression(options)
     encoding = options.get(ENCODING)
     if encoding is not None and format_name is not None and format_name not in _TEXT_FORMATS:
         raise ProgrammingError(f'option "encoding" is for text files, not format {format_name}')
@@ -321,7 +321,7 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
         options.require(PATH),
         "json" if format_name in _JSON_FORMATS else format_name,
         options.get(GLOB),
-        options.require(COMPRESSION),
+        compression,
         options.require(IGNORE_FILE_NOT_FOUND),
         options.require(ENCODING_ERRORS) == "replace",
         _dialect(options),
@@ -337,6 +337,25 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
         file_columns=options.require(FILE_COLUMNS),
         unset=frozenset(item.name for item in (*_SNIFFED, ENCODING) if not options.is_set(item)),
     )
+
+
+def _check_csv_only(options: Options, format_name: str | None) -> None:
+    if format_name is None or format_name == "csv":
+        return
+    others = () if format_name in _JSON_FORMATS else _OF_TIMES
+    for option in (*_CSV_ONLY, *others):
+        if options.is_set(option):
+            raise ProgrammingError(f'option "{option.name}" is for format csv, not {format_name}')
+
+
+def _compression(options: Options) -> str:
+    compression = options.require(COMPRESSION)
+    format_name = options.get(FORMAT) or format_of(options.require(PATH)) or "parquet"
+    if compression in _OF_PARQUET and format_name != "parquet":
+        raise ProgrammingError(
+            f"compression {compression} is for format parquet", hint="use gz or zst for text"
+        )
+    return compression
 
 
 def _names(options: Options) -> tuple[str, ...]:

@@ -116,20 +116,20 @@ class FileOutput:
 class JsonArrayOutput(FileOutput):
     """A file that gets JSON, an object on each line, and has the objects as one array.
 
-    `{"a":1}\\n{"a":2}\\n` becomes `[\\n{"a":1},\\n{"a":2}\\n]\\n`: line breaks of texts are
+    `{"a":1}\\n{"a":2}\\n` becomes `[\\n\\t{"a":1},\\n\\t{"a":2}\\n]\\n`: line breaks of texts are
     escaped, so a line break ends an object.
     """
 
-    _separator = b"[\n"
+    _separator = b"[\n\t"
 
     def write(self, data: bytes | pa.Buffer) -> None:
         lines = bytes(data).removesuffix(b"\n")
         if lines:
-            super().write(self._separator + lines.replace(b"\n", b",\n"))
-            self._separator = b",\n"
+            super().write(self._separator + lines.replace(b"\n", b",\n\t"))
+            self._separator = b",\n\t"
 
     def finish(self) -> None:
-        super().write(b"[\n]\n" if self._separator == b"[\n" else b"\n]\n")
+        super().write(b"[\n]\n" if self._separator == b"[\n\t" else b"\n]\n")
         super().finish()
 
 

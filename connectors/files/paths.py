@@ -30,12 +30,29 @@ class FilePath:
     glob: a pattern of names below the folder `text`.
     ignore_missing: whether a path without files is no error.
     has_subfolders: whether a folder without a glob stands for all files below it.
+    written: the path as the statement has it; "" if it is not known.
     """
 
     text: str
     glob: str | None = None
     ignore_missing: bool = False
     has_subfolders: bool = False
+    written: str = ""
+
+    def shown(self, file: DataFile) -> str:
+        """The path of one of the files, relative if the path is written so."""
+        written = self.written
+        if not written or isinstance(file.path, RemotePath) or not _is_relative(written):
+            return str(file.path)
+        if not self.is_pattern:
+            # Example: `data/` with /home/ann/data/1.csv is data/1.csv.
+            return written.rstrip("/") + file.path[len(self.text) :]
+        # Example: `./data/*.csv` with /home/ann/data/1.csv: the folder data/ is /home/ann/data/.
+        folder = written.removeprefix("./")
+        folder = folder[: min(folder.index(item) for item in WILDCARDS if item in folder)]
+        folder = folder[: folder.rfind("/") + 1]
+        base = Path(self.text[: len(self.base())])
+        return folder + str(Path(file.path).relative_to(base))
 
     def with_subfolders(self) -> FilePath:
         """The same path; of a folder without a glob, all files below it."""
@@ -131,7 +148,12 @@ def file_path(
             f"wrong value '{glob}' for option \"glob\" of connector File",
             hint="it accepts a pattern of names below the path, such as '*.csv' or '**/*.csv'",
         )
-    return FilePath(file_system.absolute_path(text, storage or {}, access), glob, ignore_missing)
+    absolute = file_system.absolute_path(text, storage or {}, access)
+    return FilePath(absolute, glob, ignore_missing, written=text)
+
+
+def _is_relative(written: str) -> bool:
+    return not (Path(written).is_absolute() or written.startswith("~") or "://" in written)
 
 
 def called_paths(

@@ -306,7 +306,7 @@ class JsonCodec(TextCodec):
         return super().line(payload).replace(b"\n", b" ")
 
     def write(self, output: Any, batch: pa.RecordBatch) -> None:
-        JsonWriter(output, self.columns).write(batch)
+        JsonWriter(output, self.columns, CsvDialect()).write(batch)
 
 
 class CsvCodec(TextCodec):

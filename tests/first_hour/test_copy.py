@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import runnel
@@ -44,3 +45,23 @@ def test_an_error_leaves_no_file_of_a_partition(
             TO '{folder}' (FORMAT csv, PARTITION_BY (k))"""
         )
     assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+
+def test_paths_are_shown_as_they_are_written(
+    connection: runnel.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("d").mkdir()
+    Path("d/1.csv").write_text("a\n1\n")
+    Path("e.csv").write_text("a\n2\n")
+    for query in (
+        "SELECT filename FROM 'd/*.csv'",
+        "SELECT filename FROM read_csv('./d/1.csv', filename = true)",
+        "SELECT filename FROM read_csv(['e.csv', 'd/*.csv']) ORDER BY a",
+        "SELECT file FROM glob('./d/*')",
+        "SELECT filename FROM read_text('d/1.csv')",
+        f"SELECT filename FROM read_csv('{tmp_path}/e.csv')",
+        "SELECT a FROM 'd/*.csv' WHERE filename = 'd/1.csv'",
+    ):
+        expected = duckdb.sql(query).fetchall()
+        assert connection.execute(query).fetchall() == expected, query

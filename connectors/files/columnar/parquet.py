@@ -40,7 +40,15 @@ from runnel.sqltypes import has_mixed_interval, to_arrow
 ROW_GROUP_ROWS = 262_144
 """The number of rows of a written row group."""
 
-_COMPRESSIONS = {"auto": "zstd", "zst": "zstd", "gz": "gzip", "lz4": "lz4", "none": "none"}
+_COMPRESSIONS = {
+    "auto": "zstd",
+    "zst": "zstd",
+    "gz": "gzip",
+    "lz4": "lz4",
+    "snappy": "snappy",
+    "brotli": "brotli",
+    "none": "none",
+}
 
 _KIND = "Parquet"
 
@@ -54,7 +62,7 @@ class ParquetFormat(TypedFormat):
     """Columnar files that declare types."""
 
     name = "parquet"
-    compressions = ("zst", "gz", "lz4")
+    compressions = ("zst", "gz", "lz4", "snappy", "brotli")
 
     def columns_in(self, file: DataFile) -> list[FileColumn]:
         with reading_typed(file.path, _KIND):
@@ -94,6 +102,7 @@ class ParquetFormat(TypedFormat):
             columns,
             _COMPRESSIONS[self.options.compression],
             group_rows=self.options.group_rows or ROW_GROUP_ROWS,
+            level=self.options.compression_level,
         )
 
     def _read_file(
@@ -173,11 +182,16 @@ class ParquetRows(RowGroupWriter):
         compression: str,
         schema: pa.Schema | None = None,
         group_rows: int = ROW_GROUP_ROWS,
+        level: int | None = None,
     ) -> None:
         super().__init__(columns, group_rows)
         self.schema = self.schema if schema is None else schema
         self._writer = pq.ParquetWriter(
-            output.stream, self.schema, compression=compression, write_page_checksum=True
+            output.stream,
+            self.schema,
+            compression=compression,
+            compression_level=level,
+            write_page_checksum=True,
         )
 
     def write_row_group(self, batches: list[pa.RecordBatch]) -> None:

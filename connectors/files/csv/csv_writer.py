@@ -1,4 +1,5 @@
-"""Writing CSV: values as CAST AS VARCHAR gives them, quoted only where reading them back needs it.
+"""Writing CSV: values as CAST AS VARCHAR gives them, arrays, rows and maps as JSON, quoted only
+where reading them back needs it.
 
 NULL is the `nullValue` without quotes; text that would read as NULL is quoted. All of it is done on
 whole columns.
@@ -70,7 +71,7 @@ class CsvWriter(RowWriter):
         text = values if convert is None else convert(values)
         if self._dialect.decimal == "," and column.type.is_numeric:
             return pc.replace_substring(text, ".", ","), False
-        is_text = column.type.kind in (Kind.VARCHAR, Kind.JSON)
+        is_text = column.type.is_nested or column.type.kind in (Kind.VARCHAR, Kind.JSON)
         return text, not is_text and self._dialect.delimiter in _HARMLESS_DELIMITERS
 
     def _is_forced(self, column: TableColumn) -> bool:
@@ -91,7 +92,7 @@ class CsvWriter(RowWriter):
             )
         quote, escape = self._dialect.quote, self._dialect.escape
         inner = pc.replace_substring(text, escape, escape * 2) if escape else text
-        inner = pc.replace_substring(inner, quote, quote * 2)
+        inner = pc.replace_substring(inner, quote, (escape or quote) + quote)
         return pc.if_else(
             needs_quotes, self._join(self._quote, inner, self._quote, self._nothing), text
         )

@@ -64,7 +64,6 @@ _WITHOUT_EFFECT = frozenset(
 )
 _QUERY = "write INSERT INTO t SELECT … FROM read_csv('file', …), and "
 _INSTEAD = {
-    "force_not_null": _QUERY + "coalesce(column, '')",
     "force_null": _QUERY + "nullif(column, '')",
     "default": _QUERY + "a CASE",
     "columns": "leave it out: the table has the names and types",
@@ -91,11 +90,15 @@ def copied_rows(
 
     target: the name of the table, and the columns that are written. Text is read as their types.
     """
-    texts, nulls, is_matched = _texts(options)
+    others = dict(options)
+    not_null = _not_null(others, target[1])
+    texts, nulls, is_matched = _texts(others)
     if "format" not in texts:
         found = format_of(path.rstrip("/"))
         texts["format"] = "csv" if found in (None, "lines") else str(found)
     read = replace(read_options({"path": path, **texts}, access), in_query=True)
+    if not_null:
+        read = replace(read, dialect=replace(read.dialect, not_null=not_null))
     if nulls:
         read = replace(read, dialect=replace(read.dialect, null=nulls[0], more_nulls=nulls[1:]))
     files = QueriedPath.of([file_path(path, None, ignore_missing=False, access=access)])
@@ -225,6 +228,22 @@ class _Copy:
         )
 
 
+def _not_null(options: dict[str, OptionValue], target: Sequence[TableColumn]) -> frozenset[str]:
+    """The columns that FORCE_NOT_NULL lists, in lower case; the option is removed."""
+    values = [options.pop(name) for name in list(options) if name.lower() == "force_not_null"]
+    names = [item for value in values for item in ((value,) if isinstance(value, str) else value)]
+    known = [column.name for column in target]
+    if names == ["*"]:
+        names = known
+    for name in names:
+        if name.lower() not in map(str.lower, known):
+            raise ProgrammingError(
+                f'FORCE_NOT_NULL names the column "{name}", which is not written',
+                hint=suggest(name, known, f"the columns are {', '.join(known)}"),
+            )
+    return frozenset(map(str.lower, names))
+
+
 def _texts(
     options: Mapping[str, OptionValue],
 ) -> tuple[dict[str, str], tuple[str, ...], bool]:
@@ -241,10 +260,12 @@ def _texts(
         if lower in _WITHOUT_EFFECT:
             continue
         option, text = _option(name, value)
-        if option in texts:
+        if option in texts and option != "quotedNulls":
             raise ProgrammingError(f'option "{name}" of COPY is given twice')
         if option == "header" and text.upper() == "MATCH":
             text, is_matched = "true", True
+        if lower == "nullstr" and value:
+            texts.setdefault("quotedNulls", "true")  # as in DuckDB; NULL is PostgreSQL's option
         if option == "nullValue":
             nulls = (value,) if isinstance(value, str) else value
         texts[option] = text

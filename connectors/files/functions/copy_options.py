@@ -25,5 +25,11 @@ FILE_OPTIONS = {
 FORMAT_WORDS = frozenset({"csv", "json", "parquet"})
 """The formats that may be written without FORMAT, as in `(CSV, HEADER)`."""
 
-COMPRESSIONS = {"gzip": "gz", "zstd": "zst", "bzip2": "bz2", "uncompressed": "none"}
+COMPRESSIONS = {
+    "gzip": "gz",
+    "zstd": "zst",
+    "bzip2": "bz2",
+    "lz4_raw": "lz4",
+    "uncompressed": "none",
+}
 """The value of the option 'compression' for each name of a compression."""

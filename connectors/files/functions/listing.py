@@ -28,6 +28,6 @@ def glob_table(positional: Sequence[Any], named: Mapping[str, Any], access: Acce
     found: list[str] = []
     for pattern in patterns:
         path = file_path(pattern, None, ignore_missing=True, access=access)
-        found += [str(file.path) for file in replace(path, ignore_missing=True).files()]
+        found += [path.shown(file) for file in replace(path, ignore_missing=True).files()]
     batch = pa.RecordBatch.from_arrays([pa.array(found, pa.string())], names=["file"])
     return registered_table("glob", pa.Table.from_batches([batch]))

@@ -40,11 +40,11 @@ def parquet_metadata(
 ) -> Table:
     """The table of a call: the rows of all files, in the order of the paths."""
     paths = called_paths(f"{function}('folder/*.parquet')", positional, named, access)
-    found = [_rows(function, file) for path in paths for file in path.files()]
+    found = [_rows(function, file, path.shown(file)) for path in paths for file in path.files()]
     return registered_table(function, pa.concat_tables(found))
 
 
-def _rows(function: str, file: DataFile) -> pa.Table:
+def _rows(function: str, file: DataFile, name: str) -> pa.Table:
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="runnel-parquet-") as folder:
@@ -56,7 +56,7 @@ def _rows(function: str, file: DataFile) -> pa.Table:
                 rows = connection.sql(f"FROM {function}('{path}')").to_arrow_table()
             except duckdb.Error as error:
                 raise _not_parquet(file) from error
-    names = pa.array([str(file.path)] * len(rows), pa.string())
+    names = pa.array([name] * len(rows), pa.string())
     return _signed(rows.set_column(0, "file_name", names))
 
 

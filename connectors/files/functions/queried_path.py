@@ -23,7 +23,9 @@ class QueriedPath(FilePath):
     @classmethod
     def of(cls, paths: Sequence[FilePath]) -> QueriedPath:
         """The same paths."""
-        first, *more = [cls(path.text, path.glob, path.ignore_missing) for path in paths]
+        first, *more = [
+            cls(path.text, path.glob, path.ignore_missing, written=path.written) for path in paths
+        ]
         return replace(first, more=tuple(more))
 
     def base(self) -> str:
@@ -33,6 +35,15 @@ class QueriedPath(FilePath):
     def with_subfolders(self) -> FilePath:
         more = tuple(replace(path, has_subfolders=True) for path in self.more)
         return replace(self, has_subfolders=True, more=more)
+
+    def shown(self, file: DataFile) -> str:
+        """The path of a file, by the most specific of the paths that can have found it."""
+        matching = [
+            path for path in (self, *self.more) if file.path.startswith(FilePath.base(path))
+        ]
+        if not matching:
+            return str(file.path)
+        return FilePath.shown(max(matching, key=lambda path: len(FilePath.base(path))), file)
 
     def is_folder(self) -> bool:
         return not self.more and FilePath.is_folder(self)

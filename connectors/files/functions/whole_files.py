@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ def whole_files(
     """The table of `READ_TEXT('*.sql')`: filename, content, size and last_modified of each file, in
     the order of the paths. A query that does not use the content does not read it."""
     paths = called_paths(f"{function}('folder/*.txt')", positional, named, access)
+    paths = [replace(path, ignore_missing=path.is_pattern) for path in paths]
     for path in paths:
         path.files()  # a missing file is an error of the call, with its position
     schema = pa.schema(
@@ -47,13 +49,13 @@ def _rows(
 ) -> Iterator[pa.RecordBatch]:
     """A batch for each file, so that one content at a time is in memory."""
     readers: dict[str, Callable[[DataFile], object]] = {
-        "filename": lambda file: str(file.path),
         "content": lambda file: _content(function, file),
         "size": lambda file: file.size,
         "last_modified": lambda file: modified(file.path),
     }
     fields = [schema.field(i) for i in columns]
     for path in paths:
+        readers["filename"] = path.shown
         for file in path.files():
             arrays = [pa.array([readers[field.name](file)], field.type) for field in fields]
             yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

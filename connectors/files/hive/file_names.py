@@ -33,16 +33,13 @@ FILE_COLUMNS = tuple(
 """The columns of option 'fileColumns'."""
 
 
-def _path(file: DataFile) -> str:
-    return str(file.path)
-
-
 _VALUES: Mapping[str, Callable[[DataFile], Any]] = {
+    "__file_path": lambda file: str(file.path),
     "__file_name": lambda file: PurePosixPath(file.path).name,
     "__file_size": lambda file: file.size,
     "__file_modified": lambda file: modified(file.path),
 }
-"""The value of each column for a file; of another column, its path."""
+"""The value of each column for a file; of another column, its path as the query writes it."""
 
 
 class FileNameTable(HiveTable):
@@ -82,7 +79,7 @@ class FileNameTable(HiveTable):
         inner = self.inner.file_values(files) if isinstance(self.inner, HiveTable) else []
         for index in self._added:
             column = self.columns[index]
-            value = _VALUES.get(column.name, _path)
+            value = _VALUES.get(column.name, self.path.shown)
             inner.append(pa.array([value(file) for file in files], to_arrow(column.type)))
         return inner
 

@@ -238,10 +238,24 @@ def columns_over(predicate: Expression | None, positions: Mapping[int, int]) -> 
 
 
 class PartitionedSink(Sink):
-    """Writes the rows of one execution, one file per folder."""
+    """Writes the rows of one execution, one file per folder.
 
-    def __init__(self, table: HiveTable, request: SinkRequest) -> None:
+    names: the names of new files, from the number of the file in its folder; None: new names.
+    keeps_keys: whether the partition columns are also written to the files.
+    """
+
+    def __init__(
+        self,
+        table: HiveTable,
+        request: SinkRequest,
+        names: Callable[[int], str] | None = None,
+        *,
+        keeps_keys: bool = False,
+    ) -> None:
         self._table = table
+        self._names = names
+        self._counts: dict[str, int] = {}
+        self._written = list(range(len(table.columns))) if keeps_keys else _own_columns(table)
         self._columns = table.columns
         self._target = sink_target(table.path, table.format)
         if self._target.name is not None:
@@ -262,7 +276,7 @@ class PartitionedSink(Sink):
             )
         positions = {index: position for position, index in enumerate(request.columns)}
         self._key_positions = [(positions.get(index), self._columns[index]) for index, _ in by_key]
-        self._own = [i for i in request.columns if i not in table.partitioning.columns]
+        self._own = [i for i in request.columns if i in self._written]
         self._own_positions = [positions[i] for i in self._own]
         self._owner = request.owner
         self._sinks: dict[str, FileSink] = {}
@@ -305,10 +319,13 @@ class PartitionedSink(Sink):
             if len(self._sinks) >= MOST_OPEN:
                 self._finish(next(iter(self._sinks)))
             target = self._target
+            number = self._counts.get(folder, 0)
+            self._counts[folder] = number + 1
+            name = None if self._names is None else self._names(number)
             inner = SinkTarget(
-                file_system.below(target.folder, folder), None, target.suffix, target.compression
+                file_system.below(target.folder, folder), name, target.suffix, target.compression
             )
-            own_columns = _own_columns(self._table)
+            own_columns = self._written
             columns = tuple(self._columns[i] for i in own_columns)
             positions = {index: position for position, index in enumerate(own_columns)}
             request = SinkRequest(

@@ -140,7 +140,7 @@ class JsonFormat(FileFormat):
         return estimated_rows(path, self.options.compression, json_count)
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
-        return JsonWriter(output, columns)
+        return JsonWriter(output, columns, self.options.dialect)
 
 
 class ChunkReader:

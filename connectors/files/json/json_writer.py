@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 
 from runnel.catalog import TableColumn
 from runnel.connectors.files.conversion import converter
+from runnel.connectors.files.csv.csv_times import time_formatter
 from runnel.connectors.files.format import external_name
+from runnel.connectors.files.options import CsvDialect
 from runnel.connectors.files.output import FileOutput, RowWriter, text_buffer
 from runnel.expressions.kernels.values import scalar_of
 from runnel.sqltypes import JSON, VARCHAR, Kind, SqlType
@@ -25,8 +27,11 @@ _CONTROL_CHARACTERS = [chr(code) for code in range(32)]
 class JsonWriter(RowWriter):
     """Writes a line per row; a NULL is written as null."""
 
-    def __init__(self, output: FileOutput, columns: Sequence[TableColumn]) -> None:
+    def __init__(
+        self, output: FileOutput, columns: Sequence[TableColumn], dialect: CsvDialect
+    ) -> None:
         self._output = output
+        self._dialect = dialect
         self._columns = columns
         # What stands before each value, and after the last.
         before = [
@@ -54,6 +59,9 @@ class JsonWriter(RowWriter):
             return _on_one_line(values if convert is None else convert(values))
         if sql_type.kind is Kind.JSON:
             return _on_one_line(values)
+        formatter = time_formatter(sql_type, self._dialect)
+        if formatter is not None:
+            return self._in_quotes(_escaped(formatter(values)))
         convert = converter(sql_type, VARCHAR)
         text = values if convert is None else convert(values)
         if sql_type.is_exact or sql_type.kind is Kind.BOOLEAN:

@@ -14,8 +14,8 @@ from runnel.statements.queries import run_key_get, with_room
 
 if TYPE_CHECKING:
     from runnel.access import Access
-    from runnel.connectors.files.functions.copied_file import CopiedFile
-    from runnel.connectors.files.functions.copied_folder import CopiedFolder
+    from runnel.connectors.files.copy.copied_file import CopiedFile
+    from runnel.connectors.files.copy.copied_folder import CopiedFolder
     from runnel.dag import DAG
     from runnel.runtime.light_job import Job
     from runnel.session.session import Session
@@ -43,11 +43,11 @@ def copy_to(session: Session, plan: CopyToPlan, call: StatementCall) -> int:
 def _target(plan: CopyToPlan, access: Access | None) -> CopiedFile | CopiedFolder:
     # Loaded on first use: few statements write files.
     columns = [TableColumn(field.name, field.type) for field in plan.query.fields]
-    if any(name.lower() == "partition_by" for name in plan.options):
-        from runnel.connectors.files.functions.copied_folder import CopiedFolder
+    from runnel.connectors.files.copy.copied_file import CopiedFile
+    from runnel.connectors.files.copy.copied_folder import CopiedFolder, makes_folder
 
+    if makes_folder(plan.options):
         return CopiedFolder(plan.path, plan.options, columns, access)
-    from runnel.connectors.files.functions.copied_file import CopiedFile
 
     return CopiedFile(plan.path, plan.options, columns, access)
 

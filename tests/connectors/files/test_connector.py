@@ -166,8 +166,8 @@ def test_formats_that_cant_be_told(tmp_path: Path) -> None:
             'option "header" is for format csv, not json',
         ),
         (
-            {"path": "x", "delimiter": ";;"},
-            "wrong value ';;' for option \"delimiter\" of connector File",
+            {"path": "x", "delimiter": ";;;;;"},
+            "wrong value ';;;;;' for option \"delimiter\" of connector File",
         ),
         ({"path": "x", "quote": "\n"}, "wrong value '\n' for option \"quote\" of connector File"),
         (
