@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from runnel.expressions.kernels.python_values import Interval
     from runnel.named_jobs.named_job import NamedJob
     from runnel.processors import library
+    from runnel.results.duckdb_api.statements import StatementType
     from runnel.runtime.light_job import Job, JobStatus
 
 apilevel = "2.0"
@@ -145,6 +146,7 @@ __all__ = [
     "Position",
     "ProgrammingError",
     "Routing",
+    "StatementType",
     "SyntaxException",
     "Time",
     "TimeFromTicks",
@@ -178,15 +180,18 @@ _HOMES = {
     "expressions.kernels.python_values": ("Interval",),
     "named_jobs.named_job": ("NamedJob",),
     "processors": ("library",),
+    "results.duckdb_api.statements": ("StatementType",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 _CALLS = frozenset(
-    "execute executemany query read_csv read_json read_parquet table view values from_query "
-    "from_arrow from_df create_function remove_function register unregister begin commit rollback "
-    "append fetchone fetchmany fetchall fetchdf fetch_df fetchnumpy fetch_arrow_table df pl arrow "
-    "fetch_record_batch fetch_arrow_reader to_arrow_table to_arrow_reader description rowcount "
-    "get_table_names extract_statements interrupt".split()
+    "execute executemany query read_csv read_json read_parquet from_csv_auto from_parquet "
+    "table view values from_query from_arrow from_df table_function create_function "
+    "remove_function register unregister begin commit rollback append close cursor fetchone "
+    "fetchmany fetchall fetchdf fetch_df fetch_df_chunk fetchnumpy fetch_arrow_table df pl "
+    "arrow fetch_record_batch fetch_arrow_reader to_arrow_table to_arrow_reader description "
+    "rowcount get_table_names extract_statements install_extension load_extension interrupt "
+    "sqltype dtype type string_type list_type map_type struct_type row_type decimal_type".split()
 )
 """Calls of the default connection that the module has as well, as it has `sql`."""
 
@@ -227,7 +232,9 @@ def connect(
         None: the computer's (docs/testing.md).
     paramstyle: "format" or "pyformat": the parameters of statements with arguments are written %s
         or %(name)s, and a percent sign %%. Otherwise they are written ?, $1 or :name.
-    settings: settings as in SET, and `cooperative_threads`.
+    settings: settings as in SET, and `cooperative_threads`. As in DuckDB's `connect` there are also
+        `database`, another name of `path`; `config`, a dictionary of settings; and
+        `read_only=True` for a DuckDB file: the connection is in memory, with the file attached.
     """
     is_percent = False
     if paramstyle != "qmark":
@@ -252,13 +259,16 @@ def _open(
     clock: Clock | None,
 ) -> Connection:
     """Opens a connection of this process, or to a server."""
-    if settings.pop("read_only", False):
-        raise NotSupportedError(
-            "connect(read_only=True) is not supported",
-            hint="to read a DuckDB file: CREATE DATA CONNECTION d TYPE DuckDB OPTIONS ('path' = "
-            "'f.duckdb', 'readOnly' = 'true'), then CREATE MAPPING t DATA CONNECTION d; other "
-            "processes read a directory by way of runnel serve",
-        )
+    if "database" in settings and path is None:
+        path = settings.pop("database")
+    config = settings.pop("config", None)
+    is_read_only = settings.pop("read_only", False)
+    if config:
+        # Loaded on first use: few programs pass the settings of another engine.
+        from runnel.base.foreign_settings import at_start
+
+        settings = {**at_start(config), **settings}
+        is_read_only = is_read_only or settings.pop("access_mode", "") == "READ_ONLY"
     if path == ":memory:":
         path = None
     if isinstance(path, str) and "://" in path:
@@ -272,6 +282,15 @@ def _open(
     with _without_collector():
         from runnel.connection import open_connection
 
+    if is_read_only:
+        # Loaded on first use: most connections write.
+        from runnel.results.duckdb_api.read_only import attach_read_only
+
+        connection = open_connection(
+            None, settings, spark=spark, allowed_paths=allowed_paths, clock=clock
+        )
+        attach_read_only(connection, path)
+        return connection
     return open_connection(path, settings, spark=spark, allowed_paths=allowed_paths, clock=clock)
 
 

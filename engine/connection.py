@@ -119,6 +119,7 @@ class Connection(Calls[Cursor]):
         self._executor = SessionExecutor(self._session)
         self._engine: Engine = self._executor
         self._last = LastResult()
+        self._cursors = weakref.WeakSet[Cursor]()
         close_when_forgotten(self, database)
 
     def cursor(self) -> Cursor:
@@ -128,7 +129,18 @@ class Connection(Calls[Cursor]):
         except BaseException as error:
             shorten(error)
             raise
-        return Cursor(self, self._engine)
+        cursor = Cursor(self, self._engine)
+        self._cursors.add(cursor)
+        return cursor
+
+    @short_errors
+    def interrupt(self) -> None:
+        """Cancels the statements and fetches of this connection in which other threads wait: they
+        raise InterruptException. Rows of other cursors can still be fetched."""
+        self._database.check_open()
+        for cursor in self._cursors.copy():
+            if cursor._is_used:
+                cursor.cancel()
 
     @short_errors
     def commit(self) -> None:

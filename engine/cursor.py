@@ -531,7 +531,7 @@ class Cursor(Forms):
         result = self._result
         if result is None or self._database.is_closed:
             self._check_open()
-            raise InterfaceError("there are no rows to fetch", hint="execute a query first")
+            raise InterfaceError("there are no rows to fetch", hint=self._no_rows_hint())
         return result
 
     def _rows_with_end(self, action: str) -> Result:

@@ -3,7 +3,13 @@ the ones that SET accepts without effect, and hints for other settings."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from typing import Any
+
+from runnel.errors import NotSupportedError
+
+log = logging.getLogger("runnel.settings")
 
 OTHER_NAMES = {
     "timezone": "time_zone",
@@ -211,3 +217,19 @@ def hint_after_change(name: str) -> str:
 def is_of_threads(name: str) -> bool:
     """Whether it is the name that DuckDB has for cooperative_threads, which SET cannot change."""
     return OTHER_NAMES.get(name.lower()) == "cooperative_threads"
+
+
+def at_start(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a `config` of DuckDB, without the ones that have no effect here, of which a
+    warning is logged."""
+    found = {}
+    for name, value in config.items():
+        if is_fixed(name, value):
+            continue
+        if (hint := refused_hint(name)) is not None:
+            raise NotSupportedError(f"config {name} = {value!r} is not supported", hint=hint)
+        if has_no_effect(name):
+            log.warning("config: %s has no effect: %s", name, hint_without_effect(name))
+        else:
+            found[name] = value
+    return found

@@ -14,32 +14,56 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import ref
 
 from runnel.base.frozen import frozen
-from runnel.errors import InterfaceError, short_errors, shorten
+from runnel.errors import InterfaceError, NotSupportedError, short_errors, shorten
+
+if TYPE_CHECKING:
+    from runnel.results.duckdb_api.statements import ExtractedStatement
 
 _Cursor = TypeVar("_Cursor")
 
 OF_CURSORS = frozenset(
     "fetchone fetchmany fetchall fetchdf fetch_df fetchnumpy fetch_arrow_table fetch_record_batch "
-    "to_arrow_table to_arrow_reader fetch_arrow_reader df pl arrow show".split()
+    "to_arrow_table to_arrow_reader fetch_arrow_reader fetch_df_chunk df pl arrow show".split()
 )
 """The methods of cursors that a connection has for the result of its last `execute`."""
 
-_STATEMENTS = {
-    "begin": "con.execute('BEGIN')",
-    "from_csv_auto": "con.read_csv(path)",
-    "from_parquet": "con.read_parquet(path)",
-    "append": "con.execute('INSERT INTO t BY NAME FROM df')",
-    "list_type": "'BIGINT[]'",
-    "get_table_names": "con.sql('EXPLAIN …')",
-    "table_function": "con.sql('FROM range(10)')",
-    "tf": "con.sql('FROM t').arrow()",
-    "torch": "con.sql('FROM t').fetchnumpy()",
+_REMEDIES = {
+    "appender": "con.executemany('INSERT INTO t VALUES (?, ?)', rows), or con.append('t', frame)",
+    "query_appender": "con.executemany('MERGE INTO …', rows)",
+    "array_type": "con.list_type('INTEGER'): lists of a fixed size are lists",
+    "enum_type": "'VARCHAR', and CHECK (x IN (…)) in a table",
+    "union_type": "'VARCHAR' or 'JSON': a column has one type",
+    "tf": "con.sql('FROM t').fetchnumpy(), whose arrays become tensors",
+    "torch": "con.sql('FROM t').fetchnumpy(), whose arrays become tensors",
     "checkpoint": "nothing: a statement stores its changes when it ends",
+    "complete": "con.fetchall()",
+    "abort": "cursor.close() of the cursor that execute returned",
     "duplicate": "con.cursor()",
-    "install_extension": "nothing: connectors and formats are extras of the package",
-    "load_extension": "nothing: connectors and formats are extras of the package",
-    "interrupt": "cursor.cancel()",
+    "query_progress": "cursor.progress() of the cursor that execute returned",
+    "enable_profiling": "con.sql('EXPLAIN ANALYZE SELECT …')",
+    "disable_profiling": "con.sql('EXPLAIN ANALYZE SELECT …') for one query",
+    "get_profiling_information": "con.sql('EXPLAIN ANALYZE SELECT …')",
+    "register_filesystem": "a path such as 's3://…': pip install 'runnel[fsspec]'",
+    "unregister_filesystem": "a path such as 's3://…': pip install 'runnel[fsspec]'",
+    "list_filesystems": "a path such as 's3://…': pip install 'runnel[fsspec]'",
+    "filesystem_is_registered": "a path such as 's3://…': pip install 'runnel[fsspec]'",
 }
+"""The remedy for each call of DuckDB that a connection does not have."""
+
+_TYPES = frozenset(
+    "sqltype dtype type string_type list_type map_type struct_type row_type decimal_type".split()
+)
+"""The names in `duckdb_api.types`."""
+
+_CSV_OPTIONS = {
+    "dtype": "types",
+    "escapechar": "escape",
+    "lineterminator": "new_line",
+    "na_values": "nullstr",
+    "quotechar": "quote",
+    "skiprows": "skip",
+}
+"""The options of read_csv in SQL, by their names in Python."""
 
 
 CAPTURED: ContextVar[dict[str, Any] | None] = ContextVar("captured", default=None)
@@ -152,17 +176,69 @@ class Calls(Generic[_Cursor]):
         return self.sql(query, args, params=params, timeout=timeout)
 
     @short_errors
+    def begin(self) -> None:
+        """BEGIN of a transaction, which `commit` or `rollback` ends."""
+        self.cursor().execute("BEGIN")
+
+    @short_errors
     def from_arrow(self, data: Any) -> _Cursor:
         """The rows of any data that `register` accepts, as `sql` returns them."""
+        return self._over("FROM", data)
+
+    @short_errors
+    def append(self, table_name: str, df: Any, *, by_name: bool = False) -> None:
+        """Inserts the rows of any data that `register` accepts into a table, by position, or
+        `by_name` of the columns."""
+        self._over(f"INSERT INTO {_path(table_name)}{' BY NAME' if by_name else ''} FROM", df)
+
+    def _over(self, begin: str, data: Any) -> _Cursor:
+        """A statement that ends with the name of a data frame."""
         name = f"__rows_of_frame_{next(_numbers)}"  # no table is called so
         self.register(name, data)
         try:
-            cursor: Any = self.sql(f"FROM {name}")
+            cursor: Any = self.sql(f"{begin} {name}")
         finally:
             self.unregister(name)
         if cursor._query is not None:
             cursor._query = replace(cursor._query, frames={name: data})
         return cursor  # type: ignore[no-any-return]
+
+    @short_errors
+    def extract_statements(self, query: str) -> list[ExtractedStatement]:
+        """The statements of a text, which do not run: each is a str that `execute` accepts, with
+        `query`, `type` (a `runnel.StatementType`) and `named_parameters`."""
+        from runnel.results.duckdb_api.statements import extracted
+
+        return extracted(query)
+
+    @short_errors
+    def get_table_names(self, query: str, *, qualified: bool = False) -> set[str]:
+        """The names of the tables, views and files that a statement reads; `qualified`: with their
+        schemas, and quoted where SQL needs it."""
+        from runnel.results.duckdb_api.statements import table_names
+
+        return table_names(query, qualified=qualified)
+
+    @short_errors
+    def table_function(self, name: str, parameters: Iterable[Any] = ()) -> _Cursor:
+        """The rows of a table function: `con.table_function('range', [3])`."""
+        return self.sql(f"FROM {_path(name)}({', '.join(map(_literal, parameters))})")
+
+    @short_errors
+    def install_extension(self, extension: str, **options: Any) -> None:
+        """Does nothing for what the package has: json, parquet, icu and core_functions. Otherwise
+        NotSupportedError: connectors and formats are extras of the package."""
+        if extension.lower() not in ("json", "parquet", "icu", "core_functions"):
+            raise NotSupportedError(
+                f"extension {extension!r} of DuckDB can't be loaded",
+                hint="connectors and formats are extras of the package: pip install 'runnel[all]'; "
+                "functions are written in Python: con.create_function",
+            )
+
+    @short_errors
+    def load_extension(self, extension: str) -> None:
+        """As `install_extension`."""
+        self.install_extension(extension)
 
     @short_errors
     def from_df(self, df: Any) -> _Cursor:
@@ -188,7 +264,7 @@ class Calls(Generic[_Cursor]):
     @short_errors
     def table(self, name: str) -> _Cursor:
         """The rows of a table, a view or another object with that name, as `sql` returns them."""
-        cursor: Any = self.sql("FROM " + ".".join(map(_quoted, name.split("."))))
+        cursor: Any = self.sql(f"FROM {_path(name)}")
         if cursor._query is not None:
             alias = name.rpartition(".")[2]
             cursor._query = replace(cursor._query, alias=alias, table=name)
@@ -216,8 +292,15 @@ class Calls(Generic[_Cursor]):
 
     @short_errors
     def read_csv(self, path: str | Path | list[str], **options: Any) -> _Cursor:
-        """The rows of CSV files: the table function of that name, with its options."""
-        return self._read("read_csv", path, options)
+        """The rows of CSV files: the table function of that name, with its options, which may also
+        have their names in DuckDB's package: dtype, na_values, skiprows, quotechar …"""
+        named = {_CSV_OPTIONS.get(name, name): value for name, value in options.items()}
+        header = named.get("header")
+        if isinstance(header, int) and not isinstance(header, bool):
+            if header != 0:
+                raise InterfaceError("the header is the first line", hint="write skiprows=1")
+            named["header"] = True
+        return self._read("read_csv", path, named)
 
     @short_errors
     def read_json(self, path: str | Path | list[str], **options: Any) -> _Cursor:
@@ -229,7 +312,14 @@ class Calls(Generic[_Cursor]):
         """The rows of Parquet files: the table function of that name, with its options."""
         return self._read("read_parquet", path, options)
 
+    from_csv_auto, from_parquet = read_csv, read_parquet
+
     def _read(self, function: str, path: Any, options: dict[str, Any]) -> _Cursor:
+        if hasattr(path, "read"):
+            raise InterfaceError(
+                f"{function} needs the path of a file, not a value of class {type(path).__name__}",
+                hint="read it with pyarrow: con.from_arrow(pyarrow.csv.read_csv(file))",
+            )
         arguments = [_literal(path)]
         arguments += [
             f"{name} = {_literal(value)}" for name, value in options.items() if value is not None
@@ -279,15 +369,20 @@ class Calls(Generic[_Cursor]):
         remedy = ""
         if name in OF_CURSORS:
             return partial(self._fetched, name)
-        if name in _STATEMENTS:
-            remedy = f"; write {_STATEMENTS[name]}"
+        if name in _TYPES:
+            from runnel.results.duckdb_api.types import TYPES
+
+            return short_errors(TYPES[name])
+        if name in _REMEDIES:
+            remedy = f"; write {_REMEDIES[name]}"
         raise AttributeError(
             f"{type(self).__name__!r} object has no attribute {name!r}{remedy}", name=name, obj=self
         )
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _path(name: str) -> str:
+    """The name of a table, which may have a schema, in SQL."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
 
 
 def _literal(value: Any) -> str:

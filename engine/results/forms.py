@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from runnel.errors import InterfaceError, NotSupportedError, fail, short_errors
 from runnel.results.calls import CAPTURED, RelationQuery
+from runnel.results.rows import rows_as_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,6 +68,7 @@ class Forms:
         def fetch_arrow_table(self, timeout: float | None = None) -> pa.Table: ...
         def fetch_record_batch(self, timeout: float | None = None) -> pa.RecordBatchReader: ...
         def fetch_df(self, timeout: float | None = None) -> Any: ...
+        def fetchmany(self, size: int | None = None, timeout: float | None = None) -> Any: ...
         def fetch_polars(self, timeout: float | None = None) -> Any: ...
         def execute(self, sql: str, args: Any = (), *, timeout: float | None = None) -> Any: ...
         def _gather(self, count: int) -> None: ...
@@ -138,6 +140,15 @@ class Forms:
         return found
 
     @short_errors
+    def fetch_df_chunk(self, vectors_per_chunk: int = 1) -> Any:
+        """The next rows as a pandas DataFrame, at most 2,048 for each vector; an empty one after
+        the last row. `fetch_record_batch` is faster."""
+        required("pandas")
+        rows = self.fetchmany(2048 * vectors_per_chunk)
+        assert self._result is not None
+        return rows_as_batch(rows, self._result.fields).to_pandas()
+
+    @short_errors
     def write_parquet(self, path: str | Path) -> int:
         """Writes all remaining rows to a Parquet file as COPY does, and returns their number."""
         return self._copy(path, "parquet")
@@ -158,6 +169,11 @@ class Forms:
                 return int(cursor.rowcount)
         finally:
             connection.unregister(name)
+
+    def _no_rows_hint(self) -> str:
+        if self._sql is None:
+            return "execute a query first"
+        return "the statement wrote `rowcount` rows; INSERT … RETURNING returns them"
 
     def _forget_last(self) -> None:
         """Lets the connection forget a result that failed, which refers to the error."""

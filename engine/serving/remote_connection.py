@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -64,6 +65,7 @@ class RemoteConnection(Connection):
         self._remote = database
         self._engine = database
         self._last = LastResult()
+        self._cursors = WeakSet()
         close_when_forgotten(self, database)
 
     @short_errors

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zoneinfo
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import runnel
@@ -57,3 +58,36 @@ def test_a_machine_without_zone_files(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(runnel.OperationalError, match="no files of time zones") as error:
             con.execute("SET time_zone = 'Europe/Vienna'")
         assert "pip install tzdata" in str(error.value)
+
+
+def test_a_duckdb_file_is_only_read(tmp_path: Path) -> None:
+    path = tmp_path / "main.duckdb"
+    with duckdb.connect(path) as made:
+        made.execute("CREATE TABLE t AS SELECT 1 AS a")
+        made.execute("CREATE VIEW v AS SELECT a + 1 AS b FROM t")
+    with (
+        runnel.connect(path, read_only=True) as one,
+        runnel.connect(database=str(path), config={"access_mode": "READ_ONLY"}) as two,
+    ):
+        for connection in (one, two):
+            assert connection.sql("FROM t, v").fetchall() == [(1, 2)]
+            assert connection.table("main.t").fetchall() == [(1,)]
+        for statement in ("INSERT INTO t VALUES (2)", "DROP TABLE t", "CREATE TABLE z (a INT)"):
+            with pytest.raises(runnel.NotSupportedError):
+                one.execute(statement)
+    with pytest.raises(runnel.IOException, match="not found"):
+        runnel.connect(tmp_path / "none.duckdb", read_only=True)
+    for other in (None, ":memory:", tmp_path):
+        with pytest.raises(runnel.NotSupportedError, match="DuckDB file"):
+            runnel.connect(other, read_only=True)
+
+
+def test_the_config_of_duckdb(caplog: pytest.LogCaptureFixture) -> None:
+    config = {"threads": 2, "memory_limit": "1GB", "enable_progress_bar": False}
+    with runnel.connect(":memory:", config=config, time_zone="UTC") as connection:
+        assert connection.execute("SHOW cooperative_threads").fetchone() == ("2",)
+    assert "config: enable_progress_bar has no effect" in caplog.text
+    with pytest.raises(runnel.CatalogException, match="nope"):
+        runnel.connect(config={"nope": 1})
+    with pytest.raises(runnel.NotSupportedError, match="integer_division"):
+        runnel.connect(config={"integer_division": False})

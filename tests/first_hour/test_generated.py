@@ -153,12 +153,12 @@ def test_comments_are_stored(tmp_path: Path) -> None:
         assert other.execute("SELECT comment FROM duckdb_tables()").fetchall() == [("it's",)]
 
 
-def test_read_only_names_the_remedy(tmp_path: Path) -> None:
+def test_files_that_are_only_read(tmp_path: Path) -> None:
     path = tmp_path / "f.duckdb"
     with runnel.connect(path, read_only=False) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS a")
-    with pytest.raises(runnel.NotSupportedError, match="'readOnly' = 'true'"):
-        runnel.connect(path, read_only=True)
+    with runnel.connect(path, read_only=True) as connection:
+        assert connection.execute("FROM t").fetchall() == [(1,)]
     with runnel.connect() as connection:
         connection.execute(
             f"CREATE DATA CONNECTION d TYPE DuckDB OPTIONS ('path' = '{path}', 'readOnly' = 'true')"
