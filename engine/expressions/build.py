@@ -199,16 +199,19 @@ def _is_json(operand: Expression) -> bool:
     return operand.type.kind in (Kind.JSON, Kind.NULL)
 
 
-_OF_ARGUMENTS = frozenset({"FORMAT", "EPOCH_MS", "MAKE_TIMESTAMP", "RANGE"})
+_OF_ARGUMENTS = frozenset({"FORMAT", "EPOCH_MS", "MAKE_TIMESTAMP", "RANGE", "GENERATE_SERIES"})
 
 
 def _of_arguments(name: str, arguments: Sequence[Expression]) -> str:
     """The function key for a name of `_OF_ARGUMENTS`. FORMAT has braces if its pattern is a literal
     with a brace and without a %; EPOCH_MS of an integer and MAKE_TIMESTAMP of one number convert
-    to a timestamp; RANGE of times is an array of timestamps."""
+    to a timestamp; RANGE and GENERATE_SERIES of times are arrays of timestamps."""
     first = arguments[0] if arguments else None
-    if name.upper() == "RANGE":
-        return "time_range" if any(item.type.is_temporal for item in arguments[:2]) else name
+    if name.upper() in ("RANGE", "GENERATE_SERIES"):
+        of_times = any(item.type.is_temporal for item in arguments[:2])
+        if name.upper() == "RANGE":
+            return "time_range" if of_times else name
+        return "time_series" if of_times else "array_series"
     if name.upper() == "FORMAT":
         text = str(first.value) if isinstance(first, Literal) else ""
         return "format_braces" if "{" in text and "%" not in text else name

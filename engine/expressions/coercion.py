@@ -30,8 +30,12 @@ from runnel.sqltypes import (
 
 _TEXT = SqlType(Kind.VARCHAR)
 _CONTEXT = EvaluationContext()
-_ELSEWHERE = EvaluationContext(now=86_400_000_000 * 365, zone="Asia/Kolkata")
-"""A session of another zone and date. A value that is equal in both contexts depends on neither."""
+_ELSEWHERE = (
+    EvaluationContext(now=86_400_000_000 * 365, zone="Pacific/Kiritimati"),
+    EvaluationContext(now=0, zone="Etc/GMT+12"),
+)
+"""Sessions of other dates, in the zones that are the furthest from UTC: no instant has the same
+date in all of them. A value that is equal in all contexts depends on none."""
 _FROM_TEXT = frozenset(
     {
         Kind.DATE,
@@ -96,8 +100,8 @@ def convert_literal(literal: Literal, target: SqlType) -> Expression:
     as_cast = Cast(operand=literal, type=target, implicit=True, position=literal.position)
     try:
         datum = cast_datum(scalar, literal.type, target, _CONTEXT)
-        if depends_on_session(literal.type, target) and datum != cast_datum(
-            scalar, literal.type, target, _ELSEWHERE
+        if depends_on_session(literal.type, target) and any(
+            datum != cast_datum(scalar, literal.type, target, context) for context in _ELSEWHERE
         ):
             return as_cast
     except DataError as error:

@@ -18,6 +18,7 @@ LAZY_FAMILIES = (
     "time.dates",
     "time.interval_functions",
     "time.ages",
+    "time.calendar_sums",
     "numbers.exact_decimals",
     "numbers.bits",
     "numbers.integers",

@@ -194,6 +194,8 @@ class Call(Expression):
 INFIX = {
     "add": "+",
     "subtract": "-",
+    "calendar_sum": "+",
+    "calendar_difference": "-",
     "multiply": "*",
     "divide": "/",
     "remainder": "%",

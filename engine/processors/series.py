@@ -24,6 +24,7 @@ from runnel.errors import DataError, Position
 from runnel.expressions.context import EvaluationInput
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
+from runnel.expressions.time.calendar_steps import instants_of, steps_by_calendar, wall_times
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import INTERVAL_MONTH, SqlType, to_arrow
 
@@ -71,12 +72,16 @@ class Spans:
     steps: the step of each row.
     counts: the number of values of each row.
     by_month: whether the steps are in months.
+    by_calendar: the rows whose values are computed as local times of `zone`; None: no row.
+    zone: the zone of the session.
     """
 
     starts: Indexes
     steps: Indexes
     counts: Indexes
     by_month: bool
+    by_calendar: Mask | None = None
+    zone: str = "UTC"
 
     def values(self, rows: Indexes, positions: Indexes) -> Indexes:
         """Return the values at `positions`, from 0, of the series of `rows`.
@@ -85,8 +90,12 @@ class Spans:
         positions: consecutive for equal rows.
         """
         if not self.by_month:
-            return self.starts[rows] + positions * self.steps[rows]
-        return _months_later(self, rows, positions)
+            found = self.starts[rows] + positions * self.steps[rows]
+        else:
+            found = _months_later(self, rows, positions)
+        if self.by_calendar is not None:
+            return instants_of(found, self.by_calendar[rows], self.zone)
+        return found
 
 
 class SeriesProcessor(EmittingProcessor):
@@ -168,8 +177,15 @@ class SeriesProcessor(EmittingProcessor):
                 position=self._plan.position,
             )
         step = np.where(valid, step, 1)
+        zone = self.context.job.evaluation.zone
+        calendar = steps_by_calendar(step, self._plan.by_month, self._plan.type, zone)
+        if calendar is not None:
+            start, stop = (
+                wall_times(np.where(valid, times, 0), calendar, zone) for times in (start, stop)
+            )
         if self._plan.by_month:
-            return Spans(start, step, np.where(valid, _month_counts(start, stop, step), 0), True)
+            counts = np.where(valid, _month_counts(start, stop, step), 0)
+            return Spans(start, step, counts, True, calendar, zone)
         # Example: start [1, 5, 9], stop [4, 1, 8], step [2, -2, 1]. distance is [3, 4, 2^64 - 1]
         # and stride [2, 2, 1]; counts are [2, 3, …], and the last one becomes 0, as its start is
         # already after its stop. Unsigned numbers have room for every distance of 64-bit integers.
@@ -182,7 +198,7 @@ class SeriesProcessor(EmittingProcessor):
         stride = np.where(up, step, 0 - step).view(np.uint64)
         counts = np.minimum(distance // stride, np.uint64(1 << 62)).astype(np.int64) + 1
         has_any = valid & np.where(up, start <= stop, start >= stop)
-        return Spans(start, step, np.where(has_any, counts, 0), False)
+        return Spans(start, step, np.where(has_any, counts, 0), False, calendar, zone)
 
 
 def _parts(times: Indexes) -> tuple[Indexes, Indexes, Indexes]:

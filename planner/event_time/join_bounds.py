@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from runnel.expressions.kernels.buffers import DAY_US
-from runnel.expressions.nodes import Call, Cast, Column, Expression, conjuncts
+from runnel.expressions.nodes import Call, Cast, Column, Expression, conjuncts, walk
 from runnel.planner.event_time.expressions import Bounds, constant_of
+from runnel.planner.event_time.truncation import CALENDAR_SUMS, CLOCK_CHANGE, moved_by_calendar
 from runnel.planner.rewriting import conjunction
 from runnel.relation.nodes import Join, JoinKind
 from runnel.relation.stream_joins import (
@@ -39,10 +40,12 @@ class Sum(NamedTuple):
 
     column: the index of the column.
     plus: the constant, in units of event time.
+    slack: by how much the sum may differ from that, as the clock of a zone changes.
     """
 
     column: int
     plus: int
+    slack: int = 0
 
 
 def sum_of(expression: Expression) -> Sum | None:
@@ -60,6 +63,11 @@ def sum_of(expression: Expression) -> Sum | None:
             if same and widens and expression.type.kind is not Kind.DATE
             else None
         )
+    if isinstance(expression, Call) and expression.function in CALENDAR_SUMS:
+        found, days = sum_of(expression.arguments[0]), moved_by_calendar(expression)
+        if found is None or days is None:
+            return None
+        return Sum(found.column, found.plus + days, found.slack + CLOCK_CHANGE)
     if (
         isinstance(expression, Call)
         and expression.function in ("add", "subtract")
@@ -77,8 +85,8 @@ def sum_of(expression: Expression) -> Sum | None:
         ):
             return None
         constant *= DAY_US if of_days else 1
-        return Sum(
-            found.column, found.plus + (constant if expression.function == "add" else -constant)
+        return found._replace(
+            plus=found.plus + (constant if expression.function == "add" else -constant)
         )
     return None
 
@@ -118,7 +126,7 @@ def bounds_of(conjunct: Expression, width: int) -> JoinTimeBounds | None:
             return None
         # The difference of two DATEs is in days.
         constant *= DAY_US if first.arguments[0].type.kind is Kind.DATE else 1
-        return _compared(function, one, Sum(other.column, other.plus + constant), width)
+        return _compared(function, one, other._replace(plus=other.plus + constant), width)
     one, other = sum_of(first), sum_of(second)
     if one is None or other is None or _differs((first, second)):
         return None
@@ -142,23 +150,34 @@ def _compared(function: str, one: Sum, other: Sum, width: int) -> JoinTimeBounds
         return None
     low = {"ge": apart, "gt": apart + 1, "eq": apart}.get(function)
     high = {"le": apart, "lt": apart - 1, "eq": apart}.get(function)
+    slack = one.slack + other.slack
+    low, high = None if low is None else low - slack, None if high is None else high + slack
     return JoinTimeBounds(other.column, one.column - width, low, high)
 
 
 def all_bounds(node: Join) -> dict[JoinTimeBounds, Expression | None]:
-    """All time bounds of a join, each with its conjunct (None: a pair of keys)."""
+    """All time bounds of a join, each with the conjunct that it is equal to (None: a pair of keys,
+    or a conjunct that the bounds are wider than)."""
     width = len(node.left.fields)
     found: dict[JoinTimeBounds, Expression | None] = {}
     for number, (left, right) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
         first, second = sum_of(left), sum_of(right)
         if first is not None and second is not None and number not in node.null_safe:
-            apart = first.plus - second.plus
-            found.setdefault(JoinTimeBounds(first.column, second.column, apart, apart), None)
+            apart, slack = first.plus - second.plus, first.slack + second.slack
+            found.setdefault(
+                JoinTimeBounds(first.column, second.column, apart - slack, apart + slack), None
+            )
     for conjunct in conjuncts(node.condition):
         link = bounds_of(conjunct, width)
         if link is not None:
-            found.setdefault(link, conjunct)
+            found.setdefault(link, None if _has_slack(conjunct) else conjunct)
     return found
+
+
+def _has_slack(conjunct: Expression) -> bool:
+    """Whether the bounds of a conjunct are wider than the conjunct, which must be evaluated, too:
+    it has a sum on the local clock of a zone."""
+    return any(isinstance(node, Call) and node.function in CALENDAR_SUMS for node in walk(conjunct))
 
 
 def buffered_sides(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from runnel.expressions.kernels.buffers import DAY_US
+from runnel.expressions.kernels.python_values import Interval
 from runnel.expressions.nodes import Call, Cast, Expression, Literal
 from runnel.sqltypes import Kind
 
@@ -132,6 +133,31 @@ def _months(value: Expression, months: Expression, sign: int) -> tuple[Expressio
     return value, count * (_LEAST_OF_MONTH if count > 0 else _MOST_OF_MONTH)
 
 
+def _calendar(call: Call) -> tuple[Expression, int] | None:
+    """Handles an instant plus or minus days, on the local clock of a zone."""
+    moved = moved_by_calendar(call)
+    return None if moved is None else (call.arguments[0], moved - CLOCK_CHANGE)
+
+
+def moved_by_calendar(call: Call) -> int | None:
+    """The µs that an interval of days moves an instant by if the clock of the zone does not change;
+    None if the interval is not constant or has months."""
+    span = call.arguments[1]
+    if not isinstance(span, Literal) or span.value is None:
+        return None
+    if isinstance(span.value, Interval) and span.value.months:
+        return None
+    value = span.value
+    if isinstance(value, Interval):
+        value = timedelta(days=value.days, microseconds=value.microseconds)
+    return (1 if call.function == CALENDAR_SUMS[0] else -1) * (value // timedelta(microseconds=1))
+
+
+CALENDAR_SUMS = ("calendar_sum", "calendar_difference")
+CLOCK_CHANGE = DAY_US
+"""The longest time by which the clock of a zone was set forward or back, in µs."""
+
+
 def _positive(number: Expression) -> int | None:
     number = _uncast(number)
     if (
@@ -157,4 +183,5 @@ _RULES = {
     "multiply": _multiply,
     "subtract": _subtract,
     "add": _add,
+    **dict.fromkeys(CALENDAR_SUMS, _calendar),
 }

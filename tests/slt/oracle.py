@@ -33,8 +33,9 @@ _NAMES = {
     Kind.VARBINARY: "BLOB",
     **dict.fromkeys(INTERVAL_KINDS, "INTERVAL"),
 }
+# SET TimeZone is executed by both; DuckDB has no setting time_zone.
 _NOT_FOR_DUCKDB = re.compile(
-    r"\s*(CREATE\s+INDEX|DROP\s+INDEX|(SET|RESET)(?!\s+VARIABLE)|SHOW|EXPLAIN)\b", re.IGNORECASE
+    r"\s*(CREATE\s+INDEX|DROP\s+INDEX|(SET|RESET)(?!\s+(?:VARIABLE|TimeZone)\b)|SHOW|EXPLAIN)\b", re.IGNORECASE
 )
 
 

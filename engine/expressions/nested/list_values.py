@@ -527,7 +527,10 @@ FUNCTIONS = (
             names=names,
             can_fail=True,
         )
-        for name, names in (("array_range", ("RANGE",)), ("array_series", ("ARRAY_SERIES",)))
+        for name, names in (
+            ("array_range", ("RANGE",)),
+            ("array_series", ("ARRAY_SERIES", "GENERATE_SERIES")),
+        )
     ),
     list_function(
         "array_fill",

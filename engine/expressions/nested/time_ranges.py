@@ -1,8 +1,13 @@
-"""RANGE(start, stop, step) over dates and timestamps, as in DuckDB: an array of timestamps."""
+"""RANGE(start, stop, step) over dates and times, as in DuckDB: an array of timestamps without the
+stop. GENERATE_SERIES includes the stop.
+
+Over instants, a step of months or whole days is added on the local clock of the session's zone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,23 +15,34 @@ import pyarrow as pa
 from runnel.columns.batches import Numbers, from_numbers, numbers
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, convert
-from runnel.expressions.function import Bound, Kernel, over_arrays
+from runnel.expressions.context import EvaluationInput
+from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
 from runnel.expressions.kernels.buffers import DAY_US
 from runnel.expressions.nested.lists import MOST_ITEMS, all_valid, list_function, made
 from runnel.expressions.nodes import Call, Expression
-from runnel.sqltypes import INTERVAL, INTERVAL_MONTH, TIMESTAMP, Kind, array
+from runnel.expressions.time.calendar_steps import instants_of, steps_by_calendar, wall_times
+from runnel.sqltypes import (
+    INTERVAL,
+    INTERVAL_MONTH,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    Kind,
+    array,
+    to_arrow,
+)
 
-_ARROW = pa.timestamp("us")
-_LOCAL = (Kind.DATE, Kind.TIMESTAMP, Kind.NULL, Kind.VARCHAR)
+_TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.NULL, Kind.VARCHAR)
 
 
 def _bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    name = {"time_range": "RANGE", "time_series": "GENERATE_SERIES"}[name]
     check_count(name, arguments, 3, position)
     *bounds, step = arguments
+    kind = TIMESTAMP_TZ if any(item.type == TIMESTAMP_TZ for item in bounds) else TIMESTAMP
     for item in bounds:
-        if item.type.kind not in _LOCAL:
+        if item.type.kind not in _TIMES:
             raise ProgrammingError(
-                f"RANGE over times needs dates or timestamps, not {item.type}",
+                f"{name} over times needs dates or timestamps, not {item.type}",
                 hint="write CAST(x AS TIMESTAMP)",
                 position=item.position or position,
             )
@@ -34,17 +50,18 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
         step = convert(step, INTERVAL)
     if step.type not in (INTERVAL, INTERVAL_MONTH):
         raise ProgrammingError(
-            "RANGE over times needs an interval of days and less, or of months, as its step",
-            hint="write RANGE(start, stop, INTERVAL '1' HOUR)",
+            f"{name} over times needs an interval of days and less, or of months, as its step",
+            hint=f"write {name}(start, stop, INTERVAL '1' HOUR)",
             position=step.position or position,
         )
-    return (*(convert(item, TIMESTAMP) for item in bounds), step), array(TIMESTAMP)
+    return (*(convert(item, kind) for item in bounds), step), array(kind)
 
 
 def _compile(call: Call) -> Kernel:
     in_months = call.arguments[2].type == INTERVAL_MONTH
+    arrow, inclusive = to_arrow(call.arguments[0].type), call.function == "time_series"
 
-    def run(*columns: pa.Array) -> pa.Array:
+    def made_of(zone: str, columns: tuple[pa.Array, ...]) -> pa.Array:
         mask = all_valid(*columns)
         start, stop = (numbers(column, np.int64) for column in columns[:2])
         step = numbers(columns[2], np.int32 if in_months else np.int64).astype(np.int64)
@@ -55,10 +72,20 @@ def _compile(call: Call) -> Kernel:
             )
         if (step == 0).any():
             raise DataError("the step of a range must not be 0")
+        by_calendar = steps_by_calendar(step, in_months, call.arguments[0].type, zone)
+        start, stop = (wall_times(values, by_calendar, zone) for values in (start, stop))
+        if inclusive:
+            stop = stop + np.sign(step)
         items, lengths = (_by_months if in_months else _by_micros)(start, stop, step)
-        return made(from_numbers(items, _ARROW), lengths, pa.list_(_ARROW), mask)
+        if by_calendar is not None:
+            items = instants_of(items, np.repeat(by_calendar, lengths), zone)
+        return made(from_numbers(items, arrow), lengths, pa.list_(arrow), mask)
 
-    return over_arrays(run)
+    def run(frame: EvaluationInput, *columns: Datum) -> Datum:
+        zone = frame.context.zone
+        return over_arrays(lambda *arrays: made_of(zone, arrays))(*columns)
+
+    return run
 
 
 def _by_micros(start: Numbers, stop: Numbers, step: Numbers) -> tuple[Numbers, Numbers]:
@@ -115,14 +142,21 @@ def _first_days(months: Numbers) -> Numbers:
     return days
 
 
-FUNCTIONS = (
-    list_function(
-        "time_range",
+def _function(name: str) -> Function:
+    made = list_function(
+        name,
         "start TIMESTAMP, stop TIMESTAMP, step INTERVAL",
         "TIMESTAMP[]",
         _bind,
         _compile,
         names=(),
         can_fail=True,
-    ),
-)
+    )
+    return replace(
+        made,
+        needs_frame=True,
+        depends_on_session=lambda call: call.arguments[0].type == TIMESTAMP_TZ,
+    )
+
+
+FUNCTIONS = (_function("time_range"), _function("time_series"))

@@ -112,7 +112,7 @@ def compile_call(call: Call) -> Kernel:
     if right.is_temporal:
         return _difference(left)
     if right.kind is Kind.INTERVAL_MONTH:
-        return _add_months(left, 1 if call.function == "add" else -1)
+        return add_months(left, 1 if call.function == "add" else -1)
     if right.is_integer:
         return _add_days(checked)
     return _around_the_clock(checked) if left.kind is Kind.TIME else _in_range(checked)
@@ -129,7 +129,7 @@ def _of_mixed(call: Call, left: SqlType) -> Kernel:
     sign = 1 if call.function == "add" else -1
     if left.is_interval:
         return over_arrays(lambda first, second: mixed_intervals.add(first, second, sign))
-    months = _add_months(left, sign)
+    months = add_months(left, sign)
     checked = pc.add_checked if sign == 1 else pc.subtract_checked
     rest = _around_the_clock(checked) if left.kind is Kind.TIME else _in_range(checked)
 
@@ -224,7 +224,7 @@ def _around_the_clock(operation: Kernel) -> Kernel:
 #     day     28           min(30, length − 1): the day of the month from 0
 #     result  2024-02-29 10:00
 # A target below −23628 (0001-01) or from 96360 (10000-01) on is out of range.
-def _add_months(operand: SqlType, sign: int) -> Kernel:
+def add_months(operand: SqlType, sign: int) -> Kernel:
     """Adds months by numpy's calendar: to the month, and then the day of the month, at most the
     last day.
 

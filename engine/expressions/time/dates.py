@@ -181,10 +181,21 @@ def _difference(call: Call) -> Kernel:
 
     def run(frame: EvaluationInput, name: Datum, start: Datum, end: Datum) -> Datum:
         if kind is Kind.TIMESTAMP_TZ:
-            start, end = local(start, frame.context.zone), local(end, frame.context.zone)
+            zone = frame.context.zone
+            if UNIT_US.get(str(unit.value), DAY_US) < DAY_US:
+                # Hours and less elapse also where the clock skips or repeats local times.
+                start, end = _elapsed(start, start, zone), _elapsed(end, start, zone)
+            else:
+                start, end = local(start, zone), local(end, zone)
         return counted(start, end)
 
     return run
+
+
+def _elapsed(time: Datum, start: Datum, zone: str) -> Datum:
+    """An instant by the offset from UTC that the zone has at `start`."""
+    offset = pc.subtract(pc.cast(local(start, zone), _INT64), pc.cast(start, _INT64))
+    return pc.add(pc.cast(time, _INT64), offset)
 
 
 # For the week of 1970-01-01 (a Thursday): number = 0 + 3 days since Monday 1969-12-29, 3 // 7 = 0;

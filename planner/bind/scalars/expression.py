@@ -154,17 +154,14 @@ class ExpressionBinder(AggregateBinder):
             from runnel.planner.bind.scalars.quantified import quantified
 
             return quantified(self.bind, self._query, self._around, tree, function)
-        if isinstance(right, exp.Interval) and isinstance(tree, (exp.Add, exp.Sub)):
+        zone = self._query.environment.zone
+        if isinstance(tree, (exp.Add, exp.Sub)) and (
+            isinstance(right, exp.Interval) or zone != "UTC"
+        ):
             # Loaded on first use: few statements have an interval.
-            from runnel.planner.bind.scalars.intervals import interval_literals, is_computed
+            from runnel.planner.bind.scalars.intervals import bound_sum
 
-            if is_computed(right):
-                return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
-
-            found = self.bind(left)
-            for interval in interval_literals(right, self._at(right)):
-                found = build.call(function, [found, interval], self._at(tree))
-            return found
+            return bound_sum(self.bind, tree, function, zone, self._at)
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
 
     def _compare_rows(self, tree: Any, left: Any, right: Any) -> Expression:

@@ -8,6 +8,7 @@ both an INTERVAL. The last is added to a time as two intervals.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -16,10 +17,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions import build
 from runnel.expressions.kernels.python_values import Interval
-from runnel.expressions.nodes import Literal
+from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.time.intervals import interval_of
-from runnel.sqltypes import INTERVAL, INTERVAL_MIXED, INTERVAL_MONTH
+from runnel.planner.parse.query.allow_list import function_call, unwrapped
+from runnel.sqltypes import INTERVAL, INTERVAL_MIXED, INTERVAL_MONTH, Kind
 
 MICROSECONDS = {
     "MICROSECOND": 1,
@@ -102,6 +105,75 @@ def interval_literal(tree: Any, position: Position | None) -> Literal:
     if _MARK in text:
         value = interval_of(text.replace(_MARK, "").strip())
     return Literal(value=value, type=INTERVAL_MIXED, position=position)
+
+
+def calendar_interval(tree: Any, position: Position | None) -> Literal:
+    """An interval literal as an INTERVAL of the months, days and time that were typed: of INTERVAL
+    '24' HOUR the days are 0."""
+    text, unit = _text_of(tree, position), tree.args.get("unit")
+    if _MARK in text:
+        try:
+            value = interval_of(text.replace(_MARK, "").strip())
+            return Literal(value=value, type=INTERVAL_MIXED, position=position)
+        except pa.ArrowInvalid:
+            pass
+    totals = {is_months: total for total, is_months in _parts(tree, position)}
+    micros, first = totals.get(False, 0), unit.this if isinstance(unit, exp.IntervalSpan) else unit
+    is_clock = first is not None and _unit(first.name, position) in _CLOCK_UNITS
+    days = 0 if is_clock else int(micros / MICROSECONDS["DAY"])
+    value = Interval(totals.get(True, 0), days, micros - days * MICROSECONDS["DAY"])
+    return Literal(value=value, type=INTERVAL_MIXED, position=position)
+
+
+def bound_sum(
+    bind: Callable[[Any], Expression],
+    tree: Any,
+    function: str,
+    zone: str,
+    at: Callable[[Any], Position | None],
+) -> Expression:
+    """Binds + or -: of an instant and an interval of days or months on the local clock of the
+    session's zone, unless that is UTC."""
+    position = at(tree)
+    left, right = unwrapped(tree.this), unwrapped(tree.expression)
+    time = bind(left)
+    by_calendar = time.type.kind is Kind.TIMESTAMP_TZ and zone != "UTC"
+    if isinstance(right, exp.Interval) and not is_computed(right) and not by_calendar:
+        for interval in interval_literals(right, at(right)):
+            time = build.call(function, [time, interval], position)
+        return time
+    span, span_tree = bind(right), right
+    if function == "add" and time.type.is_interval:
+        by_calendar = span.type.kind is Kind.TIMESTAMP_TZ and zone != "UTC"
+        time, span, span_tree = span, time, left
+    is_span = span.type.kind in (Kind.INTERVAL_MONTH, Kind.INTERVAL_MIXED) or (
+        span.type.kind is Kind.INTERVAL and not _is_clock(span_tree)
+    )
+    if not by_calendar or not is_span:
+        return build.call(function, [time, span], position)
+    if isinstance(span_tree, exp.Interval) and not is_computed(span_tree):
+        span = calendar_interval(span_tree, at(span_tree))
+    name = "calendar_sum" if function == "add" else "calendar_difference"
+    return build.call(name, [time, span], position)
+
+
+_CLOCK_UNITS = frozenset(MICROSECONDS) - {"DAY", "WEEK"}
+
+
+def _is_clock(tree: Any) -> bool:
+    """Whether an expression is an interval of hours and less, or a multiple of one."""
+    if isinstance(tree, (exp.Paren, exp.Neg)):
+        return _is_clock(tree.this)
+    if isinstance(tree, (exp.Mul, exp.Div)):
+        return _is_clock(tree.this) or _is_clock(tree.expression)
+    if isinstance(tree, exp.Interval):
+        unit = tree.args.get("unit")
+        if is_computed(tree):
+            return unit is not None and _unit(unit.name, None) in _CLOCK_UNITS
+        value = calendar_interval(tree, None).value
+        return not value[0] and not value[1]
+    call = function_call(tree)
+    return call is not None and call[0].removeprefix("TO_").removesuffix("S") in _CLOCK_UNITS
 
 
 def parse_interval(tree: Any, position: Position | None) -> tuple[int, bool]:

@@ -1,4 +1,4 @@
-"""Binding of UNNEST and GENERATE_SERIES in a select list: each row is repeated for every element.
+"""Binding of UNNEST in a select list: each row is repeated for every element.
 
 A *set* is one call of such a function. Several sets advance together: a row is repeated as often as
 the longest set has elements, and shorter sets are padded with NULL. Sets are expanded after WHERE,
@@ -50,7 +50,7 @@ class SetCall:
 
     index: the number of the call among the calls of the SELECT, from 0.
     arguments: the array of UNNEST; start, stop and step if `is_series`.
-    is_series: True for GENERATE_SERIES, False for UNNEST.
+    is_series: True for UNNEST(GENERATE_SERIES(…)), False for any other UNNEST.
     type: the type of an element.
     position: of the call in the statement; None: unknown.
     """
@@ -84,9 +84,6 @@ class SetBinder(ExpressionBinder):
     def bind(self, tree: Any) -> Expression:
         if isinstance(tree, exp.Explode):
             return self._unnest(tree)
-        call = function_call(tree)
-        if call is not None and call[0] == "GENERATE_SERIES":
-            return self._series(tree, call[1])
         return super().bind(tree)
 
     def _inner(self, clause: str) -> ExpressionBinder:
@@ -96,7 +93,7 @@ class SetBinder(ExpressionBinder):
         position = self._at(tree)
         call = function_call(tree.this)
         if call is not None and call[0] == "GENERATE_SERIES" and not tree.expressions:
-            return self._series(tree.this, call[1])  # DuckDB's function of that name is an array
+            return self._series(tree.this, call[1])  # the list itself is not needed
         columns = self.columns(tree)
         if len(columns) != 1 or columns[0][1]:
             raise ProgrammingError(
@@ -206,8 +203,8 @@ def check_no_set(expression: Expression | None, clause: str) -> None:
     for node in () if expression is None else walk(expression):
         if isinstance(node, SetValue):
             raise ProgrammingError(
-                f"UNNEST and GENERATE_SERIES are not allowed in {clause}",
-                hint="write them in FROM, or filter a subquery that has them",
+                f"UNNEST is not allowed in {clause}",
+                hint="write it in FROM, or filter a subquery that has it",
                 position=node.position,
             )
 
@@ -260,10 +257,4 @@ def with_sets(relation: Relation, calls: Sequence[SetCall]) -> tuple[Relation, C
 def _as_array(call: SetCall) -> Expression:
     if not call.is_series:
         return call.arguments[0]
-    if not call.type.is_integer:
-        raise NotSupportedError(
-            "GENERATE_SERIES over timestamps next to another set is not supported",
-            hint="write it in FROM: … FROM GENERATE_SERIES(…) AS s (v)",
-            position=call.position,
-        )
-    return build.call("array_series", call.arguments, call.position)
+    return build.call("GENERATE_SERIES", call.arguments, call.position)
