@@ -35,7 +35,8 @@ _NAMES = {
 }
 # SET TimeZone is executed by both; DuckDB has no setting time_zone.
 _NOT_FOR_DUCKDB = re.compile(
-    r"\s*(CREATE\s+INDEX|DROP\s+INDEX|(SET|RESET)(?!\s+(?:VARIABLE|TimeZone)\b)|SHOW|EXPLAIN)\b", re.IGNORECASE
+    r"\s*(CREATE\s+INDEX|DROP\s+INDEX|(SET|RESET)(?!\s+(?:VARIABLE|TimeZone)\b)|SHOW|EXPLAIN)\b",
+    re.IGNORECASE,
 )
 
 

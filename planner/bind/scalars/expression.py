@@ -159,7 +159,7 @@ class ExpressionBinder(AggregateBinder):
             isinstance(right, exp.Interval) or zone != "UTC"
         ):
             # Loaded on first use: few statements have an interval.
-            from runnel.planner.bind.scalars.intervals import bound_sum
+            from runnel.planner.bind.scalars.operators import bound_sum
 
             return bound_sum(self.bind, tree, function, zone, self._at)
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))

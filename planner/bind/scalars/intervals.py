@@ -8,7 +8,6 @@ both an INTERVAL. The last is added to a time as two intervals.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -17,12 +16,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.expressions import build
 from runnel.expressions.kernels.python_values import Interval
-from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.nodes import Literal
 from runnel.expressions.time.intervals import interval_of
-from runnel.planner.parse.query.allow_list import function_call, unwrapped
-from runnel.sqltypes import INTERVAL, INTERVAL_MIXED, INTERVAL_MONTH, Kind
+from runnel.sqltypes import INTERVAL, INTERVAL_MIXED, INTERVAL_MONTH
 
 MICROSECONDS = {
     "MICROSECOND": 1,
@@ -33,6 +30,8 @@ MICROSECONDS = {
     "DAY": 86_400_000_000,
     "WEEK": 604_800_000_000,
 }
+CLOCK_UNITS = frozenset(MICROSECONDS) - {"DAY", "WEEK"}
+"""Units that are not longer where clocks change."""
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120, "CENTURY": 1200}
 MONTHS |= {"MILLENNIUM": 12_000}
 _FIELDS = ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"]
@@ -74,7 +73,7 @@ def is_computed(tree: Any) -> bool:
 
 def as_call(tree: Any, position: Position | None) -> Any:
     """The call that returns an INTERVAL of an expression: TO_DAYS(x + 1)."""
-    unit = _unit(tree.args["unit"].name, position)
+    unit = unit_of(tree.args["unit"].name, position)
     plural = {"CENTURY": "CENTURIES"}.get(unit, f"{unit}S")
     call = exp.Anonymous(this=f"TO_{plural}", expressions=[tree.this.copy()])
     call.meta.update(tree.meta)
@@ -119,61 +118,10 @@ def calendar_interval(tree: Any, position: Position | None) -> Literal:
             pass
     totals = {is_months: total for total, is_months in _parts(tree, position)}
     micros, first = totals.get(False, 0), unit.this if isinstance(unit, exp.IntervalSpan) else unit
-    is_clock = first is not None and _unit(first.name, position) in _CLOCK_UNITS
+    is_clock = first is not None and unit_of(first.name, position) in CLOCK_UNITS
     days = 0 if is_clock else int(micros / MICROSECONDS["DAY"])
     value = Interval(totals.get(True, 0), days, micros - days * MICROSECONDS["DAY"])
     return Literal(value=value, type=INTERVAL_MIXED, position=position)
-
-
-def bound_sum(
-    bind: Callable[[Any], Expression],
-    tree: Any,
-    function: str,
-    zone: str,
-    at: Callable[[Any], Position | None],
-) -> Expression:
-    """Binds + or -: of an instant and an interval of days or months on the local clock of the
-    session's zone, unless that is UTC."""
-    position = at(tree)
-    left, right = unwrapped(tree.this), unwrapped(tree.expression)
-    time = bind(left)
-    by_calendar = time.type.kind is Kind.TIMESTAMP_TZ and zone != "UTC"
-    if isinstance(right, exp.Interval) and not is_computed(right) and not by_calendar:
-        for interval in interval_literals(right, at(right)):
-            time = build.call(function, [time, interval], position)
-        return time
-    span, span_tree = bind(right), right
-    if function == "add" and time.type.is_interval:
-        by_calendar = span.type.kind is Kind.TIMESTAMP_TZ and zone != "UTC"
-        time, span, span_tree = span, time, left
-    is_span = span.type.kind in (Kind.INTERVAL_MONTH, Kind.INTERVAL_MIXED) or (
-        span.type.kind is Kind.INTERVAL and not _is_clock(span_tree)
-    )
-    if not by_calendar or not is_span:
-        return build.call(function, [time, span], position)
-    if isinstance(span_tree, exp.Interval) and not is_computed(span_tree):
-        span = calendar_interval(span_tree, at(span_tree))
-    name = "calendar_sum" if function == "add" else "calendar_difference"
-    return build.call(name, [time, span], position)
-
-
-_CLOCK_UNITS = frozenset(MICROSECONDS) - {"DAY", "WEEK"}
-
-
-def _is_clock(tree: Any) -> bool:
-    """Whether an expression is an interval of hours and less, or a multiple of one."""
-    if isinstance(tree, (exp.Paren, exp.Neg)):
-        return _is_clock(tree.this)
-    if isinstance(tree, (exp.Mul, exp.Div)):
-        return _is_clock(tree.this) or _is_clock(tree.expression)
-    if isinstance(tree, exp.Interval):
-        unit = tree.args.get("unit")
-        if is_computed(tree):
-            return unit is not None and _unit(unit.name, None) in _CLOCK_UNITS
-        value = calendar_interval(tree, None).value
-        return not value[0] and not value[1]
-    call = function_call(tree)
-    return call is not None and call[0].removeprefix("TO_").removesuffix("S") in _CLOCK_UNITS
 
 
 def parse_interval(tree: Any, position: Position | None) -> tuple[int, bool]:
@@ -196,10 +144,10 @@ def _parts(tree: Any, position: Position | None) -> list[tuple[int, bool]]:
         text = text.replace(_MARK, "").strip()
         values = _marked_parts(text, position)
     elif isinstance(unit, exp.IntervalSpan):
-        first, last = (_unit(item.name, position) for item in (unit.this, unit.expression))
+        first, last = (unit_of(item.name, position) for item in (unit.this, unit.expression))
         values = _parse_span(text, first, last, position)
     elif unit is not None:
-        values = [_scaled(text, _unit(unit.name, position), position)]
+        values = [_scaled(text, unit_of(unit.name, position), position)]
     else:
         raise NotSupportedError("INTERVAL without a unit", position=position)
     totals: dict[bool, int] = {}
@@ -226,7 +174,7 @@ def _text_of(tree: Any, position: Position | None) -> str:
     return sign + str(this.this).strip()
 
 
-def _unit(name: str, position: Position | None) -> str:
+def unit_of(name: str, position: Position | None) -> str:
     unit = name.upper()
     unit = unit.removesuffix("S") if len(unit) > 2 else unit
     unit = _SHORT.get(unit, unit)
@@ -308,7 +256,7 @@ def _parse_words(text: str, position: Position | None) -> list[tuple[int, bool]]
         values.append((-sum(sizes) if sign == "-" else sum(sizes), False))
         rest = rest[: clock.start()]
     values += [
-        _scaled(number, _unit(unit, position), position) for number, unit in _PAIR.findall(rest)
+        _scaled(number, unit_of(unit, position), position) for number, unit in _PAIR.findall(rest)
     ]
     if not values or _PAIR.sub("", rest).strip():
         raise unreadable

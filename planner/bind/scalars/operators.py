@@ -1,5 +1,5 @@
 """Binding of operators of DuckDB and PostgreSQL that stand for functions: @> and <@, #> and #>>,
-GLOB, and list comprehensions. Loaded on first use."""
+GLOB, and list comprehensions; + and - of intervals. Loaded on first use."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ from sqlglot import exp
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.planner.bind.scalars.intervals import (
+    CLOCK_UNITS,
+    calendar_interval,
+    interval_literals,
+    is_computed,
+    unit_of,
+)
+from runnel.planner.parse.query.allow_list import function_call, unwrapped
 from runnel.sqltypes import BIGINT, VARCHAR, Kind
 
 Bind = Callable[[Any], Expression]
@@ -161,4 +169,52 @@ def _member(row: Any, name: str) -> Any:
     return exp.Dot(this=row.copy(), expression=exp.to_identifier(name))
 
 
-__all__ = ["at_path", "comprehended", "contained", "contains", "glob", "regex_of_glob"]
+def bound_sum(
+    bind: Callable[[Any], Expression],
+    tree: Any,
+    function: str,
+    zone: str,
+    at: Callable[[Any], Position | None],
+) -> Expression:
+    """Binds + or -: of an instant and an interval of days or months on the local clock of the
+    session's zone, unless that is UTC."""
+    position = at(tree)
+    left, right = unwrapped(tree.this), unwrapped(tree.expression)
+    time = bind(left)
+    by_calendar = time.type.kind is Kind.TIMESTAMP_TZ and zone != "UTC"
+    if isinstance(right, exp.Interval) and not is_computed(right) and not by_calendar:
+        for interval in interval_literals(right, at(right)):
+            time = build.call(function, [time, interval], position)
+        return time
+    span, span_tree = bind(right), right
+    if function == "add" and time.type.is_interval:
+        by_calendar = span.type.kind is Kind.TIMESTAMP_TZ and zone != "UTC"
+        time, span, span_tree = span, time, left
+    is_span = span.type.kind in (Kind.INTERVAL_MONTH, Kind.INTERVAL_MIXED) or (
+        span.type.kind is Kind.INTERVAL and not _is_clock(span_tree)
+    )
+    if not by_calendar or not is_span:
+        return build.call(function, [time, span], position)
+    if isinstance(span_tree, exp.Interval) and not is_computed(span_tree):
+        span = calendar_interval(span_tree, at(span_tree))
+    name = "calendar_sum" if function == "add" else "calendar_difference"
+    return build.call(name, [time, span], position)
+
+
+def _is_clock(tree: Any) -> bool:
+    """Whether an expression is an interval of hours and less, or a multiple of one."""
+    if isinstance(tree, (exp.Paren, exp.Neg)):
+        return _is_clock(tree.this)
+    if isinstance(tree, (exp.Mul, exp.Div)):
+        return _is_clock(tree.this) or _is_clock(tree.expression)
+    if isinstance(tree, exp.Interval):
+        unit = tree.args.get("unit")
+        if is_computed(tree):
+            return unit is not None and unit_of(unit.name, None) in CLOCK_UNITS
+        value = calendar_interval(tree, None).value
+        return not value[0] and not value[1]
+    call = function_call(tree)
+    return call is not None and call[0].removeprefix("TO_").removesuffix("S") in CLOCK_UNITS
+
+
+__all__ = ["at_path", "bound_sum", "comprehended", "contained", "contains", "glob", "regex_of_glob"]
