@@ -99,6 +99,10 @@ def _print_connector(home: Home) -> Connector:
     return cast(Connector, import_module("runnel.connectors.output.printing").PrintConnector())
 
 
+def _view_connector(home: Home) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.views.connector").ViewConnector())
+
+
 CONNECTORS: Mapping[str, ConnectorFactory] = {
     "IMap": _map_connector,
     "File": _file_connector,
@@ -113,6 +117,9 @@ CONNECTORS: Mapping[str, ConnectorFactory] = {
     "Print": _print_connector,
 }
 """The built-in connectors, by type name."""
+
+_OF_STATEMENTS: Mapping[str, ConnectorFactory] = {"MaterializedView": _view_connector}
+"""The connectors whose tables a statement of their own creates."""
 
 
 def _no_kernel() -> DuckDBKernel:
@@ -176,7 +183,7 @@ class ConnectorRegistry:
             raise errors[0]
 
     def _make(self, name: str, position: Position | None) -> Connector:
-        for known, factory in CONNECTORS.items():
+        for known, factory in {**CONNECTORS, **_OF_STATEMENTS}.items():
             if known.lower() == name.lower():
                 return factory(self._home)
         outside = _outside_connectors()

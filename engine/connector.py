@@ -223,6 +223,14 @@ class SourcePartition(ABC):
     data_name = ""
     """The data that it reads, for SHOW JOBS, such as a path; "": its name says that."""
 
+    is_between_epochs = True
+    """Whether an epoch of a live query may end after the rows that `read` has returned."""
+
+    def progress(self) -> tuple[int, int] | None:
+        """How many rows this process has written for it, and how many of them `read` has returned,
+        for reads of own writes; None: unknown. Called from any thread."""
+        return None
+
     malformed = 0
     """Number of records skipped so far because they cannot be parsed, without 'onError' 'fail'."""
 

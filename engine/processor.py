@@ -250,6 +250,7 @@ class JobContext:
         information_schema, by its name: jobs, job_metrics, plans, settings; None: this is no
         statement of a caller.
     logged_at: the time from which the next message about late rows may be logged, by vertex.
+    cuts: the rows of tables that change while they are read, as the execution reads them, by table.
     late_candidates: rows that the first of two stages accumulated after their window, for the log
         of the second stage; see `processors.stateful.late_candidates`.
     """
@@ -270,6 +271,7 @@ class JobContext:
     tell: Callable[[str], object] | None = None
     session_rows: Callable[[str], Sequence[tuple[Any, ...]]] | None = None
     logged_at: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+    cuts: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     late_candidates: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -342,6 +344,9 @@ class Processor:
     holds_snapshots = False
     """Whether no snapshot may begin before this processor has ended, because it cannot resume in
     the middle. A vertex that had ended at a snapshot ends at once when the job is restored."""
+
+    is_between_epochs = True
+    """Of a source: whether an epoch may end after the rows that it has emitted."""
 
     outbox: Outbox
     context: ProcessorContext
@@ -496,6 +501,10 @@ class SourceCounters:
         """Completed and total number of the tasks of the engine that is read. May take
         milliseconds."""
         return 0, 0
+
+    def progress(self) -> dict[int, tuple[int, int]]:
+        """`SourcePartition.progress` of the partitions that have one, by number."""
+        return {}
 
 
 @frozen

@@ -190,6 +190,18 @@ def _switch(value: Value) -> Value:
     return found
 
 
+FRESHNESS = ("own_writes", "latest")
+"""The values of view_freshness: a statement reads a materialized view with all that was written in
+this process before the statement began, or as it is."""
+
+
+def _freshness(value: Value) -> str:
+    text = str(value).lower()
+    if text not in FRESHNESS:
+        raise ValueError(text)
+    return text
+
+
 def _null_order(value: Value) -> str:
     """The name of an order of NULLs, also by another name that DuckDB has for it."""
     text = str(value).lower().replace("nulls first", "first").replace("nulls last", "last")
@@ -358,6 +370,15 @@ SETTINGS = (
         _time_zone,
         "the name of a time zone, such as 'Europe/Vienna'",
         "time zone in which instants are shown, and cast to and from dates and times",
+    ),
+    Setting(
+        "view_freshness",
+        SettingScope.SESSION,
+        FRESHNESS[0],
+        _freshness,
+        ", ".join(FRESHNESS),
+        "whether a read of a materialized view waits until the view has all rows that this process "
+        "wrote to its inputs before",
     ),
 )
 

@@ -163,6 +163,8 @@ class Environment:
     with_options: opens the table of a mapping with further options; the last argument is
         `is_confined`.
     is_at_rest: whether tables are read at rest that are streams with an end otherwise.
+    is_live: whether the result of the query is maintained: materialized views are read with their
+        changes.
     null_order: of `NULL_ORDERS`, for ORDER BY without NULLS FIRST or NULLS LAST.
     """
 
@@ -180,6 +182,7 @@ class Environment:
     sequences: Callable[[], Sequences] | None = None
     with_options: OptionsTable = lambda found, options, is_confined: found.table
     is_at_rest: bool = False
+    is_live: bool = False
     null_order: str = NULLS_SMALLEST
 
 

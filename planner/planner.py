@@ -237,7 +237,10 @@ def _job_write(
 
 
 def _query(binder: Binder, statement: syntax.Query) -> Plan:
-    plain = statement if statement.changes is None else replace(statement, changes=None)
+    plain = statement
+    if statement.changes is not None:
+        plain = replace(statement, changes=None)
+        binder = replace(binder, environment=replace(binder.environment, is_live=True))
     return _bound_query(binder, binder.statement_query(plain), statement)
 
 
@@ -563,6 +566,7 @@ def _table_plan(binder: Binder, statement: syntax.Statement) -> Plan:
             lambda relation: _rows(binder, relation),
             lambda relation: _parameters(relation, binder.parameter_types),
             lambda: _dependencies(binder),
+            _lowering,
             lambda other: _plan(other, binder.snapshot, (), binder.environment),
         ),
     )

@@ -9,10 +9,12 @@ from runnel.base.frozen import frozen
 from runnel.catalog import Dependency
 from runnel.planner.bind.write import BoundWrite
 from runnel.planner.parse.syntax import Statement
+from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import Plan, QueryPlan, WritePlan
 from runnel.relation.nodes import Relation
 
 if TYPE_CHECKING:
+    from runnel.dag import DAG
     from runnel.sqltypes import SqlType
 
 
@@ -24,6 +26,7 @@ class Planning:
     rows: plans a query whose rows a statement changes or returns.
     parameters: the types of the parameters of a relation.
     dependencies: the catalog objects that the statement has used.
+    lowering: the DAG for a parallelism of the physical plan that a function returns.
     plan: plans another statement without parameters.
     """
 
@@ -31,4 +34,5 @@ class Planning:
     rows: Callable[[Relation], QueryPlan]
     parameters: Callable[[Relation], tuple[SqlType, ...]]
     dependencies: Callable[[], tuple[Dependency, ...]]
+    lowering: Callable[[Callable[[], Physical]], Callable[[int], DAG]]
     plan: Callable[[Statement], Plan]

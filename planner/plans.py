@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.catalog import ComputedColumn, Dependency, Table, WatermarkClause
+from runnel.catalog import ComputedColumn, Dependency, Table, TableColumn, WatermarkClause
 from runnel.connector import (
     ColumnDefinition,
     KeyedTable,
@@ -434,6 +434,33 @@ class AlterJobPlan(Plan):
     options: tuple[OptionValue, ...] = ()
     write: WritePlan | None = None
     text: str = ""
+
+
+@frozen(kw_only=True)
+class CreateMaterializedViewPlan(Plan):
+    """CREATE MATERIALIZED VIEW.
+
+    name: the view.
+    schema: the key of its schema; "": public.
+    position: of the name in the statement.
+    text: the statement.
+    columns: its columns.
+    key: the indexes of columns by which its rows differ; None: unknown.
+    options: the items of OPTIONS that are a job's.
+    write: the plan of its query, bound as the job will run it.
+    or_replace, if_not_exists: as in the statement.
+    """
+
+    name: str
+    schema: str
+    position: Position | None
+    text: str
+    columns: tuple[TableColumn, ...]
+    key: tuple[int, ...] | None
+    options: tuple[OptionValue, ...]
+    write: WritePlan
+    or_replace: bool
+    if_not_exists: bool
 
 
 @frozen(kw_only=True)

@@ -23,6 +23,7 @@ from runnel.planner.parse.alter_table import AlterTable
 from runnel.planner.parse.macros import CreateMacro
 from runnel.planner.parse.merge import MergeInto
 from runnel.planner.parse.query.copies import CopyFrom
+from runnel.planner.parse.session.materialized_views import CreateMaterializedView
 from runnel.planner.parse.syntax import CreateMapping, Delete, Insert, Statement, Update
 from runnel.planner.parse.tables import CreateTable
 from runnel.planner.planning import Planning
@@ -64,6 +65,11 @@ def plan_table_statement(binder: Binder, statement: Statement, planning: Plannin
         return CreateMacroPlan(statement=statement)
     if isinstance(statement, CopyFrom):
         return planning.write(bind_copy(binder, statement))
+    if isinstance(statement, CreateMaterializedView):
+        # Loaded on first use: few programs have materialized views.
+        from runnel.planner.live.views import plan_view
+
+        return plan_view(binder, statement, planning)
     raise internal(f"no plan for {type(statement).__name__}")
 
 

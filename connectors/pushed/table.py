@@ -69,6 +69,7 @@ class ReaderQueue:
         self.columns = list(columns)
         self.items: deque[StreamRows | EventTimeMark] = deque()
         self.rows = 0
+        self.taken = 0
         self.wake: Callable[[], None] | None = None
 
     def put(self, rows: StreamRows) -> None:
@@ -106,6 +107,7 @@ class ReaderQueue:
             taken.append(following)
             rows += following.num_rows
         self.rows -= rows
+        self.taken += rows
         return taken
 
     def joined(self, taken: Sequence[StreamRows]) -> pa.RecordBatch:
@@ -249,6 +251,11 @@ class StreamChannel:
                 self._condition.notify_all()
         return queue.joined(item) if isinstance(item, list) else item
 
+    def progress(self, queue: ReaderQueue) -> tuple[int, int]:
+        """How many rows were written for a reader, and how many it has taken."""
+        with self._condition:
+            return queue.taken + queue.rows, queue.taken
+
     def withdraw(self) -> None:
         """Refuses new readers. Writers get an InterfaceError once the last reader has left."""
         with self._condition:
@@ -379,6 +386,9 @@ class PushedStreamPartition(SourcePartition):
 
     def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
         return self._channel.take(self._queue)
+
+    def progress(self) -> tuple[int, int]:
+        return self._channel.progress(self._queue)
 
     def close(self) -> None:
         self._detach()

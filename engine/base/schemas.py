@@ -39,6 +39,11 @@ CATALOG_KIND = "catalog"
 """The kinds of the catalog's definitions that are schemas, by key, databases of ATTACH, and further
 names of the own catalog: a DuckDB file's, as DuckDB calls it."""
 
+VIEW_KIND = "materialized view"
+"""The kind of a materialized view in words."""
+VIEW_TYPE = "MaterializedView"
+"""The connector of the mappings that materialized views are in the catalog."""
+
 
 def database_of(key: str) -> str:
     """The database of ATTACH that has a schema; "": the own catalog."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from runnel.base.frozen import frozen
+from runnel.catalog import Table
 from runnel.expressions.nodes import AggregateCall, Change, Column, Expression, mapped
 from runnel.relation.nodes import LEFT_ONLY, Field, JoinKind, Pair, Relation, Single
 from runnel.sqltypes import BIGINT, BOOLEAN, TINYINT
@@ -169,3 +170,39 @@ class Changelog(Single):
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         return (*self.input.fields[:-1], Field(ROW_KIND, TINYINT))
+
+
+@frozen(kw_only=True)
+class ViewInput(Single):
+    """The changes of a materialized view, which its scan begins again after a restart: the changes
+    since. The last column is the weight.
+
+    view: the name of the view.
+    """
+
+    family = "streams.live_views"
+
+    view: str
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@frozen(kw_only=True)
+class Publication(Single):
+    """The rows of a materialized view, published epoch by epoch. It returns no rows.
+
+    table: the view.
+    is_changing, distance: as in ChangeStream.
+    """
+
+    family = "streams.live_views"
+
+    table: Table
+    is_changing: bool
+    distance: int
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields[:-1] if self.is_changing else self.input.fields

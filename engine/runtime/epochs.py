@@ -10,12 +10,13 @@ that source has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol
 
 from runnel.dag import Epochs
-from runnel.processor import Epoch
+from runnel.processor import Epoch, Processor
 from runnel.runtime.edges.inputs import Inputs
 from runnel.runtime.edges.outbox import BaseOutbox
 
@@ -24,12 +25,18 @@ class EpochTasklet(Protocol):
     """A tasklet as the ticker knows it; see `ProcessorTasklet`."""
 
     vertex: str
+    processor: Processor
     inputs: Inputs
     outbox: BaseOutbox
     epochs: EpochTicker | None
 
     def wake(self) -> None: ...
     def wake_for(self, alarm: int) -> None: ...
+
+
+Ends = Mapping[EpochTasklet, Mapping[int, int]]
+"""Numbers of rows, by the number of the partition in its source: the rows that this process had
+written for it at some time."""
 
 
 class EpochTicker:
@@ -65,6 +72,51 @@ class EpochTicker:
         self._earliest = 0
         self._is_held = False
         self._on_hold: Callable[[], None] | None = None
+        self._sent: dict[EpochTasklet, dict[int, int]] = {}
+        self._complete: dict[EpochTasklet, dict[int, int]] = {}
+        self._completed = 0
+        self._left: dict[EpochTasklet, int] = {}
+        self._listeners: list[Callable[[], object]] = []
+        self._to_read: set[EpochTasklet] = set()
+
+    def ends(self) -> Ends:
+        """How many rows this process has written for each source so far."""
+        with self._lock:
+            sources = tuple(self._sources)
+        return {source: _progress(source, 0) for source in sources}
+
+    def has_passed(self, ends: Ends) -> bool:
+        """Whether an epoch is complete with all of these rows."""
+        with self._lock:
+            return all(map(self._has_read, ends, ends.values()))
+
+    def _has_read(self, source: EpochTasklet, ends: Mapping[int, int]) -> bool:
+        if source in self._left:
+            return self._left[source] < self._completed
+        read = self._complete.get(source, {})
+        return all(read.get(number, 0) >= end for number, end in ends.items())
+
+    def hasten(self) -> None:
+        """Has the next epoch end as soon as the current one is complete."""
+        with self._lock:
+            self._is_wanted = True
+            self._earliest = 0
+            sources = tuple(self._sources)
+            # Each source reads once before the epoch ends, so that rows of now are in it.
+            self._to_read = set(sources)
+        for source in sources:
+            source.wake()
+
+    @contextmanager
+    def listening(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Calls `wake` whenever an epoch is complete."""
+        with self._lock:
+            self._listeners.append(wake)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners.remove(wake)
 
     def hold(self, on_hold: Callable[[], None]) -> bool:
         """Lets no epoch begin until `release`, as a snapshot begins. False: an epoch is on its way;
@@ -91,6 +143,10 @@ class EpochTicker:
         """The epoch whose end a source has to send now; None if there is none. If an epoch is to
         end later, the source is woken then."""
         if self._epoch is None and self._is_wanted and not self._is_held:
+            if source in self._to_read:
+                self._to_read.discard(source)
+                source.wake()
+                return None
             now = self._clock()
             if now < self._earliest:
                 source.wake_for(self._earliest)
@@ -116,7 +172,9 @@ class EpochTicker:
 
     def sent(self, source: EpochTasklet) -> None:
         """A source has sent the end of the current epoch."""
+        read = _progress(source, 1)
         with self._lock:
+            self._sent[source] = read
             self._to_send.discard(source)
 
     def reached(self, last: EpochTasklet) -> None:
@@ -129,7 +187,9 @@ class EpochTicker:
     def left(self, tasklet: EpochTasklet) -> None:
         """A tasklet has ended. The last rows of a source belong to an epoch that has not ended."""
         with self._lock:
-            self._is_wanted |= tasklet in self._sources
+            if tasklet in self._sources:
+                self._is_wanted = True
+                self._left[tasklet] = self._number
             for tasklets in (self._sources, self._ends, self._to_send, self._to_reach):
                 tasklets.discard(tasklet)
             sources = self._finished()
@@ -142,6 +202,7 @@ class EpochTicker:
         sources for the next one."""
         on_hold = None
         with self._lock:
+            listeners = tuple(self._listeners) if self._epoch is None else ()
             if self._epoch is None and self._on_hold is not None:
                 on_hold, self._on_hold = self._on_hold, None
                 self._is_held = True
@@ -149,6 +210,8 @@ class EpochTicker:
             on_hold()
         for source in sources:
             source.wake()
+        for wake in listeners:
+            wake()
 
     def _finished(self) -> tuple[EpochTasklet, ...]:
         """If the end of the epoch has arrived everywhere, the sources to be woken for the next
@@ -156,4 +219,12 @@ class EpochTicker:
         if self._epoch is None or self._to_reach or self._to_send:
             return ()
         self._epoch = None
+        self._completed = self._number
+        self._complete.update(self._sent)
         return tuple(self._sources) if self._is_wanted else ()
+
+
+def _progress(source: EpochTasklet, which: int) -> dict[int, int]:
+    """The numbers of rows that were written for the partitions of a source (0), or read (1)."""
+    progress = getattr(source.processor, "progress", None)  # a role of sources
+    return {} if progress is None else {i: item[which] for i, item in progress().items()}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from runnel.base.schemas import CATALOG, MEMORY, PUBLIC, database_of
+from runnel.base.schemas import CATALOG, MEMORY, PUBLIC, VIEW_KIND, VIEW_TYPE, database_of
 from runnel.catalog import (
     CatalogObject,
     Index,
@@ -32,7 +32,12 @@ from runnel.errors import (
     suggest,
 )
 from runnel.planner.parse.syntax import DropMapping, DropObject
-from runnel.planner.plans import CreateMappingPlan, CreateTablePlan, CreateViewPlan
+from runnel.planner.plans import (
+    CreateMappingPlan,
+    CreateMaterializedViewPlan,
+    CreateTablePlan,
+    CreateViewPlan,
+)
 from runnel.session.table_options import IDLE_TIMEOUT, open_table
 from runnel.settings import find
 from runnel.statements.call import StatementCall
@@ -257,7 +262,9 @@ def check_own(session: Session, found: CatalogObject | None) -> None:
 
 
 def is_free(
-    session: Session, plan: CreateMappingPlan | CreateViewPlan | CreateTablePlan, kind: str
+    session: Session,
+    plan: CreateMappingPlan | CreateViewPlan | CreateTablePlan | CreateMaterializedViewPlan,
+    kind: str,
 ) -> bool:
     """Whether the statement should continue. ProgrammingError if the name is used by an object that
     it doesn't replace, or if its schema was dropped since the statement was planned."""
@@ -291,6 +298,8 @@ def kind_of(item: CatalogObject) -> str:
     """The kind of an object in words."""
     if isinstance(item, Mapping) and item.definition is not None:
         return "table"
+    if isinstance(item, Mapping) and item.connector == VIEW_TYPE:
+        return VIEW_KIND
     return {Mapping: "mapping", View: "view", Registration: "registration"}[type(item)]
 
 

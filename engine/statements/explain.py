@@ -11,6 +11,7 @@ from runnel.planner.explain.explain import explain
 from runnel.planner.plans import (
     AlterJobPlan,
     CreateJobPlan,
+    CreateMaterializedViewPlan,
     ExplainPlan,
     KeyGetPlan,
     Plan,
@@ -67,6 +68,8 @@ def _of_set(session: Session, plan: ExplainPlan) -> list[str]:
 
 def _lines(session: Session, plan: ExplainPlan, inner: Plan) -> list[str]:
     heading: list[str] = []
+    if isinstance(inner, CreateMaterializedViewPlan):
+        inner = inner.write
     if isinstance(inner, CreateJobPlan | AlterJobPlan):
         from runnel.statements.jobs.jobs import explain_job
 

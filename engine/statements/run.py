@@ -11,6 +11,7 @@ from importlib import import_module
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
+from runnel.base.schemas import VIEW_TYPE
 from runnel.deadline import RunningStatement, current, time_limit
 from runnel.errors import ProgrammingError, internal
 from runnel.planner import plans
@@ -28,6 +29,7 @@ from runnel.statements.arguments import (
 from runnel.statements.call import OnStart, Outcome, StatementCall
 
 if TYPE_CHECKING:
+    from runnel.catalog import Table
     from runnel.planner.parse.session.prepared import Execute
     from runnel.planner.parse.settings import SetVariable
     from runnel.planner.parse.syntax import Command
@@ -62,11 +64,17 @@ class SessionExecutor:
             values, types = _other_arguments(sql, args)
         key, snapshot = session.plan_key(sql, types), session.catalog
         plan = session.plans.get(key, snapshot)
-        if type(plan) is plans.KeyGetPlan:  # the plan is cached, and the statement never waits
+        if type(plan) is plans.KeyGetPlan and plan.table.connector != VIEW_TYPE:
+            # The plan is cached, and the statement never waits.
             arguments = converted(values, types, plan.parameters, key.settings.zone)
             call = StatementCall(sql, arguments, deadline, on_start, timeout)
             return queries.run_key_get(session, plan, call)
-        if type(plan) is plans.QueryPlan and plan.stored is not None and deadline is None:
+        if (
+            type(plan) is plans.QueryPlan
+            and plan.stored is not None
+            and deadline is None
+            and not _reads_views(plan)
+        ):
             converted(values, types, plan.parameters, key.settings.zone)
             found = queries.stored_rows(session, plan, plan.stored)
             if found is not None:
@@ -236,6 +244,11 @@ _HANDLERS: dict[type[plans.Plan | Command], Handler] = {
 
 def run(session: Session, plan: plans.Plan, call: StatementCall) -> Outcome:
     """Carries out one plan. The handler of a command receives the command."""
+    if _reads_views(plan):
+        # Loaded on first use: few statements read materialized views.
+        from runnel.statements.views.freshness import await_views
+
+        await_views(session, _tables_read(plan))
     subject = plan.statement if isinstance(plan, plans.CommandPlan) else plan
     handler = _HANDLERS.get(type(subject))
     if handler is None:
@@ -244,6 +257,26 @@ def run(session: Session, plan: plans.Plan, call: StatementCall) -> Outcome:
         if handler is None:
             raise internal(f"no handler for a {type(subject).__name__}")
     return handler(session, subject, call)
+
+
+def _tables_read(plan: plans.Plan) -> tuple[Table, ...]:
+    """The tables that a plan reads when it is carried out."""
+    match plan:
+        case plans.KeyGetPlan():
+            return (plan.table,)
+        case plans.QueryPlan() | plans.WritePlan():
+            return plan.tables
+        case plans.CopyToPlan():
+            return _tables_read(plan.query)
+        case plans.ChangePlan():
+            return plan.rows.tables
+        case plans.CreateJobPlan():
+            return plan.write.tables
+    return ()
+
+
+def _reads_views(plan: plans.Plan) -> bool:
+    return any(table.connector == VIEW_TYPE for table in _tables_read(plan))
 
 
 def _text_handlers() -> dict[type[plans.Plan | Command], Handler]:
@@ -278,6 +311,18 @@ def _schema_handlers() -> dict[type[plans.Plan | Command], Handler]:
     }
 
 
+def _view_handlers() -> dict[type[plans.Plan | Command], Handler]:
+    """The handlers of statements about materialized views."""
+    from runnel.planner.parse.session import materialized_views as syntax
+
+    module = "runnel.statements.views.definitions"
+    return {
+        plans.CreateMaterializedViewPlan: _lazily(module, "create_view"),
+        syntax.AlterMaterializedView: _lazily(module, "alter_view"),
+        syntax.DropMaterializedView: _lazily(module, "drop_view"),
+    }
+
+
 def _load_handlers() -> None:
     from runnel.planner.parse import jobs as job_syntax
     from runnel.planner.parse import syntax
@@ -306,6 +351,7 @@ def _load_handlers() -> None:
             RenameView: definitions.rename_view,
             **_text_handlers(),
             **_schema_handlers(),
+            **_view_handlers(),
             plans.CreateTablePlan: _lazily(tables, "create_table"),
             DropTable: _lazily(tables, "drop_table"),
             plans.AlterTablePlan: _lazily(tables, "alter_table"),

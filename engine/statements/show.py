@@ -17,6 +17,7 @@ from runnel.base.foreign_settings import (
     is_of_threads,
     refused_hint,
 )
+from runnel.base.schemas import VIEW_TYPE
 from runnel.catalog import Mapping, TableColumn, visible_columns
 from runnel.connector import DataConnector
 from runnel.errors import Error, NotSupportedError, ProgrammingError, internal
@@ -121,7 +122,7 @@ def _mappings(session: Session) -> Result:
             ", ".join(f"{c.name} {c.type}" for c in _shown(item)),
         )
         for item in session.catalog
-        if isinstance(item, Mapping)
+        if isinstance(item, Mapping) and item.connector != VIEW_TYPE
     ]
     return Result(_texts("name", "type", "external_name", "columns"), rows)
 
@@ -143,6 +144,12 @@ def _snapshots(session: Session) -> Result:
     from runnel.statements.jobs.show import show_snapshots
 
     return show_snapshots(session)
+
+
+def _materialized_views(session: Session) -> Result:
+    from runnel.statements.views.show import show_views
+
+    return show_views(session)
 
 
 def _plans(session: Session) -> Result:
@@ -215,6 +222,7 @@ def _texts(*names: str) -> tuple[Field, ...]:
 
 _SHOWS: dict[str, Callable[[Session], Result]] = {
     "mappings": _mappings,
+    "materialized views": _materialized_views,
     "functions": _functions,
     "user functions": _user_functions,
     "data connections": _data_connections,

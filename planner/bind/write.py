@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.base.frozen import frozen
+from runnel.base.schemas import VIEW_TYPE
 from runnel.catalog import Mapping, Table, TableColumn, View
 from runnel.connector import KeyedTable, ReadableTable, RowAddressedTable, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError, UndefinedColumn, as_written, suggest
@@ -447,6 +448,13 @@ def _table(binder: StatementBinder, name: Name) -> Table:
         raise NotSupportedError(
             f'view "{found.name}" can\'t be written to',
             hint="write to the mappings it reads",
+            position=name.position,
+        )
+    if found.table.connector == VIEW_TYPE:
+        raise NotSupportedError(
+            f'materialized view "{found.name}" can\'t be written to',
+            detail="its rows are the result of its query",
+            hint="write to the tables and streams that the query reads",
             position=name.position,
         )
     return found.table

@@ -6,7 +6,7 @@ from collections.abc import Mapping as MappingType
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from runnel.base.schemas import database_of, local_name, schema_key
+from runnel.base.schemas import VIEW_TYPE, database_of, local_name, schema_key
 from runnel.catalog import (
     CatalogObject,
     DataConnection,
@@ -35,9 +35,11 @@ relation, except for a table of Flink: the mapping that stands for it."""
 
 def mapping_ddl(mapping: Mapping, *, as_mapping: bool = False) -> str:
     """CREATE MAPPING with the columns that the mapping has now; CREATE TABLE for a table, also of
-    Flink unless `as_mapping`."""
+    Flink unless `as_mapping`; the statement as it was written for a materialized view."""
     if mapping.definition is not None:
         return _table_ddl(mapping, mapping.definition)
+    if mapping.connector == VIEW_TYPE:
+        return mapping.options["text"]
     if mapping.flink_text is not None and not as_mapping:
         is_temporary = mapping.is_temporary and not database_of(mapping.schema)
         head = f"CREATE {'TEMPORARY ' if is_temporary else ''}TABLE {qualified(mapping)}"

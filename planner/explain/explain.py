@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from runnel.base.schemas import VIEW_TYPE
 from runnel.connector import KeyedTable
 from runnel.dag import DAG, Edge, Routing
 from runnel.errors import NotSupportedError
@@ -53,7 +54,8 @@ def _job(plan: QueryPlan | WritePlan, stage: str, parallelism: int) -> Node | DA
     chosen = plan.logical if stage == "logical" else plan.physical
     assert isinstance(chosen, Relation | Physical)
     root = describe(chosen)
-    if chosen.fields[:2] == CHANGE_COLUMNS:
+    is_view = isinstance(plan, WritePlan) and plan.table.connector == VIEW_TYPE
+    if is_view or chosen.fields[:2] == CHANGE_COLUMNS:
         # Loaded on first use: few queries have EMIT CHANGES.
         from runnel.planner.live.change_kinds import with_change_kinds
 
@@ -64,7 +66,7 @@ def _job(plan: QueryPlan | WritePlan, stage: str, parallelism: int) -> Node | DA
         root = replace(root, properties={**root.properties, "notice": plan.notice})
     if plan.left_out and stage == "physical":
         return replace(root, properties={**root.properties, "own operators": plan.left_out})
-    if isinstance(plan, WritePlan) and stage == "logical":
+    if isinstance(plan, WritePlan) and stage == "logical" and not is_view:
         columns = ", ".join(plan.table.columns[i].name for i in plan.columns)
         return Node(
             f"Write {plan.table.name}", {"mode": plan.mode.value, "columns": columns}, None, (root,)

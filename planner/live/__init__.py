@@ -4,7 +4,10 @@
 operators that maintain their result, and rows that change get a column of weights. The rules for
 each node are in the homes (`planner/operators/passes.py::MAINTENANCE`).
 
+`views` plans materialized views.
+
 It imports `operators.passes`, `physical`, `event_time`, `explain`, `parse.syntax`,
-`rewriting` and `statement_time`, and of the engine the relational nodes. Begin with
-`maintenance`.
+`parse.query.query_end`, `parse.session`, `rewriting`, `statement_time`, `bind.query`, `optimize`,
+`plans` and `planning`, and of the engine the relational nodes and `processors/live/views`. Begin
+with `maintenance`.
 """

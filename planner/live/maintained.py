@@ -69,7 +69,7 @@ def check_repeatable(node: Relation) -> None:
     for item in node.own_expressions:
         if is_volatile(item):
             raise NotSupportedError(
-                f"{item} is not supported in an operator that EMIT CHANGES maintains",
+                f"{item} is not supported in an operator whose result is maintained",
                 detail="its rows may be computed again, with other values",
                 hint="compute the value in a subquery below the operator",
                 position=item.position or node.position,
@@ -101,7 +101,7 @@ def refused(node: Relation, reason: str) -> NotSupportedError:
     """The error for a node that can't be maintained."""
     name = node.clause or type(node).__name__.upper()
     return NotSupportedError(
-        f"{name} can't be maintained by EMIT CHANGES",
+        f"{name} can't be maintained",
         detail=reason,
         hint=(
             "leave it out and apply it to the changes where they are read, or put it below the "

@@ -29,7 +29,7 @@ def null_aware_join(node: Join) -> Relation:
     """
     if len(node.left_keys) != 1 or node.condition is not None:
         raise NotSupportedError(
-            "NOT IN and IN as a value can't be maintained by EMIT CHANGES with several columns or "
+            "NOT IN and IN as a value can't be maintained with several columns or "
             "a correlated subquery",
             detail="a NULL in the rows of the subquery would change the result for other rows",
             hint="use [NOT] EXISTS with the comparison in the WHERE clause of its subquery",

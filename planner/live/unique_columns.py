@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, conjuncts
-from runnel.relation.nodes import Aggregate, Filter, Limit, Project, Relation, Sort
+from runnel.processors.live.views.changes import ViewChanges
+from runnel.relation.nodes import (
+    LEFT_ONLY,
+    MARKS,
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Limit,
+    Project,
+    Relation,
+    Scan,
+    Sort,
+)
 from runnel.relation.over import Window
 from runnel.relation.subqueries import GroupLimit
 
@@ -35,7 +48,37 @@ def unique_columns(relation: Relation) -> Keys:
             return unique_columns(relation.input)
         case GroupLimit():
             return unique_columns(relation.input) + _first_rows(relation)
+        case Join():
+            return _joined(relation)
+        case Scan(table=table) if not table.is_unbounded or isinstance(table, ViewChanges):
+            return _scanned(relation)
     return ()
+
+
+def _scanned(node: Scan) -> Keys:
+    key = node.table.key_columns
+    has_all = bool(key) and set(key) <= set(node.columns)
+    return (tuple(node.columns.index(i) for i in key),) if has_all else ()
+
+
+def _joined(node: Join) -> Keys:
+    """A row of one side is in the result once at most if the other side has one row for each key
+    of the join."""
+    left, right = unique_columns(node.left), unique_columns(node.right)
+    if node.kind in (*LEFT_ONLY, *MARKS, JoinKind.SINGLE):
+        return left
+    found: Keys = ()
+    if node.kind in (JoinKind.INNER, JoinKind.LEFT) and _is_met_once(right, node.right_keys):
+        found += left
+    if node.kind in (JoinKind.INNER, JoinKind.RIGHT) and _is_met_once(left, node.left_keys):
+        width = len(node.left.fields)
+        found += tuple(tuple(width + i for i in key) for key in right)
+    return found
+
+
+def _is_met_once(side: Keys, keys: Iterable[Expression]) -> bool:
+    equated = {_distinct_values_of(item) for item in keys}
+    return any(set(key) <= equated for key in side)
 
 
 def _projected(expressions: Iterable[Expression], keys: Keys) -> Keys:

@@ -63,14 +63,16 @@ LIVE_PARTITIONS = "live partitions"
 LIVE_JOIN = "live join"
 CHANGES = "changes"
 CHANGELOG = "changelog"
+VIEW_INPUT = "changes of "
+PUBLICATION = "publish "
 SCAN = "scan "
 WRITE = "write "
 FRAGMENT = "fragment on "
 LOOK_UP = "look-up "
 """The names of vertices. A snapshot stores state by the name of the vertex, so a name never
-changes. The last four are prefixes."""
+changes. The ones that end with a space are prefixes."""
 
-_NAMED_BY_TABLE = (SCAN, WRITE)
+_NAMED_BY_TABLE = (SCAN, WRITE, VIEW_INPUT, PUBLICATION)
 
 BUILD_PRIORITY = 0
 PROBE_PRIORITY = 1

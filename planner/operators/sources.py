@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from runnel.planner.event_time.expressions import Bounds
     from runnel.planner.explain.parts import Description
     from runnel.planner.identity.nodes import Identity
+    from runnel.planner.live.maintained import Maintain, Maintained
     from runnel.planner.pushdown.dynamic_filters import Keys, SmallSide
     from runnel.planner.rules.decorrelation.anchoring import Anchoring
     from runnel.planner.rules.decorrelation.hoisting import Rewrite
@@ -223,6 +224,13 @@ def _replay_generate(node: Generate, replay: Replay) -> Relation:
 
 
 passes.FINAL_ROWS.add(lambda node: True, Scan, Values, Generate)
+
+
+@passes.MAINTENANCE.of(Scan)
+def _maintain_scan(node: Scan, maintain: Maintain) -> Maintained:
+    from runnel.planner.live.views import maintained_scan
+
+    return maintained_scan(node)
 
 
 @passes.MOST_ROWS.of(Scan)
@@ -549,4 +557,4 @@ by_default(Write, passes.DYNAMIC_FILTERS)
 # The rule compares its exact class.
 by_default(SourceScan, passes.STREAM_SHARING)
 passes.RENDERED.add_classes(Generate, Scan, Values)
-by_default((Values, Scan, Generate), passes.MAINTENANCE)
+by_default((Values, Generate), passes.MAINTENANCE)

@@ -34,8 +34,7 @@ _REMEDIES = {
     "FUNCTION": "write it in Python, and register it: connection.create_function('f', f, …)",
     "AGGREGATE": "write it in Python: connection.create_function(…)",
     "MODEL": "a model is a function in Python: connection.create_function('f', f, …)",
-    "MATERIALIZED": "write CREATE TABLE t AS SELECT …, or for a stream CREATE JOB j AS INSERT INTO "
-    "t SELECT …; CREATE VIEW v AS SELECT … is computed when it is read",
+    "MATERIALIZED": "write CREATE MATERIALIZED VIEW v AS SELECT …; or CREATE TABLE t AS SELECT …",
 }
 _TEMPORARY = ("TABLE", "VIEW", "FUNCTION", "MACRO")
 _OBJECTS = ("TABLE", "MAPPING", "VIEW", "INDEX", "SNAPSHOT")
@@ -60,6 +59,11 @@ def parse_create(reader: StatementReader) -> Statement:
         return parse_create_table(reader, position, or_replace, temporary)
     if not external and reader.accept("VIEW"):
         return parse_view(reader, position, or_replace, temporary)
+    if not (external or temporary) and reader.accept("MATERIALIZED", "VIEW"):
+        # Loaded on first use: few programs have materialized views.
+        from runnel.planner.parse.session.materialized_views import parse_create_view
+
+        return parse_create_view(reader, position, or_replace)
     if not (external or temporary) and reader.accept("DATA", "CONNECTION"):
         return _create_data_connection(reader, position, or_replace)
     if not (external or temporary or or_replace):
@@ -127,6 +131,10 @@ def parse_drop(reader: StatementReader) -> Statement:
         if not reader.accept("CASCADE"):
             reader.accept("RESTRICT")
         return DropView(sql=reader.sql, position=position, name=name, if_exists=if_exists)
+    if not external and reader.accept("MATERIALIZED", "VIEW"):
+        from runnel.planner.parse.session.materialized_views import parse_drop_view
+
+        return parse_drop_view(reader, position)
     if not external and reader.accept("DATA", "CONNECTION"):
         if_exists = reader.accept("IF", "EXISTS")
         name = reader.name("the data connection")

@@ -51,20 +51,23 @@ _REMEDIES = {
     "PROCEDURES": "there are functions: SHOW FUNCTIONS",
     "CONNECTIONS": "write SHOW DATA CONNECTIONS",
     "MODELS": "a model is a function in Python: see Connection.create_function",
-    "MATERIALIZED": "a job writes results to a table: SHOW JOBS, SHOW TABLES and SHOW VIEWS",
+    "MATERIALIZED": "there are no materialized tables: SHOW MATERIALIZED VIEWS",
 }
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "DEFAULT": None}
 
 
 def parse_show(reader: StatementReader) -> Show | Query:
     """SHOW {[ALL] TABLES | CATALOGS | DATABASES | CURRENT {CATALOG | DATABASE} | SCHEMAS
-    | MAPPINGS | VIEWS | JOBS … | SNAPSHOTS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL
-    | DATA CONNECTIONS
+    | MAPPINGS | [MATERIALIZED] VIEWS | JOBS … | SNAPSHOTS | PLANS | INDEXES | SETTINGS
+    | FUNCTIONS | ALL | DATA CONNECTIONS
     | CREATE [TABLE | MAPPING | VIEW] name
     | USER FUNCTIONS | PARTITIONS name | RESOURCES FOR name
     | COLUMNS {FROM | IN} name [LIKE pattern] | setting}"""
     position = reader.position
     reader.expect("SHOW")
+    if reader.accept("MATERIALIZED", "VIEWS"):
+        like = _pattern(reader, False)
+        return Show(sql=reader.sql, position=position, what="materialized views", like=like)
     word = _shown_word(reader)
     if word == "JOBS":
         return _parse_show_jobs(reader, position)
@@ -201,7 +204,7 @@ def _pattern(reader: StatementReader, ignores_case: bool) -> NamePattern | None:
 
 
 def _parse_show_create(reader: StatementReader, position: Position) -> Query:
-    """CREATE [TABLE | MAPPING | VIEW] name, as a query with GET_DDL."""
+    """CREATE [TABLE | MAPPING | [MATERIALIZED] VIEW] name, as a query with GET_DDL."""
     create = reader.next()
     if reader.peek() in ("CATALOG", "DATABASE", "FUNCTION") and reader.peek(1) not in ("", "."):
         raise NotSupportedError(
@@ -209,6 +212,7 @@ def _parse_show_create(reader: StatementReader, position: Position) -> Query:
             hint="it shows a table, mapping or view: SHOW CREATE TABLE t",
             position=reader.position,
         )
+    reader.accept("MATERIALIZED", "VIEW")
     has_name = len(reader.tokens) > reader.index + 1
     kind = "relation"
     if reader.peek() in ("TABLE", "MAPPING", "VIEW") and has_name and reader.peek(1) != ".":

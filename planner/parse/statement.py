@@ -35,7 +35,8 @@ _EXECUTED = ("INSERT", "SELECT", "WITH", "VALUES")
 """The words after EXECUTE in statements of Flink, which are the statements without EXECUTE."""
 _EXTRAS = "connectors and formats are extras of the package: pip install 'runnel[all]'"
 _FOREIGN = {
-    "ALTER": "ALTER supports TABLE, VIEW and JOB; CREATE OR REPLACE changes a mapping or macro",
+    "ALTER": "ALTER supports TABLE, VIEW, MATERIALIZED VIEW and JOB; CREATE OR REPLACE changes a "
+    "mapping or macro",
     "CALL": "call a function in a query: SELECT f(x), or SELECT * FROM f(x) for a table function",
     "DECLARE": "a cursor of Python fetches rows in chunks: cursor.fetchmany(n)",
     "DO": "run the statements one by one, from Python or a script",
@@ -233,6 +234,10 @@ def _session_reader(word: str, second: str) -> Callable[[StatementReader], State
 
             is_view = word == "ALTER"
             return inspections.parse_alter_view if is_view else inspections.parse_analyze
+        case "ALTER" if second == "MATERIALIZED":
+            from runnel.planner.parse.session.materialized_views import parse_alter_view
+
+            return parse_alter_view
         case "ANALYZE" | "CHECKPOINT" | "FORCE" | "VACUUM":
             from runnel.planner.parse.session.maintenance import parse_maintenance
 
@@ -326,7 +331,8 @@ def _parse_explain(reader: StatementReader) -> Explain:
         return statement
     is_job = reader.peek() in ("CREATE", "ALTER") and reader.peek(1) == "JOB"
     is_table = _is_table_as(reader)
-    if reader.peek() not in _EXPLAINED and not is_job and not is_table:
+    is_view = reader.peek() == "CREATE" and _object_word(reader) == "MATERIALIZED"
+    if reader.peek() not in _EXPLAINED and not (is_job or is_table or is_view):
         if reader.at_end:
             raise reader.error("a query, INSERT, SINK, UPDATE, DELETE or CREATE JOB")
         raise NotSupportedError(
@@ -352,9 +358,9 @@ def _parse_explain(reader: StatementReader) -> Explain:
             ),
             position=statement.position,
         )
-    if stage == "analyze" and is_job:
+    if stage == "analyze" and (is_job or is_view):
         raise NotSupportedError(
-            "EXPLAIN ANALYZE does not support jobs",
+            f"EXPLAIN ANALYZE does not support {'jobs' if is_job else 'materialized views'}",
             hint="analyze the INSERT or SINK, or look at SHOW JOBS",
             position=statement.position,
         )
@@ -410,7 +416,7 @@ def _explain_hint(reader: StatementReader) -> str:
         return f"write the options of EXPLAIN in parentheses: EXPLAIN ({option}) SELECT …"
     return (
         "EXPLAIN accepts a query, SUMMARIZE, INSERT, SINK, UPDATE, DELETE, MERGE, COPY, "
-        "CREATE TABLE … AS, CREATE JOB or ALTER JOB … AS"
+        "CREATE TABLE … AS, CREATE MATERIALIZED VIEW, CREATE JOB or ALTER JOB … AS"
     )
 
 

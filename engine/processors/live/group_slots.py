@@ -65,6 +65,12 @@ class GroupSlots:
             unknown = unknown[slots[unknown] < 0]
         return slots, slots >= known
 
+    def found(self, keys: Sequence[pa.Array], num_rows: int) -> Indexes:
+        """The slot of the key of each row; −1 for a key that has none."""
+        if not self._types:
+            return np.full(num_rows, self.count - 1, np.int64)
+        return self._find(keys, hash_columns(keys), np.arange(num_rows))
+
     def _find(self, keys: Sequence[pa.Array], hashes: Hashes, rows: Indexes) -> Indexes:
         """The slots of the keys of `rows`; −1 for keys that have none."""
         table = self._table

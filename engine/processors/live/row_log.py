@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,6 +33,12 @@ class RowLog:
         """Approximate size in bytes."""
         return sum(size_of(column) for chunk in self._chunks for column in chunk)
 
+    def frozen(self) -> RowLog:
+        """The rows as they are now, which later changes of this object leave as they are."""
+        found = RowLog()
+        found._chunks, found._ends = list(self._chunks), list(self._ends)
+        return found
+
     def append(self, columns: Sequence[pa.Array], num_rows: int) -> None:
         """Appends rows."""
         if not num_rows:
@@ -49,27 +56,39 @@ class RowLog:
         start = self._ends[chunk - 1] if len(self._ends) > 1 else 0
         return self._ends[chunk] - start
 
-    def take(self, rows: Indexes) -> list[pa.Array]:
-        """The rows at these positions, of a log that is not empty."""
+    def row(self, position: int) -> list[pa.Array]:
+        """The row at a position, as arrays of one value."""
+        chunk = bisect_right(self._ends, position)
+        start = self._ends[chunk - 1] if chunk else 0
+        return [column.slice(position - start, 1) for column in self._chunks[chunk]]
+
+    def take(self, rows: Indexes, columns: Sequence[int] | None = None) -> list[pa.Array]:
+        """The rows at these positions, of a log that is not empty.
+
+        columns: the indexes of the columns; None: all.
+        """
+        chunks = self._chunks
+        if columns is not None:
+            chunks = [[chunk[i] for i in columns] for chunk in chunks]
         # Example: chunks of 4 and 2 rows, and the positions [5, 0]. ends = [4, 6],
         # chunk = [1, 0], order = [1, 0]; row 0 of chunk 0 and row 1 of chunk 1 are taken and
         # joined, and `back` = [1, 0] restores the requested order.
-        if len(self._chunks) == 1:
+        if len(chunks) == 1:
             taken = indexes(rows)
-            return [column.take(taken) for column in self._chunks[0]]
+            return [column.take(taken) for column in chunks[0]]
         ends = np.array(self._ends)
         chunk = np.searchsorted(ends, rows, side="right")
         order = np.argsort(chunk, kind="stable")
         bounds = np.searchsorted(chunk[order], np.arange(len(ends) + 1))
-        taken_columns: list[list[pa.Array]] = [[] for _ in self._chunks[0]]
-        for i, columns in enumerate(self._chunks):
+        taken_columns: list[list[pa.Array]] = [[] for _ in chunks[0]]
+        for i, chunk_columns in enumerate(chunks):
             own = rows[order[bounds[i] : bounds[i + 1]]]
             if not len(own):
                 continue
             local = indexes(own - (self._ends[i - 1] if i else 0))
-            for target, column in zip(taken_columns, columns, strict=True):
+            for target, column in zip(taken_columns, chunk_columns, strict=True):
                 target.append(column.take(local))
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         positions = indexes(back)
-        return [join_states(columns).take(positions) for columns in taken_columns]
+        return [join_states(parts).take(positions) for parts in taken_columns]

@@ -22,6 +22,19 @@ class SlotRows:
         self._log = RowLog()
         self._row_of: Indexes = np.full(64, -1, np.int64)
         self._count = 0
+        self._is_shared = False
+
+    def frozen(self) -> SlotRows:
+        """The rows as they are now, which later changes of this object leave as they are."""
+        found = SlotRows()
+        found._log, found._row_of, found._count = self._log.frozen(), self._row_of, self._count
+        found._is_shared = self._is_shared = True
+        return found
+
+    def _own(self) -> None:
+        """Before a change: frozen rows keep the array that they share."""
+        if self._is_shared:
+            self._row_of, self._is_shared = self._row_of.copy(), False
 
     @property
     def count(self) -> int:
@@ -42,10 +55,27 @@ class SlotRows:
         """The rows of slots that have one; there is at least one slot."""
         return self._log.take(self._row_of[slots])
 
+    def row(self, slot: int) -> list[pa.Array] | None:
+        """The row of a slot, as arrays of one value; None if it has none."""
+        position = int(self._row_of[slot]) if slot < len(self._row_of) else -1
+        return None if position < 0 else self._log.row(position)
+
+    def positions(self) -> tuple[Indexes, Indexes]:
+        """The slots that have a row, and the positions of their rows, which ascend."""
+        slots = np.flatnonzero(self._row_of >= 0)
+        positions = self._row_of[slots]
+        order = np.argsort(positions, kind="stable")
+        return slots[order], positions[order]
+
+    def at(self, positions: Indexes, columns: Sequence[int]) -> list[pa.Array]:
+        """Some columns of the rows at these positions, of which there is at least one."""
+        return self._log.take(positions, columns)
+
     def put(self, slots: Indexes, columns: Sequence[pa.Array]) -> None:
         """Sets the rows of different slots."""
         if not len(slots):
             return
+        self._own()
         self._make_room(int(slots.max()) + 1)
         start = len(self._log)
         self._log.append(columns, len(slots))
@@ -56,6 +86,7 @@ class SlotRows:
 
     def remove(self, slots: Indexes) -> None:
         """Removes the rows of slots that have one."""
+        self._own()
         self._row_of[slots] = -1
         self._count -= len(slots)
 

@@ -124,6 +124,14 @@ class ScanProcessor(EmittingProcessor, Transactional, SourceCounters, WatermarkS
         tasks = [partition.tasks() for partition in self._partitions]
         return sum(done for done, _ in tasks), sum(known for _, known in tasks)
 
+    def progress(self) -> dict[int, tuple[int, int]]:
+        found = ((i, item.progress()) for i, item in enumerate(self._partitions))
+        return {i: item for i, item in found if item is not None}
+
+    @property
+    def is_between_epochs(self) -> bool:  # type: ignore[override]
+        return all(item.is_between_epochs for item in self._partitions)
+
     def source_watermark(self) -> SourceWatermark | None:
         if self._watermarks is None:
             return None

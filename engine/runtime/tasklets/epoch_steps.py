@@ -38,7 +38,7 @@ def turn_to_epoch(source: EpochSteppedTasklet) -> bool:
     """Sets the state that ends an epoch, if a source has to. Called between two calls of the
     processor."""
     assert source.epochs is not None
-    if source.inputs.edges:
+    if source.inputs.edges or not source.processor.is_between_epochs:
         return False
     epoch = source.epochs.due(source)
     if epoch is None:

@@ -11,7 +11,7 @@ ABSENT: Mapping[str, str] = {
     **dict.fromkeys(("\\du", "\\dg", "\\dp", "\\z", "\\password", "\\ddp", "\\drds"), _USERS),
     "\\dT": "docs/types.md lists the types; DESCRIBE shows the types of a table",
     "\\dD": "there are no domains: write CHECK in CREATE TABLE",
-    "\\dm": "there are no materialized views: CREATE JOB … AS INSERT INTO t keeps a table current",
+    "\\dm": "SHOW MATERIALIZED VIEWS lists the materialized views",
     "\\dx": "there are no extensions",
     "\\da": "\\df lists the aggregates, too",
     "\\sf": "\\df shows arguments and results of functions",

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
+from runnel.base.schemas import VIEW_TYPE
+from runnel.catalog import Mapping
 from runnel.dag import DAG
 from runnel.errors import (
     Error,
@@ -16,6 +18,7 @@ from runnel.errors import (
     OperationalError,
     Position,
     ProgrammingError,
+    as_written,
 )
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
@@ -199,6 +202,24 @@ def check_replaced(session: Session, snapshot: str) -> None:
         check_owned(session, found)
 
 
+def is_job_of_view(session: Session, name: str) -> bool:
+    """Whether the job of that name publishes the rows of a materialized view."""
+    found = session.catalog.objects.get(name.lower())
+    return isinstance(found, Mapping) and found.connector == VIEW_TYPE
+
+
+def check_not_of_view(session: Session, name: str, position: Position | None) -> None:
+    """ProgrammingError if the job of that name belongs to a materialized view, with which it is
+    created and ends."""
+    if is_job_of_view(session, name):
+        raise ProgrammingError(
+            f'job "{name}" belongs to the materialized view of this name',
+            hint=f"DROP MATERIALIZED VIEW {as_written(name)} ends it; ALTER MATERIALIZED VIEW "
+            "suspends and resumes it",
+            position=position,
+        )
+
+
 def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> int:
     """Creates a job and starts it; doesn't wait for its end."""
     jobs = session.named_jobs
@@ -206,6 +227,7 @@ def create_job(session: Session, plan: CreateJobPlan, call: StatementCall) -> in
     existing = jobs.find(plan.name)
     if plan.if_not_exists and existing is not None and not existing.is_done:
         return NO_COUNT
+    check_not_of_view(session, plan.name, plan.position)
     with blamed(plan.position):
         ended = jobs.check_free(plan.name)
         if ended is not None:
@@ -292,6 +314,7 @@ def alter_job(session: Session, plan: AlterJobPlan, call: StatementCall) -> int:
         case "restart":
             job.restart(timeout)
         case "query":
+            check_not_of_view(session, job.name, plan.position)
             with job.altered_alone():
                 _change_query(job, plan, call, session.search_path)
         case _:
@@ -343,6 +366,7 @@ def drop_job(session: Session, statement: DropJob, call: StatementCall) -> int:
             return NO_COUNT
         job = job_of(session, name.text, name.position)
     check_owned(session, job)
+    check_not_of_view(session, job.name, name.position)
     if snapshot is not None:
         check_replaced(session, snapshot.text)
         job.cancel_and_export_snapshot(snapshot.text, remaining(call))

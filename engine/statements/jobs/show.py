@@ -60,7 +60,7 @@ def _named_row(session: Session, job: NamedJob) -> Row:
         None if execution is None else execution.malformed_records,
         *((None,) * 5 if execution is None else (*_state(execution), *_latency(execution))),
         *(record.runtime, record.guarantee or str(record.options.guarantee), record.restarts),
-        *_snapshot(session, job),
+        *snapshot_of(session, job),
         job.last_trouble,
     )
 
@@ -74,7 +74,7 @@ def _unreadable_row(record: UnreadableRecord) -> Row:
     return tuple(given.get(name) for name in JOBS)
 
 
-def _snapshot(session: Session, job: NamedJob) -> Row:
+def snapshot_of(session: Session, job: NamedJob) -> Row:
     """Number, age, bytes and duration of the last snapshot. A snapshot of an earlier process is
     described by its manifest, a batch of another engine by the job's record."""
     report = job.last_snapshot

@@ -13,7 +13,13 @@ from runnel.relation.nodes import Field
 from runnel.results.rows import Result
 from runnel.sqltypes import BIGINT, VARCHAR
 from runnel.statements.jobs.changing_results import job_options
-from runnel.statements.jobs.jobs import check_owned, job_of, job_record, remaining
+from runnel.statements.jobs.jobs import (
+    check_not_of_view,
+    check_owned,
+    job_of,
+    job_record,
+    remaining,
+)
 
 if TYPE_CHECKING:
     from runnel.named_jobs.named_job import NamedJob
@@ -103,6 +109,7 @@ def stop_job(session: Session, statement: StopJob, call: StatementCall) -> Resul
     else:
         check_owned(session, by_id)
         job = by_id
+    check_not_of_view(session, job.name, named.position)
     if not statement.has_savepoint:
         job.cancel(remaining(call))
         return Result((Field("result", VARCHAR),), [("OK",)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from runnel.base.schemas import VIEW_KIND
 from runnel.errors import DependencyException, Error
 from runnel.named_jobs.record.states import SUSPENDED
 
@@ -20,10 +21,10 @@ MACROS = ("macro", "table macro")
 """The kinds of definitions that a job may call."""
 
 
-def suspend_users(session: Session, name: str) -> None:
+def suspend_users(session: Session, name: str, kind: str = "object") -> None:
     """Suspends the jobs that use an object of the catalog, as CASCADE says. Not called under the
     lock of the catalog, which a job may need to stop."""
-    for job in _users(session, name):
+    for job in _users(session, name, kind):
         session.caller.require_own(f'job "{job.name}"', is_confined=job.record.is_confined)
         if job.status is not SUSPENDED:
             job.suspend()
@@ -41,8 +42,12 @@ def check_unused(
     jobs = [job for job in _users(session, name, kind) if is_dropped or job.status is not SUSPENDED]
     if not jobs:
         return
+    from runnel.statements.jobs.jobs import is_job_of_view
+
     names = ", ".join(f'"{job.name}"' for job in jobs[:10]) + (" …" if len(jobs) > 10 else "")
-    word = "job" if len(jobs) == 1 else "jobs"
+    is_view = is_job_of_view(session, jobs[0].name)
+    word = VIEW_KIND if is_view else "job"
+    word = word if len(jobs) == 1 else f"{word}s"
     remedy = "add CASCADE, which suspends them"
     if kind in MACROS and is_dropped:
         remedy = "change them: ALTER JOB … AS"
@@ -50,7 +55,8 @@ def check_unused(
         remedy = "suspend them: ALTER JOB … SUSPEND"
     raise DependencyException(
         f'{kind} "{name}" is used by the {word} {names}',
-        hint=f"{remedy}; or end them: DROP JOB {jobs[0].name}",
+        hint=f"{remedy}; or end them: DROP {'JOB' if not is_view else VIEW_KIND.upper()} "
+        f"{jobs[0].name}",
     )
 
 
@@ -60,7 +66,9 @@ def _users(session: Session, name: str, kind: str = "object") -> list[NamedJob]:
     return [
         job
         for job in session.named_jobs.all()
-        if not job.is_done and name.lower() in _used(session, job.record, kind)
+        if not job.is_done
+        and job.name.lower() != (name.lower() if kind == VIEW_KIND else None)
+        and name.lower() in _used(session, job.record, kind)
     ]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from runnel.base.schemas import VIEW_TYPE
 from runnel.catalog import CatalogObject, Mapping, Table, View
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import Column, Literal
@@ -164,7 +165,9 @@ def _table_rows(item: CatalogObject, table: Table) -> tuple[Row, ...]:
     for number, column in enumerate(table.columns):
         if definition is not None and column.hidden:
             continue  # the address of the row, which DuckDB does not show either
-        is_nullable, key, default = number not in keys, "PRI" if number in keys else None, None
+        # The key of a materialized view, such as a column of GROUP BY, may be NULL.
+        word, is_fixed = ("UNI", False) if table.connector == VIEW_TYPE else ("PRI", number in keys)
+        is_nullable, key, default = not is_fixed, word if number in keys else None, None
         is_nullable = is_nullable and nullable(item, column.name) == "YES"
         if definition is not None:
             lower = column.name.lower()

@@ -344,6 +344,12 @@ class FromBinder:
         """All columns of a table; `names` replace the names of the columns that are not hidden."""
         if not self.binder.environment.is_at_rest:
             table = table.as_stream or table
+        if self.binder.environment.is_live:
+            # Loaded on first use: few queries are maintained.
+            from runnel.processors.live.views.table import MaterializedTable
+
+            if isinstance(table, MaterializedTable):
+                table = table.changes_of_rows
         malformed = None
         if isinstance(table, ReadableTable) and table.malformed_target is not None:
             from runnel.planner.bind.streams.malformed_records import malformed_output_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.base.schemas import CATALOG, catalog_and_schema, local_name
+from runnel.base.schemas import CATALOG, VIEW_KIND, VIEW_TYPE, catalog_and_schema, local_name
 from runnel.catalog import CatalogObject, Mapping, TableColumn, View, visible_columns
 from runnel.columns.batches import empty_columns
 from runnel.connector import (
@@ -117,7 +117,7 @@ def _mappings(binder: StatementBinder) -> list[Row]:
     return [
         (*position_of(item), item.external_name, item.connector, redacted_options(item.options))
         for item in binder.snapshot
-        if isinstance(item, Mapping)
+        if isinstance(item, Mapping) and item.connector != VIEW_TYPE
     ]
 
 
@@ -178,11 +178,18 @@ def view_fields(binder: StatementBinder, view: View) -> tuple[Field, ...]:
         return ()
 
 
+def _table_type(item: CatalogObject) -> str:
+    if isinstance(item, View):
+        return "VIEW"
+    is_maintained = isinstance(item, Mapping) and item.connector == VIEW_TYPE
+    return VIEW_KIND.upper() if is_maintained else "BASE TABLE"
+
+
 def _tables(binder: StatementBinder) -> list[Row]:
     return [
         (
             *position_of(item),
-            "VIEW" if isinstance(item, View) else "BASE TABLE",
+            _table_type(item),
             *(None,) * 5,
             "YES" if _is_insertable(item) else "NO",
             "NO",

@@ -133,7 +133,7 @@ def _describe_change_stream(node: ChangeStream | PhysicalChangeStream) -> Descri
     if node.unique is not None:
         names = [field.name for field in node.fields[2:]]
         properties["unique"] = ", ".join(names[i] for i in node.unique) or "one row"
-    properties["epochs"] = _epochs(node.distance)
+    properties["epochs"] = epochs_text(node.distance)
     return "Changes", properties
 
 
@@ -142,11 +142,11 @@ def _describe_changelog(node: Changelog | PhysicalChangelog) -> Description:
     properties = {"emits": "inserts, updates and deletes"}
     if node.key is not None:
         properties["unique"] = ", ".join(node.fields[i].name for i in node.key) or "one row"
-    properties["epochs"] = _epochs(node.distance)
+    properties["epochs"] = epochs_text(node.distance)
     return "Changelog", properties
 
 
-def _epochs(distance: int) -> str:
+def epochs_text(distance: int) -> str:
     return f"every {distance // 1_000_000} ms at most"
 
 
@@ -211,7 +211,7 @@ def _lower_change_stream(to: Lowering, node: PhysicalChangeStream) -> VertexOutp
     from runnel.processors.live.change_stream import change_stream
 
     rows = to.lower(node.input)
-    _cut_epochs(to, node.distance)
+    cut_epochs(to, node.distance)
     supplier = change_stream(node.fields, is_changing=node.is_changing)
     return to.follow(rows, CHANGES, supplier, 1, column_names(node.fields))
 
@@ -221,12 +221,12 @@ def _lower_changelog(to: Lowering, node: PhysicalChangelog) -> VertexOutput:
     from runnel.processors.live.changelog import changelog
 
     rows = to.lower(node.input)
-    _cut_epochs(to, node.distance)
+    cut_epochs(to, node.distance)
     names = column_names(node.fields)
     return to.follow(rows, CHANGELOG, changelog(node.key, names), 1, names)
 
 
-def _cut_epochs(to: Lowering, distance: int) -> None:
+def cut_epochs(to: Lowering, distance: int) -> None:
     """Has the sources without an end below this node cut the epochs of the query."""
     sources = frozenset(name for name, made in to.nodes.items() if _never_ends(made))
     if sources:
