@@ -68,8 +68,8 @@ class ViewProcessor(EmittingProcessor):
     def state(self) -> Iterator[pa.RecordBatch]:
         if not self._is_first:
             columns = range(len(self._store.types))
-            for parts, count in self._store.frozen().batches(columns):
-                yield state_batch(CONTENT, parts, np.ones(count, np.int64), 0)
+            for rows, count in self._store.frozen().batches(columns):
+                yield state_batch(CONTENT, rows, np.ones(count, np.int64), 0)
             yield state_batch(COMPLETE, [], np.ones(1, np.int64), 0)
         yield from self._pending.state(PENDING, 0)
 

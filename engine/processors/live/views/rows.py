@@ -36,13 +36,13 @@ class FrozenRows:
         self.count = count
 
     def batches(self, columns: Sequence[int]) -> Iterator[tuple[list[pa.Array], int]]:
-        """Some columns of all rows, and the number of rows, in parts of at most BATCH_ROWS."""
+        """Some columns of all rows, with the number of rows, at most BATCH_ROWS at a time."""
         slots, positions = self._rows.positions()
         if self._copies is not None:
             positions = np.repeat(positions, self._copies[slots])
         for start in range(0, len(positions), BATCH_ROWS):
-            part = positions[start : start + BATCH_ROWS]
-            yield self._rows.at(part, columns), len(part)
+            some = positions[start : start + BATCH_ROWS]
+            yield self._rows.at(some, columns), len(some)
 
 
 class ViewRows:

@@ -111,12 +111,12 @@ class ViewStore:
     def replace(self, columns: Sequence[pa.Array], weights: Indexes) -> None:
         """Publishes other content: its difference to the present one is an epoch."""
         before = [
-            (parts, np.full(count, -1, np.int64))
-            for parts, count in self.frozen().batches(range(len(self.types)))
+            (rows, np.full(count, -1, np.int64))
+            for rows, count in self.frozen().batches(range(len(self.types)))
         ]
         everything, totals = joined([*before, (columns, weights)])
-        rows, net = net_changes(everything, totals)
-        taken = indexes(rows)
+        kept, net = net_changes(everything, totals)
+        taken = indexes(kept)
         self.publish([column.take(taken) for column in everything], net)
 
     def finish(self) -> None:
@@ -178,7 +178,7 @@ class ViewStore:
                 self._listeners.remove(wake)
 
 
-def joined(parts: Sequence[Rows]) -> tuple[list[pa.Array], Indexes]:
-    """The rows of several parts, of which there is at least one."""
-    columns = zip(*(columns for columns, _ in parts), strict=True)
-    return [join_arrays(same) for same in columns], np.concatenate([part[1] for part in parts])
+def joined(changes: Sequence[Rows]) -> tuple[list[pa.Array], Indexes]:
+    """All rows of several changes, of which there is at least one."""
+    columns = zip(*(columns for columns, _ in changes), strict=True)
+    return [join_arrays(same) for same in columns], np.concatenate([item[1] for item in changes])
