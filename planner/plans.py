@@ -64,7 +64,7 @@ class StoredScan:
 
 @frozen(kw_only=True)
 class QueryPlan(Plan):
-    """SELECT or VALUES, run as a light job unless it only reads stored rows.
+    """SELECT or VALUES, run as a light job unless it only needs rows in memory.
 
     logical: the logical tree after the rules.
     physical: the physical operators that were chosen.
@@ -79,6 +79,7 @@ class QueryPlan(Plan):
     notice: a message to the user about the statement, shown before it runs; "" for none.
     stored: the scan that the query consists of, if its rows are in memory as the query returns
         them; None: it runs as a job.
+    is_direct: whether its operators need no job while the table has few rows.
     """
 
     logical: Relation
@@ -92,6 +93,7 @@ class QueryPlan(Plan):
     left_out: str = ""
     notice: str = ""
     stored: StoredScan | None = None
+    is_direct: bool = False
 
 
 @frozen(kw_only=True)

@@ -73,7 +73,8 @@ def compile_expression(expression: Expression) -> Evaluator:
 def evaluate(evaluator: Evaluator, frame: EvaluationInput) -> pa.Array:
     """The value of every row, as an array."""
     try:
-        return spread(evaluator(frame), frame.num_rows)
+        datum = evaluator(frame)
+        return spread(datum, frame.num_rows) if isinstance(datum, pa.Scalar) else datum
     except TooManyRows as error:
         return _in_chunks(evaluator, frame, error.fitting)
 

@@ -254,7 +254,7 @@ class Result:
             return
         missing = count - sum(batch.num_rows for batch in self._here())
         while missing > 0 and (batch := self._from_queue(wait=True, limit=None)) is not None:
-            self._add_received(batch)
+            self.add_received(batch)
             missing -= batch.num_rows
 
     def peek(self, count: int) -> tuple[list[Row], int | None]:
@@ -306,7 +306,7 @@ class Result:
         """Waits until all rows have arrived, so that reading them does not wait. FetchTimeoutError
         after the limit: the rows that have arrived stay to be read."""
         while (batch := self._from_queue(wait=True, limit=limit)) is not None:
-            self._add_received(batch)
+            self.add_received(batch)
 
     async def receive_async(self, limit: WaitLimit) -> None:
         """As `receive`; other coroutines run meanwhile."""
@@ -316,7 +316,7 @@ class Result:
             with suppress(FetchTimeoutError):
                 batch = self._from_queue(wait=True, limit=WaitLimit(0))
                 if batch is not None:
-                    self._add_received(batch)
+                    self.add_received(batch)
 
     def _take_stored(self) -> None:
         """Takes stored rows, as many batches as a job would have waiting, to be looked at."""
@@ -325,12 +325,12 @@ class Result:
                 batch = self._from_memory()
                 if batch is None:
                     break
-                self._add_received(batch)
+                self.add_received(batch)
 
-    def _add_received(self, batch: pa.RecordBatch) -> None:
-        if self._received is None:
-            self._received = deque()
-        self._received.append(batch)
+    def add_received(self, *batches: pa.RecordBatch) -> None:
+        """Adds rows after those that were received before."""
+        self._received = self._received or deque()
+        self._received.extend(batches)
 
     def rest(self) -> list[Row]:
         """All rows that are left, waited for."""

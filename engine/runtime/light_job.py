@@ -136,8 +136,8 @@ class Jobs:
         """`deadline_clock`: the clock of the timeouts of jobs; None: `clock`."""
         self.clock: Clock = clock or SYSTEM_CLOCK
         self.deadline_clock = deadline_clock or self.clock
-        self._kernel = kernel
-        self._memory = memory
+        self.kernel = kernel
+        self.memory = memory
         self.workers = workers or os.cpu_count() or 1
         self.pool = Workers(self.workers, self.clock)
         self._ids = count(1)
@@ -163,7 +163,7 @@ class Jobs:
     ) -> Job:
         """Starts a job. `on_start` receives it before it runs, so that it can be cancelled. Raises
         the errors of suppliers (a source that cannot be split), with the name of the vertex."""
-        self._check_open()
+        self.check_open()
         job = Job(self, next(self._ids), query, options)
         context = JobContext(
             job_id=job.id,
@@ -172,8 +172,8 @@ class Jobs:
             results=job.results if options.has_results else None,
             accumulation_limit=options.accumulation_limit,
             is_unbounded=is_unbounded,
-            kernel=self._kernel,
-            memory=self._memory,
+            kernel=self.kernel,
+            memory=self.memory,
             linger=options.linger if is_unbounded else 0,
             session_rows=options.session_rows,
         )
@@ -198,12 +198,13 @@ class Jobs:
         if self._is_closed:
             job.cancel()
             job.wait()
-            self._check_open()
+            self.check_open()
         if is_unbounded or options.is_hand_built:
             job.hand_over()
         return job
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """InterfaceError if the connection is closed."""
         if self._is_closed or self.origin.is_left:
             raise closed_error(self.origin)
 

@@ -97,6 +97,7 @@ class Template:
         self.relaxed = frozenset(self._find_relaxed())
         self.before_snapshots = frozenset(self._find_before_snapshots())
         self.result = self._find_result()
+        self.chain = self._find_chain()
         self._layouts: dict[tuple[int, ...], TaskletLayout] = {}
 
     @staticmethod
@@ -179,6 +180,20 @@ class Template:
             ):
                 return number
         return None
+
+    def _find_chain(self) -> tuple[Vertex, ...] | None:
+        """The vertices before the result sink, if each one but the first reads just the one before
+        it, and none has more than one processor."""
+        is_chain = self.result == len(self.order) - 1 and all(
+            len(inputs) <= 1
+            and len(outputs) <= 1
+            and vertex.parallelism == 1
+            and (not inputs or inputs[0].source == before.name)
+            for before, vertex, inputs, outputs in zip(
+                (None, *self.order), self.order, self._inputs, self._outputs, strict=False
+            )
+        )
+        return self.order[:-1] if is_chain else None
 
     def _outputs_of(self, name: str) -> tuple[Edge, ...]:
         return next(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runnel.catalog import Table
@@ -22,11 +22,12 @@ from runnel.planner.plans import (
 )
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row, Start, rows_as_batch
+from runnel.runtime.template import Template
 from runnel.sqltypes import INTERVAL_MONTH
 from runnel.statements.call import Outcome, StatementCall
 
 if TYPE_CHECKING:
-    from runnel.dag import DAG
+    from runnel.dag import DAG, Vertex
     from runnel.runtime.light_job import Job
     from runnel.session.session import Session
 
@@ -37,6 +38,9 @@ _Outcome = TypeVar("_Outcome")
 SMALL_ROWS = 200_000
 """Number of rows in all tables below which dividing the work costs more time than it saves."""
 
+FEW_ROWS = 4096
+"""Largest table over which a chain of operators runs without a job: one batch, for which each
+operator takes less than a millisecond."""
 FREE_PROCESSORS = 8
 """Up to this number of processors, query_parallelism applies however few rows there are."""
 ROWS_PER_PROCESSOR = 1000
@@ -67,9 +71,13 @@ def run_query(session: Session, plan: QueryPlan, call: StatementCall) -> Result:
         found = stored_rows(session, plan, plan.stored)
         if found is not None:
             return found
-    job = call.start(
-        session, plan, plan.dag(parallelism(session, plan.tables)), is_unbounded=plan.is_unbounded
-    )
+    processors = parallelism(session, plan.tables)
+    dag = plan.dag(processors)
+    if plan.is_direct and processors == 1 and call.deadline is None:
+        chain, rows = Template.of(dag).chain, plan.tables[0].row_count()
+        if chain is not None and rows is not None and rows <= FEW_ROWS:
+            return _direct_rows(session, plan, call, chain)
+    job = call.start(session, plan, dag, is_unbounded=plan.is_unbounded)
     own_dag = _other_dag(plan)
     otherwise = None if own_dag is None else _otherwise(session, plan, call, own_dag)
     if not plan.is_unbounded:
@@ -81,6 +89,23 @@ def run_query(session: Session, plan: QueryPlan, call: StatementCall) -> Result:
             job, otherwise = otherwise(_ignore), None
     result = Result.of_job(plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end)
     result.otherwise = otherwise
+    result.zone = session.settings.time_zone
+    return result
+
+
+def _direct_rows(
+    session: Session, plan: QueryPlan, call: StatementCall, chain: Sequence[Vertex]
+) -> Result:
+    """The rows of a chain of operators over few rows in memory, without a job."""
+    # Loaded on first use, since `SELECT 1` needs no scan.
+    from runnel.runtime.direct import run_directly
+
+    limit = session.settings.integer("max_processor_accumulated_records")
+    evaluation = call.evaluation(session, plan)
+    rows = run_directly(chain, session.light_jobs, evaluation, limit)
+    result = Result(plan.fields, [])
+    result.add_received(*rows)
+    result.total = sum([batch.num_rows for batch in rows])
     result.zone = session.settings.time_zone
     return result
 

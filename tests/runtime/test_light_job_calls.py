@@ -16,9 +16,9 @@ import runnel
 from runnel.base.clock import SystemClock
 
 REPEATS = 10
-MOST_CALLS = {"light job": 345, "scan": 180, "look-up": 35}
+MOST_CALLS = {"light job": 175, "scan": 180, "look-up": 35}
 """The number of Python calls, with a few more than there are: a comprehension or a context manager
-at the start of each job would exceed it."""
+at the start of each statement would exceed it."""
 
 
 def calls_of(run: Callable[[], object]) -> float:

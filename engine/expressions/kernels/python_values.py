@@ -25,18 +25,18 @@ from runnel.expressions.kernels.buffers import DAY_US, FIRST_US, LAST_US
 from runnel.sqltypes import Kind, SqlType
 
 _NUMPY = {
-    Kind.TINYINT: "int8",
-    Kind.SMALLINT: "int16",
-    Kind.INTEGER: "int32",
-    Kind.BIGINT: "int64",
-    Kind.REAL: "float32",
-    Kind.DOUBLE: "float64",
-    Kind.DATE: "datetime64[D]",
-    Kind.TIMESTAMP: "datetime64[us]",
-    Kind.TIMESTAMP_TZ: "datetime64[us]",
-    Kind.INTERVAL: "timedelta64[us]",
-    Kind.INTERVAL_MONTH: "int32",
-    Kind.TIME: "int64",
+    Kind.TINYINT: np.dtype("int8"),
+    Kind.SMALLINT: np.dtype("int16"),
+    Kind.INTEGER: np.dtype("int32"),
+    Kind.BIGINT: np.dtype("int64"),
+    Kind.REAL: np.dtype("float32"),
+    Kind.DOUBLE: np.dtype("float64"),
+    Kind.DATE: np.dtype("datetime64[D]"),
+    Kind.TIMESTAMP: np.dtype("datetime64[us]"),
+    Kind.TIMESTAMP_TZ: np.dtype("datetime64[us]"),
+    Kind.INTERVAL: np.dtype("timedelta64[us]"),
+    Kind.INTERVAL_MONTH: np.dtype("int32"),
+    Kind.TIME: np.dtype("int64"),
 }
 """The numpy type of the values of each fixed-width kind."""
 

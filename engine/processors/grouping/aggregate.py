@@ -13,8 +13,6 @@ import pyarrow as pa
 from runnel.columns.batches import no_rows
 from runnel.columns.key_hash import KEY_METADATA
 from runnel.dag import ProcessorFactory
-from runnel.expressions.context import EvaluationInput
-from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import AggregateCall, Expression
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.grouping.aggregation import Aggregation, AggregationStage, spread_out
@@ -65,8 +63,7 @@ class AggregateProcessor(EmittingProcessor):
         if aggregation.stage is AggregationStage.COMBINE:
             self._groups.add_partial(partial_of(batch, aggregation.layout))
             return
-        frame = EvaluationInput(batch.columns, batch.num_rows, self.context.job.evaluation)
-        columns = [evaluate(item, frame) for item in aggregation.evaluators]
+        columns = aggregation.inputs_of(batch, self.context.job.evaluation)
         self._groups.add(columns, batch.num_rows)
         if aggregation.distinct_sets:
             self._take_distinct(columns)

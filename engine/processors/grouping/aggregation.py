@@ -13,9 +13,9 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import from_flags, make_batch
 from runnel.expressions.aggregates.registry import function_of, row_arguments, states_of
 from runnel.expressions.aggregates.states import AggregateState, Count
-from runnel.expressions.context import EvaluationContext
-from runnel.expressions.evaluate import Evaluator, compile_expression, is_volatile
-from runnel.expressions.nodes import WINDOW_FINAL, AggregateCall, Expression
+from runnel.expressions.context import EvaluationContext, EvaluationInput
+from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate, is_volatile
+from runnel.expressions.nodes import WINDOW_FINAL, AggregateCall, Column, Expression
 from runnel.processors.grouping.group_state import GroupLayout, GroupState, Partial
 from runnel.sqltypes import to_arrow
 
@@ -106,12 +106,20 @@ class Aggregation:
             self.distinct_sets.append(
                 DistinctSet(positions, flagged[positions], GroupLayout(types, (), (), ()), slots)
             )
-        self.evaluators: list[Evaluator] = [
-            compile_expression(item) for item in (*keys, *self._arguments)
-        ]
+        inputs = (*keys, *self._arguments)
+        self._columns = _columns_of(inputs)
+        self.evaluators: list[Evaluator] = [compile_expression(item) for item in inputs]
         self.state_schema = self.schema = self.plain_layout.schema
         if stage is not AggregationStage.ACCUMULATE:
             self.schema = self._result_schema(names)
+
+    def inputs_of(self, batch: pa.RecordBatch, evaluation: EvaluationContext) -> list[pa.Array]:
+        """Return the key columns, then the argument columns of rows."""
+        columns = batch.columns
+        if self._columns is not None:
+            return [columns[i] for i in self._columns]
+        frame = EvaluationInput(columns, batch.num_rows, evaluation)
+        return [evaluate(item, frame) for item in self.evaluators]
 
     def _argument_positions(self, expressions: Sequence[Expression]) -> tuple[int, ...]:
         """Return the indexes of a call's argument columns; equal arguments share a column."""
@@ -175,6 +183,12 @@ class Aggregation:
             states = [column for slot in slots for column in partial.columns[slot]]
             columns.append(function_of(call).finish(states, call, evaluation))
         return make_batch(columns, self.schema, partial.num_rows)
+
+
+def _columns_of(expressions: Sequence[Expression]) -> list[int] | None:
+    """Return the indexes of the columns that the expressions are; None if one is more."""
+    found = [item.index for item in expressions if isinstance(item, Column)]
+    return found if len(found) == len(expressions) else None
 
 
 def spread_out(partial: Partial, slots: Sequence[int], layout: GroupLayout) -> Partial:

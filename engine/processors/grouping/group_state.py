@@ -353,11 +353,15 @@ class GroupState:
         """
         layout = self._layout
         types = (*layout.key_types, *layout.argument_types)
-        columns: list[Column] = [
-            join_arrays(chunks) if count <= JOINED_ROWS else _column(chunks, kind)
-            for chunks, kind in zip(zip(*rows, strict=True), types, strict=False)
-        ]
-        if not rows:
+        columns: list[Column]
+        if len(rows) == 1:
+            columns = list(rows[0])
+        elif rows:
+            columns = [
+                join_arrays(chunks) if count <= JOINED_ROWS else _column(chunks, kind)
+                for chunks, kind in zip(zip(*rows, strict=True), types, strict=False)
+            ]
+        else:
             columns = [pa.nulls(0, kind) for kind in types]
         keys, arguments = columns[: len(layout.key_types)], columns[len(layout.key_types) :]
         works = [

@@ -18,7 +18,7 @@ from runnel.columns.batches import from_numbers, indexes, numbers, one_value, va
 from runnel.expressions.aggregates.states import Column, GroupByRequest, contiguous
 from runnel.processors.grouping.integer_groups import group_dense
 from runnel.processors.grouping.numpy_groups import group_few
-from runnel.processors.grouping.row_identity import factorise, is_plain, normalised
+from runnel.processors.grouping.row_identity import BARE_TYPES, factorise, is_plain, normalised
 
 LOOKED_AT_ROWS = 1 << 12
 """Number of rows from which integer keys are checked for bits that slow down Arrow's hash table."""
@@ -40,8 +40,9 @@ def group(
     """
     if not keys:
         return [], [one_value(_over_all(item, num_rows)) for item in requests]
-    if all(is_plain(key.type) for key in keys):
-        plain = [normalised(key) for key in keys]
+    is_bare = BARE_TYPES.issuperset([key.type.id for key in keys])
+    if is_bare or all(is_plain(key.type) for key in keys):
+        plain = keys if is_bare else [normalised(key) for key in keys]
         in_numpy = group_dense(plain, requests, num_rows) or group_few(plain, requests, num_rows)
         return in_numpy or _by_acero(plain, requests, use_threads)
     arrays = [contiguous(key) for key in keys]

@@ -28,6 +28,14 @@ _NAN = {
 }
 
 
+BARE_TYPES = frozenset(
+    kind.id
+    for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.timestamp("us"))
+)
+"""Frequent types of which equal values have equal bits: by number, as a type is asked for at each
+group-by."""
+
+
 def is_plain(arrow: pa.DataType) -> bool:
     """Whether Arrow's own hash tables support the type as a key."""
     return not pa.types.is_nested(arrow)

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, Indexes, Mask, indexes, numbers
 from runnel.columns.key_hash import keyed_state
-from runnel.expressions.context import EvaluationContext, EvaluationInput
-from runnel.expressions.evaluate import evaluate
+from runnel.expressions.context import EvaluationContext
 from runnel.processors.grouping.aggregation import Aggregation
 from runnel.processors.grouping.group_state import (
     GroupLayout,
@@ -63,9 +62,7 @@ class AccumulatedGroups:
 
     def add(self, ordinal: int, batch: pa.RecordBatch) -> None:
         """Adds rows of the current epoch."""
-        frame = EvaluationInput(batch.columns, batch.num_rows, self._evaluation)
-        columns = [evaluate(item, frame) for item in self._aggregation.evaluators]
-        self._added.add(columns, batch.num_rows)
+        self._added.add(self._aggregation.inputs_of(batch, self._evaluation), batch.num_rows)
 
     def changes(self) -> Iterator[Changes]:
         """Ends the epoch and yields the changes of the groups that it touched: the rows that

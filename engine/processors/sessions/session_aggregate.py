@@ -33,8 +33,6 @@ from runnel.columns.batches import (
 from runnel.columns.key_hash import Hashes, hash_columns, keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, OperationalError
-from runnel.expressions.context import EvaluationInput
-from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import AggregateCall, Column, Expression
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.grouping.aggregation import Aggregation, AggregationStage, spread_out
@@ -200,8 +198,7 @@ class SessionAggregateProcessor(EmittingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         aggregation = self._aggregation
-        frame = EvaluationInput(batch.columns, batch.num_rows, self.context.job.evaluation)
-        columns: list[pa.Array] = [evaluate(item, frame) for item in aggregation.evaluators]
+        columns = aggregation.inputs_of(batch, self.context.job.evaluation)
         times = event_times(columns[SESSION])
         valid = validity(times)
         moments = numbers(times, np.int64)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from runnel.columns.batches import join_batches
 from runnel.connector import End, Pause, Source, SourcePartition, Token
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import OperationalError
@@ -48,6 +49,7 @@ from runnel.processors.stateful.buffered import MAKING_TIME, EmittingProcessor
 from runnel.watermarks import LeastWatermark
 
 if TYPE_CHECKING:
+    from runnel.expressions.context import EvaluationContext
     from runnel.processors.sources.scan_watermarks import ScanWatermarks
 
 READS_PER_CALL = 16
@@ -327,10 +329,12 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
     that `preferred_parallelism` has split are stored by execution until `get` uses them.
     """
 
-    def __init__(self, source: Source, make: MakeScan) -> None:
+    def __init__(self, source: Source, make: MakeScan, transform: Transform | None = None) -> None:
+        """`transform`: all that the scans do with the rows; None: they do more."""
         check_traits(source)
         self.source = source
         self._make = make
+        self._transform = transform
         self._split: dict[int, tuple[JobContext, Sequence[SourcePartition]]] = {}
         self.beginnings: dict[str, Token] = {}
         """The first position of each partition in the last execution of a named job, if the source
@@ -340,6 +344,15 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
         partitions = self.source.split(context)
         self._split[id(context)] = (context, partitions)
         return max(1, len(partitions))
+
+    def stored_rows(self, evaluation: EvaluationContext) -> pa.RecordBatch | None:
+        """Return the rows that the scans emit, as one batch, of a source of few rows in memory;
+        None for other sources."""
+        stored = self.source.stored()
+        if stored is None or self._transform is None:
+            return None
+        batches = list(stored)
+        return self._transform(join_batches(batches), evaluation) if batches else None
 
     def get(
         self, context: JobContext, members: int, parallelism: int
@@ -380,4 +393,6 @@ def scan(
     """
     transform = compile_transform(condition, projections, names)
     is_slow = works_slowly(condition, projections)
-    return ScanMetaSupplier(source, lambda share: ScanProcessor(share, transform, is_slow))
+    return ScanMetaSupplier(
+        source, lambda share: ScanProcessor(share, transform, is_slow), transform
+    )

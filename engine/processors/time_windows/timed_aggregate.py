@@ -33,8 +33,6 @@ from runnel.columns.key_hash import (
 )
 from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregates.states import filled
-from runnel.expressions.context import EvaluationInput
-from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import AggregateCall, Expression
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.grouping.aggregate import PASS_ON_SHARE
@@ -166,8 +164,7 @@ class TimedAggregateProcessor(EmittingProcessor):
 
     def evaluated(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The key columns, then the argument columns of rows."""
-        frame = EvaluationInput(batch.columns, batch.num_rows, self.context.job.evaluation)
-        return [evaluate(item, frame) for item in self._aggregation.evaluators]
+        return self._aggregation.inputs_of(batch, self.context.job.evaluation)
 
     def _take_rows(self, batch: pa.RecordBatch) -> None:
         aggregation = self._aggregation
