@@ -22,6 +22,7 @@ SCRIPTS = sorted(
 )
 EXPECTED = {
     "job_that_comes_back.py": ["run 3: the job is RUNNING", "[(29, 2900, 8695)]"],
+    "materialized_view.py": ["Ann has 70", "richest: ('ann', 70)", "- ann 70", "+ bo 65"],
     "live_word_count.py": ["5 × the", "3 × cat"],
     "main_job.py": ["by SQL", "by a hand-built DAG", "turnover by the seller's state"],
     "pandas_and_polars.py": ["NL", "NO"],
