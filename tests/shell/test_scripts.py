@@ -272,7 +272,12 @@ def test_the_catalog(run: Run) -> None:
     assert shown("\\dv") == ["name,query,columns", "names,SELECT id FROM people,id BIGINT"]
     assert shown("\\d names")[1].startswith("id,BIGINT,")
     assert [row.split(",")[0] for row in shown("\\df strpos")] == ["name", "STRPOS"]
-    assert shown(".schema people") == ['CREATE TABLE people (id BIGINT, "full name" VARCHAR);']
+    assert shown(".schema people") == [
+        'CREATE TABLE "people" (',
+        '  "id" BIGINT,',
+        '  "full name" VARCHAR',
+        ");",
+    ]
     assert shown(".schema names") == ["CREATE VIEW names AS SELECT id FROM people;"]
     assert shown(".schema logs")[0].startswith(
         "CREATE MAPPING logs (line VARCHAR) TYPE File OPTIONS"

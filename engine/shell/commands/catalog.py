@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from runnel import Cursor
 from runnel.errors import as_written
 from runnel.results.table_text import table_text
 from runnel.shell.commands.call import CommandCall, matches
+from runnel.shell.commands.relations import describe_relation
 from runnel.shell.printing import counted, fields_of, print_rows
 from runnel.shell.shell import Shell
 
@@ -24,12 +25,12 @@ TABLES = (
 
 
 def describe(shell: Shell, call: CommandCall) -> None:
-    """The columns of a table, or all tables."""
+    """The columns of a relation with its keys, or all tables."""
     if not call.rest:
         _list(shell, TABLES, lambda row: True)
         return
     name = call.rest if call.rest[0] in "\"'" or "." in call.rest else as_written(call.rest)
-    shell.run_sql(f"DESCRIBE {name}")
+    describe_relation(shell, name)
 
 
 def list_tables(shell: Shell, call: CommandCall) -> None:
@@ -60,7 +61,8 @@ def table_names(shell: Shell, call: CommandCall) -> None:
 
 
 def definitions(shell: Shell, call: CommandCall) -> None:
-    """The definitions as SQL. Options of mappings are shown without secrets."""
+    """The definitions as SQL, with constraints and indexes. Options of mappings are shown without
+    secrets."""
     execute = shell.connection.execute
     columns: dict[str, list[str]] = {}
     for table, column, data_type in execute(
@@ -68,35 +70,65 @@ def definitions(shell: Shell, call: CommandCall) -> None:
         "WHERE table_schema = 'public' ORDER BY table_name, ordinal_position"
     ):
         columns.setdefault(table, []).append(f"{as_written(column)} {data_type}")
-    views: dict[str, str] = dict(
-        execute("SELECT table_name, view_definition FROM information_schema.views")
-    )
+    known = dict(execute("SELECT table_name, view_definition FROM information_schema.views"))
+    views = {name: f"CREATE VIEW {as_written(name)} AS {text};" for name, text in known.items()}
     mappings = {
         name: (kind, options)
         for name, kind, options in execute(
             "SELECT table_name, mapping_type, mapping_options FROM information_schema.mappings"
         )
     }
-    for name, _ in execute(TABLES):
-        if matches(name, call.rest):
-            shell.out.line(_definition(name, columns.get(name, ()), views, mappings))
+    tables = dict(
+        execute(
+            "SELECT table_name, sql FROM duckdb_tables() WHERE database_name = "
+            "'runnel' AND schema_name = 'public' AND starts_with(sql, 'CREATE TABLE')"
+        )
+    )
+    for name in _in_order(shell, [name for name, _ in execute(TABLES)], views):
+        if not matches(name, call.rest):
+            continue
+        if name in tables:
+            shell.out.line(f"{tables[name]};")
+        else:
+            shell.out.line(
+                views.get(name) or _definition(name, columns.get(name, ()), mappings.get(name))
+            )
+    for table, text in execute(
+        "SELECT table_name, sql FROM duckdb_indexes() WHERE schema_name = 'public' ORDER BY 1, 2"
+    ):
+        if matches(table, call.rest):
+            shell.out.line(f"{text};")
 
 
-def _definition(
-    name: str,
-    columns: Sequence[str],
-    views: dict[str, str],
-    mappings: dict[str, tuple[str, str | None]],
-) -> str:
-    if name in views:
-        return f"CREATE VIEW {as_written(name)} AS {views[name]};"
+def _in_order(shell: Shell, names: list[str], views: Collection[str]) -> list[str]:
+    """The names in an order in which their definitions run: a table after the tables to which it
+    refers, views last."""
+    references: dict[str, list[str]] = {}
+    for table, other in shell.connection.execute(
+        "SELECT c.relname, o.relname FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid "
+        "JOIN pg_class o ON o.oid = k.confrelid WHERE k.contype = 'f' ORDER BY 1, 2"
+    ):
+        references.setdefault(table, []).append(other)
+    found: dict[str, None] = {}
+
+    def add(name: str, waiting: tuple[str, ...]) -> None:
+        for other in references.get(name, ()):
+            if other not in waiting:
+                add(other, (*waiting, name))
+        found.setdefault(name)
+
+    for name in sorted(names, key=lambda name: name in views):
+        add(name, (name,))
+    return [name for name in found if name in names]
+
+
+def _definition(name: str, columns: Sequence[str], mapping: tuple[str, str | None] | None) -> str:
+    """The statement that makes a mapping; a comment for registered data."""
     listed = f"{as_written(name)} ({', '.join(columns)})"
-    kind, options = mappings.get(name, (None, None))
-    found = json.loads(options or "{}")
-    if kind is None:
+    if mapping is None:
         return f"-- registered data: {listed}"
-    if kind == "DuckDB" and not found:
-        return f"CREATE TABLE {listed};"
+    kind, options = mapping
+    found = json.loads(options or "{}")
     pairs = ", ".join(f"{_quoted(key)} = {_quoted(str(value))}" for key, value in found.items())
     return f"CREATE MAPPING {listed} TYPE {kind}{f' OPTIONS ({pairs})' if pairs else ''};"
 

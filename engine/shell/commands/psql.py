@@ -47,6 +47,19 @@ def print_statement(shell: Shell, call: CommandCall) -> None:
     shell.out.line(f"{shell.last_sql};" if shell.last_sql else "there is no statement yet")
 
 
+def write_statement(shell: Shell, call: CommandCall) -> None:
+    """Writes the last statement to a file."""
+    words = call.words()
+    if len(words) != 1:
+        raise call.wrong("one file")
+    if shell.last_sql is None:
+        raise call.wrong("a statement before it")
+    try:
+        Path(words[0]).write_text(f"{shell.last_sql};\n", encoding="utf-8")
+    except OSError as error:
+        raise OperationalError(f"{words[0]} can't be written: {error.strerror}") from error
+
+
 def run_again(shell: Shell, call: CommandCall) -> None:
     """Runs the last statement, and writes its rows to a file if one is named."""
     words = call.words()

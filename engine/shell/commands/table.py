@@ -8,17 +8,18 @@ from collections.abc import Callable, Mapping
 import runnel.shell.commands.catalog as catalog
 import runnel.shell.commands.files as files
 import runnel.shell.commands.psql as psql
+import runnel.shell.commands.relations as relations
 import runnel.shell.commands.session_variables as variables
 from runnel import InterfaceError
 from runnel.base.frozen import frozen
 from runnel.errors import suggest
-from runnel.shell.commands.absent import ABSENT
+from runnel.shell.commands.absent import ABSENT, ABSENT_MODES
 from runnel.shell.commands.call import CommandCall, LeaveShell
 from runnel.shell.commands.watching import watch
 from runnel.shell.printing import MODE_NAMES, separator_of
 from runnel.shell.shell import Shell
 
-_COMMAND = re.compile(r"\s*(\.|\\)([A-Za-z]+\+?|\?|!)\s*(.*?)\s*;?\s*\Z", re.DOTALL)
+_COMMAND = re.compile(r"\s*(\.|\\)([A-Za-z][A-Za-z_]*\+?|\?|!)\s*(.*?)\s*;?\s*\Z", re.DOTALL)
 _LISTING = re.compile(r"(\\(?:d[a-zTD]*|l|list|z))[S+]+")
 _LONGEST_ARGUMENT = 40
 
@@ -65,8 +66,10 @@ def _mode(shell: Shell, call: CommandCall) -> None:
     words = call.words()
     mode = _MODES.get(words[0].lower(), words[0].lower()) if words else ""
     if mode and mode not in MODE_NAMES:
+        near = ABSENT_MODES.get(mode)
         raise InterfaceError(
-            f'there is no mode "{words[0]}"', hint="the modes are " + ", ".join(MODE_NAMES)
+            f'there is no mode "{words[0]}"',
+            hint=near or "the modes are " + ", ".join(MODE_NAMES),
         )
     if len(words) > (2 if mode == "insert" else 1):
         raise call.wrong("a mode, and after insert the name of a table")
@@ -137,6 +140,25 @@ def _most_rows(shell: Shell, call: CommandCall) -> None:
         raise call.wrong("a number of rows; 0: all")
 
 
+def _show(shell: Shell, call: CommandCall) -> None:
+    display, on = shell.display, {True: "on", False: "off"}
+    values = {
+        "bail": on[shell.stops_at_error],
+        "echo": on[shell.echoes],
+        "headers": on[display.header],
+        "maxrows": str(display.most),
+        "mode": display.mode,
+        "nullvalue": "NULL" if display.null is None else repr(display.null),
+        "output": "stdout" if shell.out is shell.standard_out else "a file",
+        "pager": on[display.is_paged],
+        "separator": repr(display.separator) if display.separator else "the one of the mode",
+        "timer": on[display.has_timer],
+        "tuples_only": on[display.tuples_only],
+    }
+    for name, value in values.items():
+        shell.out.line(f"{name}: {value}")
+
+
 def _quit(shell: Shell, call: CommandCall) -> None:
     raise LeaveShell
 
@@ -161,12 +183,15 @@ def _help(shell: Shell, call: CommandCall) -> None:
 
 
 COMMANDS: Mapping[str, ShellCommand] = {
-    "\\d": ShellCommand(catalog.describe, "[NAME]", "list tables and views, or the columns of one"),
+    "\\d": ShellCommand(catalog.describe, "[NAME]", "list tables and views, or describe one"),
     "\\dt": ShellCommand(catalog.list_tables, "[PATTERN]", "list tables"),
     "\\dv": ShellCommand(catalog.list_views, "[PATTERN]", "list views"),
     "\\df": ShellCommand(catalog.list_functions, "[PATTERN]", "list functions"),
     "\\ds": ShellCommand(psql.list_sequences, "", "list sequences"),
     "\\di": ShellCommand(psql.list_indexes, "", "list keys and indexes"),
+    "\\du": ShellCommand(relations.list_roles, "", "list the roles: one"),
+    "\\dT": ShellCommand(relations.list_types, "", "list the types"),
+    "\\dd": ShellCommand(relations.list_comments, "", "list the comments"),
     "\\dj": ShellCommand(catalog.list_jobs, "[PATTERN]", "list jobs"),
     "\\watch": ShellCommand(
         watch, "[SECONDS] [SQL]", "repeat a statement, or the last one, until Ctrl-C"
@@ -196,6 +221,7 @@ COMMANDS: Mapping[str, ShellCommand] = {
     "\\encoding": ShellCommand(psql.encoding, "", "print the encoding: UTF8"),
     "\\gdesc": ShellCommand(psql.describe_statement, "", "print the columns of a statement"),
     "\\p": ShellCommand(psql.print_statement, "", "print the last statement"),
+    "\\w": ShellCommand(psql.write_statement, "FILE", "write the last statement to a file"),
     "\\cd": ShellCommand(psql.change_folder, "[FOLDER]", "change the folder of relative paths"),
     ".once": ShellCommand(psql.output_once, "FILE", "write the next result to a file"),
     ".echo": ShellCommand(_echo, "[on|off]", "print each statement before it runs"),
@@ -230,6 +256,7 @@ COMMANDS: Mapping[str, ShellCommand] = {
     ),
     ".read": ShellCommand(files.read_script, "FILE", "run the statements of a file"),
     ".open": ShellCommand(files.open_other, "[DIR]", "close the connection, and open another"),
+    ".show": ShellCommand(_show, "", "print how results are printed"),
     ".quit": ShellCommand(_quit, "", "end the session"),
     ".help": ShellCommand(_help, "", "print this list"),
 }
@@ -239,6 +266,7 @@ ALIASES = {
     "\\?": ".help",
     "\\h": ".help",
     "\\q": ".quit",
+    "\\dg": "\\du",
     ".exit": ".quit",
     "\\timing": ".timer",
     "\\i": ".read",

@@ -177,7 +177,11 @@ def _schemas(binder: StatementBinder) -> list[Row]:
 def _sequences(binder: StatementBinder) -> list[Row]:
     found = [item for item in binder.snapshot.definitions.values() if item.kind == "sequence"]
     return [
-        (*position_of(item), item.is_temporary, f"CREATE SEQUENCE {quoted(item.name)}{item.text}")
+        (
+            *position_of(item),
+            item.is_temporary,
+            f"CREATE SEQUENCE {quoted(item.name)} {item.text.strip()}",
+        )
         for item in sorted(found, key=lambda item: item.name.lower())
     ]
 
