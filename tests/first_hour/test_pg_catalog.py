@@ -256,6 +256,15 @@ def test_errors(con: runnel.Connection, sql: str, message: str) -> None:
         con.execute(sql).fetchall()
 
 
+def test_materialized_views(con: runnel.Connection) -> None:
+    con.execute("CREATE MATERIALIZED VIEW mv AS SELECT name, count(*) AS n FROM u GROUP BY name")
+    assert rows(con, psql.listed("'m',''")) == [("public", "mv", "materialized view", "runnel")]
+    text = "SELECT name, count(*) AS n FROM u GROUP BY name"
+    assert rows(con, "SELECT matviewname, definition FROM pg_matviews") == [("mv", text)]
+    assert rows(con, "SELECT pg_get_viewdef('mv')") == [(text,)]
+    assert rows(con, "SELECT tablename FROM pg_tables WHERE tablename = 'mv'") == []
+
+
 def test_an_unknown_relation_is_an_undefined_table(con: runnel.Connection) -> None:
     with pytest.raises(runnel.errors.UndefinedTable) as error:
         con.execute("SELECT 'nope'::regclass")

@@ -80,11 +80,12 @@ def definitions(shell: Shell, call: CommandCall) -> None:
     }
     tables = dict(
         execute(
-            "SELECT table_name, sql FROM duckdb_tables() WHERE database_name = "
-            "'runnel' AND schema_name = 'public' AND starts_with(sql, 'CREATE TABLE')"
+            "SELECT table_name, sql FROM duckdb_tables() WHERE database_name = 'runnel' "
+            "AND schema_name = 'public' AND regexp_matches(sql, '^CREATE (TABLE|MATERIALIZED)')"
         )
     )
-    for name in _in_order(shell, [name for name, _ in execute(TABLES)], views):
+    late = {name for name, text in tables.items() if text.startswith("CREATE MATERIALIZED")}
+    for name in _in_order(shell, [name for name, _ in execute(TABLES)], late | views.keys()):
         if not matches(name, call.rest):
             continue
         if name in tables:

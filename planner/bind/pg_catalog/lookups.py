@@ -30,7 +30,14 @@ from runnel.expressions.python.calls import python_call
 from runnel.expressions.python.function import PythonFunction
 from runnel.planner.bind.binders import QueryBinder
 from runnel.planner.bind.pg_catalog import types
-from runnel.planner.bind.pg_catalog.objects import OWNER, OWNER_OID, PG_CATALOG, Objects, in_text
+from runnel.planner.bind.pg_catalog.objects import (
+    OWNER,
+    OWNER_OID,
+    PG_CATALOG,
+    Objects,
+    in_text,
+    query_text,
+)
 from runnel.planner.bind.pg_catalog.relations import owned_sequences
 from runnel.planner.bind.pg_catalog.tables import objects_of
 from runnel.planner.bind.tables.information_schema import comments_of
@@ -104,11 +111,12 @@ def _constraint_texts(objects: Objects) -> dict[int, str]:
 
 
 def _view_texts(objects: Objects) -> dict[int, str]:
-    return {
-        relation.oid: relation.item.sql
-        for relation in objects.relations.values()
-        if isinstance(relation.item, View)
+    texts = {
+        oid: query_text(relation.item)
+        for oid, relation in objects.relations.items()
+        if relation.item is not None and relation.kind in ("v", "m")
     }
+    return {oid: text for oid, text in texts.items() if text is not None}
 
 
 def _visible(objects: Objects) -> dict[int, bool]:

@@ -6,13 +6,14 @@ and in every session until the object is renamed or dropped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from zlib import crc32
 
 from runnel.base.frozen import frozen
-from runnel.base.schemas import CATALOG, INFORMATION_SCHEMA, PUBLIC, local_name
+from runnel.base.schemas import CATALOG, INFORMATION_SCHEMA, PUBLIC, VIEW_TYPE, local_name
 from runnel.catalog import (
     CatalogObject,
     Index,
@@ -79,7 +80,8 @@ class PgRelation:
     oid: its number.
     name: its name, without the schema.
     schema: the key of its schema; "pg_catalog" or "information_schema" for tables of the catalog.
-    kind: "r" (table), "v" (view), "i" (index) or "S" (sequence), as in pg_class.relkind.
+    kind: "r" (table), "v" (view), "m" (materialized view), "i" (index) or "S" (sequence), as in
+        pg_class.relkind.
     item: the table or the view; of an index, its table; None for sequences and tables of the
         catalog.
     sequence: the sequence; None for other relations.
@@ -220,11 +222,7 @@ class Objects:
         for schema, name in self._system:
             yield self._relation(f"{schema}.{name}", name, schema, "v")
         for item in self.snapshot:
-            kind = "v" if isinstance(item, View) else "r"
-            relation = self._relation(
-                item.name.lower(), local_name(item.name, item.schema), item.schema, kind
-            )
-            yield replace(relation, item=item)
+            yield self.of_item(item)
         for sequence in self._sequences:
             relation = self._relation(f"sequence {sequence.name.lower()}", sequence.name, "", "S")
             yield replace(relation, sequence=sequence)
@@ -235,7 +233,7 @@ class Objects:
 
     def of_item(self, item: CatalogObject) -> PgRelation:
         """The relation of a table or a view."""
-        kind = "v" if isinstance(item, View) else "r"
+        kind = "v" if isinstance(item, View) else "m" if is_maintained(item) else "r"
         name = local_name(item.name, item.schema)
         return replace(self._relation(item.name.lower(), name, item.schema, kind), item=item)
 
@@ -344,6 +342,20 @@ class Objects:
         if relation.item is not None and relation.kind != "i":
             return self.snapshot.find(relation.name) is relation.item
         return relation.schema in self.path
+
+
+def is_maintained(item: CatalogObject) -> bool:
+    """Whether it is a materialized view."""
+    return isinstance(item, Mapping) and item.connector == VIEW_TYPE
+
+
+def query_text(item: CatalogObject) -> str | None:
+    """The query of a view, and of a materialized one; None of tables."""
+    if isinstance(item, View):
+        return item.sql
+    if isinstance(item, Mapping) and is_maintained(item):
+        return re.split(r"\bAS\b\s*", item.options["text"], maxsplit=1, flags=re.IGNORECASE)[-1]
+    return None
 
 
 def _key_of(schema: str) -> str:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from runnel.base.schemas import catalog_and_schema
 from runnel.catalog import Mapping, View
 from runnel.columns.table_definition import IdentityColumn, TableDefinition
-from runnel.planner.bind.pg_catalog.objects import OWNER, OWNER_OID, Objects, PgRelation
+from runnel.planner.bind.pg_catalog.objects import (
+    OWNER,
+    OWNER_OID,
+    Objects,
+    PgRelation,
+    query_text,
+)
 from runnel.planner.bind.pg_catalog.types import base_types, modifier_of, oid_of
 from runnel.planner.bind.tables.described import is_temporary
 from runnel.planner.bind.tables.information_schema import (
@@ -36,7 +42,7 @@ def definition_of(relation: PgRelation) -> TableDefinition | None:
 
 def fields_of(binder: StatementBinder, relation: PgRelation) -> list[tuple[str, SqlType]]:
     """The columns of a table or a view; () of other relations."""
-    if relation.item is None or relation.kind not in ("r", "v"):
+    if relation.item is None or relation.kind not in ("r", "v", "m"):
         return []
     return [(name, kind) for name, _, kind in columns_of(binder, relation.item)]
 
@@ -78,7 +84,7 @@ def _method(objects: Objects, relation: PgRelation, methods: dict[int, str]) -> 
 def _row_count(relation: PgRelation) -> float:
     """pg_class.reltuples: the approximate number of rows; -1: unknown."""
     item = relation.item
-    if relation.kind != "r" or item is None or isinstance(item, View):
+    if relation.kind not in ("r", "m") or item is None or isinstance(item, View):
         return -1.0
     count = item.table.row_count()
     return -1.0 if count is None else float(count)
@@ -212,7 +218,7 @@ def descriptions(objects: Objects, binder: StatementBinder) -> list[Row]:
     found: list[Row] = []
     pg_class = objects.oids["relation pg_catalog.pg_class"]
     for relation in objects.relations.values():
-        if relation.item is None or relation.kind not in ("r", "v"):
+        if relation.item is None or relation.kind not in ("r", "v", "m"):
             continue
         comments = comments_of(relation.item)
         names = ["", *(name.lower() for name, _ in fields_of(binder, relation))]
@@ -294,6 +300,15 @@ def listed_views(objects: Objects, binder: StatementBinder) -> list[Row]:
         (*_place(relation), OWNER, relation.item.sql)
         for relation in objects.relations.values()
         if isinstance(relation.item, View)
+    ]
+
+
+def maintained_views(objects: Objects, binder: StatementBinder) -> list[Row]:
+    """pg_matviews"""
+    return [
+        (*_place(relation), OWNER, None, False, True, query_text(relation.item))
+        for relation in objects.relations.values()
+        if relation.kind == "m" and relation.item is not None
     ]
 
 

@@ -77,6 +77,10 @@ _TABLES: dict[str, tuple[str, Rows]] = {
         relations.listed_tables,
     ),
     "pg_views": ("schemaname viewname viewowner definition", relations.listed_views),
+    "pg_matviews": (
+        "schemaname matviewname matviewowner tablespace hasindexes ispopulated definition",
+        relations.maintained_views,
+    ),
     "pg_indexes": (
         "schemaname tablename indexname tablespace indexdef",
         relations.listed_indexes,
@@ -171,9 +175,6 @@ _EMPTY = {
     "pg_foreign_table": "ftrelid ftserver ftoptions",
     "pg_inherits": "inhrelid inhparent inhseqno inhdetachpending",
     "pg_locks": "locktype database relation pid mode granted",
-    "pg_matviews": (
-        "schemaname matviewname matviewowner tablespace hasindexes ispopulated definition"
-    ),
     "pg_partitioned_table": "partrelid partstrat partnatts partattrs",
     "pg_policy": "oid polname polrelid polcmd polpermissive polroles polqual polwithcheck",
     "pg_publication": (
