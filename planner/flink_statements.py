@@ -45,6 +45,7 @@ from runnel.planner.plans import (
     CreateMappingPlan,
     CreateTablePlan,
     FilledMappingPlan,
+    KeyPutPlan,
     NothingPlan,
     Plan,
     StatementSetPlan,
@@ -297,21 +298,10 @@ def _filled(binder: Binder, statement: ComposedTable, query: Query, planning: Pl
     """CREATE TABLE … WITH (…) AS query."""
     source = binder.statement_query(query)
     own = statement.clauses
-    declared = [item for item in own.items if item.feature == COLUMN]
-    if declared:
-        raise NotSupportedError(
-            "CREATE TABLE … AS with columns of its own is not supported",
-            detail=f"the query defines the columns, and {declared[0].text} is no column of it",
-            hint="declare all columns, and write INSERT INTO t SELECT …",
-            position=statement.name.position,
-        )
     columns = tuple(_column(field.name, field.type) for field in source.fields)
-    made = _composed(
-        binder,
-        statement,
-        replace(own, items=(*columns, *own.items)).text(statement.name.local),
-        planning,
-    )
+    items = _with_declared(statement, columns)
+    text = replace(own, items=items).text(statement.name.local)
+    made = _composed(binder, statement, text, planning)
     assert isinstance(made, CreateMappingPlan)
     names = ", ".join(quoted(field.name) for field in source.fields)
     return FilledMappingPlan(
@@ -319,6 +309,35 @@ def _filled(binder: Binder, statement: ComposedTable, query: Query, planning: Pl
         insert=f"INSERT INTO {_qualified(made)} ({names}) {query.text}",
         parameters=planning.parameters(source),
     )
+
+
+def _with_declared(
+    statement: ComposedTable, columns: tuple[TableItem, ...]
+) -> tuple[TableItem, ...]:
+    """The items of a CREATE TABLE … AS whose query has these columns. Names without types order the
+    columns; columns with types are further ones, before the columns of the query."""
+    items = statement.clauses.items
+    declared = [item for item in items if item.feature == COLUMN]
+    others = [item for item in items if item.feature != COLUMN]
+    by_name = {item.name: item for item in columns}
+    names = [item.name for item in declared]
+    if declared and all(len(tokenize(item.text)) == 1 for item in declared):
+        if sorted(names) != sorted(by_name):
+            raise ProgrammingError(
+                "the list of columns is not the list of the query",
+                hint=f"it has the columns {', '.join(by_name)}, in any order",
+                position=statement.name.position,
+            )
+        return (*(by_name[name] for name in names), *others)
+    for item in declared:
+        if item.name in by_name:
+            raise NotSupportedError(
+                f"{item.text} is a column of the query, which defines its type",
+                hint="leave it out, and write CAST in the query: columns with types are further "
+                "columns, before the columns of the query",
+                position=statement.name.position,
+            )
+    return (*declared, *columns, *others)
 
 
 def _qualified(made: CreateMappingPlan) -> str:
@@ -412,7 +431,7 @@ def _statement_set(binder: Binder, statement: StatementSet, planning: Planning) 
     """The plans of the INSERTs. None of them reads what another one writes, so that their order
     makes no difference; jobs run side by side, and may follow what other jobs write."""
     inserts = [parse(text, keeps_public=bool(binder.snapshot.path)) for text in statement.inserts]
-    made = [_set_insert(insert, statement, planning) for insert in inserts]
+    made = [_set_insert(binder, insert, statement, planning) for insert in inserts]
     plans = [item.write if isinstance(item, CreateJobPlan) else item for item in made]
     for number, write in enumerate(plans):
         for other, item, text in zip(plans, made, statement.inserts, strict=True):
@@ -431,9 +450,11 @@ def _statement_set(binder: Binder, statement: StatementSet, planning: Planning) 
 
 
 def _set_insert(
-    insert: Statement, statement: StatementSet, planning: Planning
+    binder: Binder, insert: Statement, statement: StatementSet, planning: Planning
 ) -> WritePlan | CreateJobPlan:
     made = planning.plan(insert)
+    if isinstance(made, KeyPutPlan) and isinstance(insert, Insert) and insert.returning is None:
+        return planning.write(bind_insert(binder, insert))
     if isinstance(made, WritePlan | CreateJobPlan):
         return made
     raise NotSupportedError(

@@ -225,10 +225,13 @@ def note_indexes(binder: StatementBinder, logical: Relation) -> None:
             )
 
 
-def notice(logical: Relation) -> str:
-    """The message to the user about a query of a stream; "" for none."""
-    if not logical.is_unbounded:
+def notice(logical: Relation, zone: str) -> str:
+    """The message to the user about a query of a stream, or about windows in the session's zone; ""
+    for none."""
+    if not logical.is_unbounded and zone == "UTC":
         return ""
-    from runnel.planner.statement_time import statement_time_notice
+    from runnel.planner.statement_time import statement_time_notice, window_zone_notice
 
-    return statement_time_notice(logical)
+    found = [statement_time_notice(logical) if logical.is_unbounded else ""]
+    found.append(window_zone_notice(logical, zone))
+    return "; ".join(filter(None, found))

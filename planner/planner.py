@@ -308,7 +308,7 @@ def _query_plan(
         if pushed is logical
         else _lowering(lambda: chosen(binder, logical, logical, choose)),
         left_out=left_out,
-        notice=notice(logical),
+        notice=notice(logical, binder.environment.zone),
         stored=stored_scan(physical),
         is_direct=_is_direct(physical, tables),
         tables=tables,
@@ -566,7 +566,8 @@ def _table_plan(binder: Binder, statement: syntax.Statement) -> Plan:
     from runnel.planner.table_plans import plan_table_statement
 
     def write(bound: BoundWrite) -> WritePlan:
-        planned = _write(binder, bound)
+        # A write of few literals has a plan of its own, which writes to the table as it is.
+        planned = _write(binder, replace(bound, rows=None))
         assert isinstance(planned, WritePlan)
         return planned
 

@@ -1,14 +1,17 @@
 """NOW() and similar functions in unbounded queries: they return the time of the statement, however
-long it runs."""
+long it runs. And windows of instants, which do not begin at midnight of the session's zone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Call, Cast, Expression
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.relation.nodes import Relation, walk
+from runnel.relation.streams import AssignWindows, WindowKind
 from runnel.sqltypes import Kind
 
 _NAMES = {
@@ -49,6 +52,39 @@ def statement_time_notice(relation: Relation) -> str:
         if names
         else ""
     )
+
+
+_HOUR = timedelta(hours=1)
+_SEASONS = (datetime(2026, 1, 1), datetime(2026, 7, 1))
+"""Days in winter and summer, whose offsets from UTC may differ."""
+
+
+def window_zone_notice(relation: Relation, zone: str) -> str:
+    """The notice for windows over instants that would begin at other times if they were aligned in
+    the zone of the session; "" for none.
+
+    In Asia/Tokyo a window of a day begins at 9:00, which is midnight of UTC; a window of an hour
+    begins at the same times in both zones.
+    """
+    if zone == "UTC":
+        return ""
+    offsets = [season.replace(tzinfo=ZoneInfo(zone)).utcoffset() for season in _SEASONS]
+    for node in walk(relation):
+        if not isinstance(node, AssignWindows) or node.time.type.kind is not Kind.TIMESTAMP_TZ:
+            continue
+        shape = node.shape
+        if shape.kind is WindowKind.SESSION or shape.offset:
+            continue
+        period = timedelta(microseconds=shape.step if shape.kind is WindowKind.HOP else shape.size)
+        other = next((item for item in offsets if item is not None and item % period), None)
+        if other is not None:
+            january, july = (f"'{-(item or timedelta()) / _HOUR:g}'" for item in offsets)
+            varies = "" if january == july else f", and {july} in summer"
+            return (
+                f"the windows of {node.time.name} begin at midnight of UTC, not of {zone}: add the "
+                f"offset INTERVAL {january} HOUR after the size{varies}"
+            )
+    return ""
 
 
 def _uses(relation: Relation) -> Iterator[tuple[str, Expression]]:

@@ -43,9 +43,12 @@ _TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']", re.DOTALL)
 
 def is_java_pattern(pattern: str) -> bool:
     """Whether a pattern of TO_TIMESTAMP or TO_DATE is one of Java: there `mm` are minutes and `HH`
-    hours up to 23. TO_CHAR's patterns ignore case, and have MI and HH24."""
+    hours up to 23, and `yyyy-MM-dd` has letters of both cases. TO_CHAR's patterns ignore case, and
+    have MI and HH24."""
     if re.search("HH24|HH12|MI|mi|hh24", pattern):
         return False
+    if "yyyy" in pattern and "MM" in pattern and "DD" not in pattern:
+        return True
     has_small_fields = "mm" in pattern or "yyyy" in pattern or "dd" in pattern
     return has_small_fields and ("HH" in pattern or ("mm" in pattern and "MM" in pattern))
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.errors import Error, suggest
+from runnel.expressions.build import is_function
 from runnel.expressions.left_out import reason
 from runnel.planner.bind.grouping.aggregate import is_aggregate
+from runnel.planner.bind.scalars.macros import macro_names
 from runnel.planner.bind.scope import Scope
 from runnel.planner.parse.query.allow_list import function_call
 from runnel.planner.parse.query.set_functions import SET_FUNCTIONS
@@ -58,6 +60,11 @@ def table_function_hint(name: str) -> str | None:
     known = catalog_hint(name) or reason(name)
     if known is not None:
         return known
+    if is_function(name.upper()) or name.upper() in macro_names():
+        return (
+            f"{name} returns a value: the items of an array are the rows of CROSS JOIN "
+            f"UNNEST({name}(…)) AS t (x)"
+        )
     listed = ", ".join(TABLE_FUNCTIONS[:-1])
     return suggest(name, TABLE_FUNCTIONS, f"there are {listed} and {TABLE_FUNCTIONS[-1]}")
 

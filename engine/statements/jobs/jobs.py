@@ -48,6 +48,7 @@ from runnel.planner.plans import (
     CreateJobPlan,
     WritePlan,
 )
+from runnel.planner.statement_time import window_zone_notice
 from runnel.processor import Guarantee
 from runnel.processors.sinks.write import WriteMetaSupplier
 from runnel.relation.streams import event_time_type
@@ -58,7 +59,7 @@ from runnel.statements.call import StatementCall
 from runnel.statements.jobs.changing_results import job_options
 from runnel.statements.jobs.runtimes import choose_runtime, foreign_plan
 from runnel.statements.mapping_steps import resolve_mappings
-from runnel.statements.queries import parallelism
+from runnel.statements.queries import logger, parallelism
 from runnel.storage.value_codec import encode, imported
 
 if TYPE_CHECKING:
@@ -246,6 +247,9 @@ def job_record(
             snapshot = session.named_jobs.snapshots.get(options.initial_snapshot)
             check_owned(session, snapshot)
             _check_is_of_query(snapshot)
+    found = window_zone_notice(plan.write.logical, session.settings.time_zone)
+    if found:
+        logger.warning("%s", found)
     modules = {}
     if options.modules:
         modules = read_sources(options.modules, session.caller.access)

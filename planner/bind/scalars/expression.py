@@ -61,8 +61,8 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeE
 _WORDS = frozenset({"USER", "CURRENT_ROLE", "CURRENT_SCHEMA"})
 """Functions that SQL calls without parentheses, unless a column has the name."""
 
-_ROUNDINGS = ("FLOOR", "CEIL", "CEILING")
-"""Functions that are macros with two arguments: FLOOR(x TO unit)."""
+_MACROS_OF_TWO = ("FLOOR", "CEIL", "CEILING", "ARRAY_SLICE")
+"""Functions that are macros with two arguments: FLOOR(x TO unit), ARRAY_SLICE(x, first)."""
 _MANY = 50
 """Chains of || with more operands than this are bound as a balanced tree."""
 
@@ -431,7 +431,7 @@ class ExpressionBinder(AggregateBinder):
                 hint=f"write {name}(…) OVER (…)",
                 position=self._at(tree),
             )
-        if name not in SQL_NAMES or (len(arguments) == 2 and name in _ROUNDINGS):
+        if name not in SQL_NAMES or (len(arguments) == 2 and name in _MACROS_OF_TWO):
             found = self._macro(tree)
             if found is not None:
                 return found

@@ -14,7 +14,7 @@ from functools import cache
 from typing import NamedTuple
 
 OVERLOADED = {
-    **dict.fromkeys(("MAX", "MIN", "FLOOR", "CEIL", "CEILING"), 2),
+    **dict.fromkeys(("MAX", "MIN", "FLOOR", "CEIL", "CEILING", "ARRAY_SLICE"), 2),
     **dict.fromkeys(("ARG_MAX", "ARG_MIN", "MAX_BY", "MIN_BY"), 3),
 }
 """Names of functions that are macros only if called with this number of arguments."""
@@ -124,6 +124,7 @@ ARRAY_PUSH_BACK = ARRAY_APPEND
 ARRAY_PUSH_FRONT(x, item) = ARRAY_PREPEND(item, x)
 ARRAY_POP_BACK(x) = ARRAY_SLICE(x, 1, LENGTH(x) - 1)
 ARRAY_POP_FRONT(x) = ARRAY_SLICE(x, 2, LENGTH(x))
+ARRAY_SLICE(x, first) = ARRAY_SLICE(x, first, LENGTH(x))
 TRIM_ARRAY(x, count) = ARRAY_SLICE(x, 1, LENGTH(x) - count)
 ARRAY_UPPER(x, dimension) = ARRAY_LENGTH(x, dimension)
 ARRAY_SUBSCRIPTS(x, dimension) = ARRAY_SERIES(1, ARRAY_LENGTH(x, dimension))
