@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from runnel.base.schemas import CATALOG, PUBLIC, database_of
-from runnel.catalog import Snapshot, Table, View, readable_columns
+from runnel.catalog import Snapshot, View, readable_columns
 from runnel.connector import (
     KeyedTable,
     RowAddressedTable,
@@ -298,7 +298,6 @@ def _query_plan(
     pushed, left_out = pushed_down(binder, logical)
     binder.environment.check()
     physical = chosen(binder, pushed, logical, choose, binder.environment.pushdown is not None)
-    tables = tables_in(logical)
     return QueryPlan(
         logical=logical,
         physical=physical,
@@ -310,24 +309,13 @@ def _query_plan(
         left_out=left_out,
         notice=notice(logical, binder.environment.zone),
         stored=stored_scan(physical),
-        is_direct=_is_direct(physical, tables),
-        tables=tables,
+        tables=tables_in(logical),
         is_unbounded=logical.is_unbounded,
         can_end=can_end(logical),
         parameters=parameters,
         dependencies=_dependencies(binder),
         is_cacheable=is_lasting(binder.snapshot, logical),
     )
-
-
-def _is_direct(physical: Physical, tables: tuple[Table, ...]) -> bool:
-    """Whether a query over one table runs without a job while it has few rows."""
-    if len(tables) != 1:
-        return False
-    # Loaded on first use: `SELECT 1` reads no table.
-    from runnel.planner.physical.direct import runs_directly
-
-    return runs_directly(physical)
 
 
 def _bound_write(

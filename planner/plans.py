@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -79,7 +80,6 @@ class QueryPlan(Plan):
     notice: a message to the user about the statement, shown before it runs; "" for none.
     stored: the scan that the query consists of, if its rows are in memory as the query returns
         them; None: it runs as a job.
-    is_direct: whether its operators need no job while the table has few rows.
     """
 
     logical: Relation
@@ -93,7 +93,16 @@ class QueryPlan(Plan):
     left_out: str = ""
     notice: str = ""
     stored: StoredScan | None = None
-    is_direct: bool = False
+
+    @cached_property
+    def is_direct(self) -> bool:
+        """Whether its operators need no job while its only table has few rows."""
+        if len(self.tables) != 1:
+            return False
+        # Loaded on first use: `SELECT 1` reads no table.
+        from runnel.planner.physical.direct import runs_directly
+
+        return runs_directly(self.physical)
 
 
 @frozen(kw_only=True)

@@ -17,19 +17,22 @@ from runnel.planner.physical.nodes import (
     HashAggregate,
     Physical,
     PhysicalSort,
+    SingleInput,
     SourceScan,
     TopN,
 )
 
+_CHAIN = (Calc, HashAggregate, PhysicalSort, TopN)
 
-def runs_directly(plan: Physical) -> bool:
+
+def runs_directly(plan: object) -> bool:
     """Whether the plan is a chain of operators over one table in memory, each of which is quick and
     returns about as many bytes as it reads."""
     node = plan
-    while type(node) in (Calc, HashAggregate, PhysicalSort, TopN):
+    while isinstance(node, SingleInput) and type(node) in _CHAIN:
         if not all(map(_is_quick, _expressions(node))):
             return False
-        (node,) = node.inputs
+        node = node.input
     if type(node) is not SourceScan:
         return False
     return (
