@@ -147,7 +147,7 @@ def read_numbers(arguments: Sequence[Expression]) -> Sequence[Expression]:
 
 
 def read_arrays(left: Expression, right: Expression) -> tuple[Expression, Expression]:
-    """Two operands, with an ARRAY in the place of a text literal if the other one is an ARRAY:
+    """Two operands, of which a text literal becomes an ARRAY if its counterpart is an ARRAY:
     `tags = '{a,b}'`."""
     return _array_like(left, right.type), _array_like(right, left.type)
 

@@ -124,7 +124,7 @@ def _visible(objects: Objects) -> dict[int, bool]:
 
 
 def _sizes(objects: Objects) -> dict[int, int]:
-    """No sizes: the bytes that a table takes are not known."""
+    """No sizes: the number of bytes of a table is not known."""
     return {}
 
 

@@ -241,7 +241,18 @@ def sequences(objects: Objects, binder: StatementBinder) -> list[Row]:
 def listed_sequences(objects: Objects, binder: StatementBinder) -> list[Row]:
     """pg_sequences: the last number is unknown here."""
     return [
-        (*_place(relation), OWNER, "bigint", start, 1, 2**63 - 1, increment, False, 1, None)
+        (
+            *_schema_and_name(relation),
+            OWNER,
+            "bigint",
+            start,
+            1,
+            2**63 - 1,
+            increment,
+            False,
+            1,
+            None,
+        )
         for relation, start, increment in _numbers(objects)
     ]
 
@@ -288,7 +299,7 @@ def listed_tables(objects: Objects, binder: StatementBinder) -> list[Row]:
     """pg_tables: without the tables of the catalog."""
     indexed = {index.table.oid for index in objects.indexes}
     return [
-        (*_place(relation), OWNER, None, relation.oid in indexed, False, False, False)
+        (*_schema_and_name(relation), OWNER, None, relation.oid in indexed, False, False, False)
         for relation in objects.relations.values()
         if relation.kind == "r"
     ]
@@ -297,7 +308,7 @@ def listed_tables(objects: Objects, binder: StatementBinder) -> list[Row]:
 def listed_views(objects: Objects, binder: StatementBinder) -> list[Row]:
     """pg_views: without the tables of the catalog."""
     return [
-        (*_place(relation), OWNER, relation.item.sql)
+        (*_schema_and_name(relation), OWNER, relation.item.sql)
         for relation in objects.relations.values()
         if isinstance(relation.item, View)
     ]
@@ -315,7 +326,8 @@ def maintained_views(objects: Objects, binder: StatementBinder) -> list[Row]:
 def listed_indexes(objects: Objects, binder: StatementBinder) -> list[Row]:
     """pg_indexes"""
     found = [
-        (*_place(index.table), index.relation.name, None, index.text) for index in objects.indexes
+        (*_schema_and_name(index.table), index.relation.name, None, index.text)
+        for index in objects.indexes
     ]
     return sorted(found, key=lambda row: (row[1].lower(), row[2].lower()))
 
@@ -323,12 +335,12 @@ def listed_indexes(objects: Objects, binder: StatementBinder) -> list[Row]:
 def statistics(objects: Objects, binder: StatementBinder) -> list[Row]:
     """pg_stat_user_tables: the approximate numbers of rows."""
     return [
-        (relation.oid, *_place(relation), max(int(_row_count(relation)), 0))
+        (relation.oid, *_schema_and_name(relation), max(int(_row_count(relation)), 0))
         for relation in objects.relations.values()
         if relation.kind == "r"
     ]
 
 
-def _place(relation: PgRelation) -> tuple[str, str]:
+def _schema_and_name(relation: PgRelation) -> tuple[str, str]:
     """The schema and the name of a relation."""
     return catalog_and_schema(relation.schema)[1], relation.name
