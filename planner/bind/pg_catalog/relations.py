@@ -317,7 +317,7 @@ def listed_views(objects: Objects, binder: StatementBinder) -> list[Row]:
 def maintained_views(objects: Objects, binder: StatementBinder) -> list[Row]:
     """pg_matviews"""
     return [
-        (*_place(relation), OWNER, None, False, True, query_text(relation.item))
+        (*_schema_and_name(relation), OWNER, None, False, True, query_text(relation.item))
         for relation in objects.relations.values()
         if relation.kind == "m" and relation.item is not None
     ]
