@@ -90,6 +90,22 @@ if TYPE_CHECKING:
     from runnel.named_jobs.named_job import NamedJob
     from runnel.processors import library
     from runnel.results.duckdb_api.statements import StatementType
+    from runnel.results.relational.expressions import (
+        CaseExpression,
+        CoalesceOperator,
+        ColumnExpression,
+        ConstantExpression,
+        Expression,
+        FunctionExpression,
+        LambdaExpression,
+        SQLExpression,
+        StarExpression,
+        coalesce,
+        col,
+        lit,
+        sql_expr,
+        star,
+    )
     from runnel.runtime.light_job import Job, JobStatus
 
 apilevel = "2.0"
@@ -109,10 +125,14 @@ __all__ = [
     "STRING",
     "Binary",
     "BinderException",
+    "CaseExpression",
     "CatalogException",
     "Clock",
+    "CoalesceOperator",
+    "ColumnExpression",
     "Connection",
     "ConnectionException",
+    "ConstantExpression",
     "ConstraintException",
     "ConversionException",
     "Cursor",
@@ -124,7 +144,9 @@ __all__ = [
     "Edge",
     "Error",
     "ErrorCode",
+    "Expression",
     "FetchTimeoutError",
+    "FunctionExpression",
     "IOException",
     "IntegrityError",
     "InterfaceError",
@@ -135,6 +157,7 @@ __all__ = [
     "InvalidInputException",
     "Job",
     "JobStatus",
+    "LambdaExpression",
     "NamedJob",
     "NotImplementedException",
     "NotSupportedError",
@@ -146,6 +169,8 @@ __all__ = [
     "Position",
     "ProgrammingError",
     "Routing",
+    "SQLExpression",
+    "StarExpression",
     "StatementType",
     "SyntaxException",
     "Time",
@@ -158,12 +183,17 @@ __all__ = [
     "__version__",
     "apilevel",
     "between",
+    "coalesce",
+    "col",
     "connect",
     "default_connection",
     "library",
+    "lit",
     "paramstyle",
     "set_debug",
     "sql",
+    "sql_expr",
+    "star",
     "threadsafety",
 ]
 
@@ -181,6 +211,11 @@ _HOMES = {
     "named_jobs.named_job": ("NamedJob",),
     "processors": ("library",),
     "results.duckdb_api.statements": ("StatementType",),
+    "results.relational.expressions": (
+        *("CaseExpression", "CoalesceOperator", "ColumnExpression", "ConstantExpression"),
+        *("Expression", "FunctionExpression", "LambdaExpression", "SQLExpression"),
+        *("StarExpression", "coalesce", "col", "lit", "sql_expr", "star"),
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -149,23 +149,30 @@ class Forms:
         return rows_as_batch(rows, self._result.fields).to_pandas()
 
     @short_errors
-    def write_parquet(self, path: str | Path) -> int:
-        """Writes all remaining rows to a Parquet file as COPY does, and returns their number."""
-        return self._copy(path, "parquet")
+    def write_parquet(self, path: str | Path, **options: Any) -> int:
+        """Writes all remaining rows to a Parquet file as COPY does, with its options or their names
+        in DuckDB's package (`compression`, `row_group_size`, `partition_by` …), and returns their
+        number."""
+        return self._copy(path, "parquet", options)
 
     @short_errors
-    def write_csv(self, path: str | Path) -> int:
-        """Writes all remaining rows to a CSV file as COPY does, and returns their number."""
-        return self._copy(path, "csv")
+    def write_csv(self, path: str | Path, **options: Any) -> int:
+        """Writes all remaining rows to a CSV file as COPY does, with its options or their names in
+        DuckDB's package (`sep`, `na_rep`, `header`, `quotechar` …), and returns their number."""
+        return self._copy(path, "csv", options)
 
-    def _copy(self, path: str | Path, file_format: str) -> int:
+    def _copy(self, path: str | Path, file_format: str, options: dict[str, Any]) -> int:
+        # Loaded on first use: most rows are fetched.
+        from runnel.results.duckdb_api.copy_options import copy_options
+
         connection: _Connection = self._connection
         name = f"rows of cursor {id(self)}"
         target = str(path).replace("'", "''")
+        text = ", ".join([f"FORMAT {file_format}", *copy_options(options)])
         connection.register(name, self.fetch_record_batch())
         try:
             with connection.cursor() as cursor:
-                cursor.execute(f"COPY \"{name}\" TO '{target}' (FORMAT {file_format})")
+                cursor.execute(f"COPY \"{name}\" TO '{target}' ({text})")
                 return int(cursor.rowcount)
         finally:
             connection.unregister(name)
@@ -232,7 +239,7 @@ class Forms:
         if result is None or query is None or result.is_unbounded:
             return
         if result.total > 0 and result.fetched >= result.total:
-            from runnel.results.relational.methods import repeatable
+            from runnel.results.relational.compose import repeatable
 
             if repeatable(query):
                 self._run(query)
@@ -242,7 +249,8 @@ class Forms:
         variable; None if it has no rows. Each statement reads all rows of a relation. Statements
         can read other rows once; InterfaceError if some were fetched."""
         if self._query is not None:
-            from runnel.results.relational.methods import reader_of, repeatable
+            from runnel.results.relational.compose import repeatable
+            from runnel.results.relational.methods import reader_of
 
             if repeatable(self._query):
                 return reader_of(self, name)

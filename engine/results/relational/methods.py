@@ -7,25 +7,32 @@ values, and what two relations cannot share is read through a variable. Loaded o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from typing import Any
 
 import pyarrow as pa
 
 from runnel.errors import InterfaceError, OperationalError, as_written, short_errors, suggest
-from runnel.planner.parse.parameters import parameters_of
 from runnel.results.calls import RelationQuery
-from runnel.results.outcome_text import first_word
 from runnel.results.relational.calls import AGGREGATES, WINDOWS, call_text
+from runnel.results.relational.compose import (
+    AUTOMATIC,
+    composed,
+    from_of,
+    number,
+    query_of,
+    related,
+    source_of,
+    text_of,
+    together,
+    words,
+)
+from runnel.results.relational.expressions import Expression
+from runnel.results.relational.reshaping import RESHAPING
 from runnel.sqltypes import Kind
 
-_REPEATABLE = frozenset(
-    "SELECT FROM WITH VALUES TABLE SHOW DESCRIBE SUMMARIZE PIVOT UNPIVOT (".split()
-)
 _NUMBERS = frozenset(
     (Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL, Kind.REAL, Kind.DOUBLE)
 )
@@ -38,39 +45,14 @@ _JOINS = {
     "semi": "SEMI JOIN",
     "anti": "ANTI JOIN",
 }
-_AUTOMATIC = "relation"
-"""The name of a relation without an alias."""
-
-_TOKEN = re.compile(r"""--[^\n]*|/\*.*?\*/|'[^']*'|"[^"]*"|\w+|[()]""", re.DOTALL)
-"""The tokens of a statement as far as `_writes_after_with` reads it."""
-
-_numbers = count(1)
-
-
-def repeatable(query: RelationQuery) -> bool:
-    """Whether a relation's query can run again without an effect: it writes nothing."""
-    word = first_word(query.sql)
-    if word == "WITH":
-        return not _writes_after_with(query.sql)
-    return word in _REPEATABLE or query.sql.lstrip().startswith("(")
-
-
-def _writes_after_with(sql: str) -> bool:
-    """Whether the statement after the WITH clause is an INSERT."""
-    depth = 0
-    for word in map(str.upper, _TOKEN.findall(sql)):
-        depth += (word == "(") - (word == ")")
-        if depth == 0 and word in ("SELECT", "FROM", "VALUES", "TABLE"):
-            return False
-        if depth == 0 and word in ("INSERT", "SINK"):
-            return True
-    return False
 
 
 def method_of(cursor: Any, name: str) -> Any:
     """The method or attribute of a relation with that name. AttributeError if there is none, or if
     the cursor is no relation."""
     found: Callable[..., Any] | None = globals().get(f"_{name}") if name in _METHODS else None
+    if found is None:
+        found = RESHAPING.get(name)
     if found is None and name in AGGREGATES | WINDOWS:
         found = partial(_call, function=name)
     if found is None or (cursor._query is None and cursor._result is not None):
@@ -80,15 +62,20 @@ def method_of(cursor: Any, name: str) -> Any:
             obj=cursor,
         )
     if name == "alias":
-        return _query_of(cursor).alias or _AUTOMATIC
+        return query_of(cursor).alias or AUTOMATIC
     return short_errors(partial(found, cursor))
 
 
 def _remedy(cursor: Any, name: str) -> str:
-    if name in _METHODS or name in AGGREGATES | WINDOWS:
+    if name in ("tf", "torch"):
+        return "; write fetchnumpy(), whose arrays become tensors"
+    if name in _METHODS or name in AGGREGATES | WINDOWS | RESHAPING:
         return f"; con.sql(query) returns a relation, which has it: con.sql(query).{name}(…)"
-    if cursor._query is not None and (near := suggest(name, {*_METHODS, *AGGREGATES, *WINDOWS})):
+    known = {*_METHODS, *AGGREGATES, *WINDOWS, *RESHAPING}
+    if cursor._query is not None and (near := suggest(name, known)):
         return f"; {near}"
+    if not name.startswith("_") and hasattr(type(cursor._connection), name):
+        return f"; it is a method of the connection: cursor.connection.{name}"
     return ""
 
 
@@ -148,146 +135,41 @@ def callable_text(cursor: Any) -> CallableText:
     return text
 
 
-# Composition
-
-
-def _query_of(cursor: Any) -> RelationQuery:
-    """The relation's query; InterfaceError if a statement without rows, or one that writes, made
-    it."""
-    query: RelationQuery | None = cursor._query
-    if query is None or not repeatable(query):
-        raise InterfaceError(
-            "the statement is no query: it ran, and does not run again",
-            hint="relations are made by con.sql('SELECT …'), con.table('t'), con.values(…)",
-        )
-    return query
-
-
-def _text(query: RelationQuery) -> str:
-    return query.sql.strip().rstrip(";")
-
-
-def _source(query: RelationQuery, alias: str = "") -> str:
-    """The items of FROM over a relation."""
-    if query.source is not None and not alias:
-        return query.source
-    name = as_written(alias or query.alias or _AUTOMATIC)
-    return f"(\n{_text(query)}\n) AS {name}"
-
-
-def _from(query: RelationQuery) -> str:
-    return _source(query) + (f" WHERE {query.condition}" if query.condition else "")
-
-
-def _related(cursor: Any, query: RelationQuery) -> Any:
-    """The relation of a query on the connection of the cursor. It is planned."""
-    # The frames that its text adds are not the ones of the relations it is composed of.
-    query = replace(query, frames=dict(query.frames))
-    made = cursor._connection.cursor()
-    made._check_open()
-    made._sql = query.sql
-    prepare = getattr(made._database, "prepare", None)
-    if prepare is not None:
-        made._plan(query, prepare)
-    made._query = query
-    return made
-
-
-def _composed(cursor: Any, sql: str) -> Any:
-    query = _query_of(cursor)
-    return _related(cursor, replace(query, sql=sql, source=None, condition="", table=""))
-
-
-def _words(items: tuple[Any, ...], method: str) -> str:
-    """Expressions of SQL, with commas between them."""
-    if len(items) == 1 and isinstance(items[0], list | tuple):
-        items = tuple(items[0])
-    for item in items:
-        if not isinstance(item, str):
-            raise InterfaceError(
-                f"{method} needs expressions as texts in SQL, not a value of class "
-                f"{type(item).__name__}",
-                hint=f"write {method}('a + 1')",
-            )
-    return ", ".join(items)
-
-
-def _number(value: Any, method: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InterfaceError(f"{method} needs a number of rows, not {value!r}")
-    return value
-
-
-def _together(cursor: Any, other: Any) -> tuple[RelationQuery, RelationQuery]:
-    """The queries of two relations for one statement. If both have parameters, or data frames of
-    one name, the second one is read through a variable of its own."""
-    if not isinstance(getattr(other, "_query", None), RelationQuery):
-        raise InterfaceError(
-            f"the other relation is a value of class {type(other).__name__}",
-            hint="pass a relation, such as con.sql('SELECT …') or con.from_df(frame)",
-        )
-    left, right = _query_of(cursor), _query_of(other)
-    clashes = any(
-        right.frames[name] is not value
-        for name, value in left.frames.items()
-        if name in right.frames
-    )
-    in_order = not clashes and _in_order(left, right)
-    if (
-        other._connection is not cursor._connection
-        or clashes
-        or (left.args and right.args and not in_order)
-    ):
-        name = f"__other_relation_{next(_numbers)}"  # no table is called so
-        right = RelationQuery(f"FROM {name}", alias=right.alias, frames={name: other})
-    args = (*left.args, *right.args) if left.args and right.args else left.args or right.args
-    frames = {**left.frames, **right.frames}
-    return replace(left, args=args, frames=frames), replace(right, args=args, frames=frames)
-
-
-def _in_order(left: RelationQuery, right: RelationQuery) -> bool:
-    """Whether both have parameters written `?`, so that their values can follow each other."""
-    return all(
-        isinstance(item.args, tuple | list) and parameters_of(item.sql).sign == "?"
-        for item in (left, right)
-    )
-
-
 # The methods, under the names that users call
 
 
 def _filter(cursor: Any, condition: str) -> Any:
-    query = _query_of(cursor)
-    more = f"({_words((condition,), 'filter')}\n)"
+    query = query_of(cursor)
+    more = f"({words((condition,), 'filter')}\n)"
     condition = f"{query.condition} AND {more}" if query.condition else more
-    sql = f"SELECT * FROM {_source(query)} WHERE {condition}"
-    return _related(
-        cursor, replace(query, sql=sql, source=_source(query), condition=condition, table="")
+    sql = f"SELECT * FROM {source_of(query)} WHERE {condition}"
+    return related(
+        cursor, replace(query, sql=sql, source=source_of(query), condition=condition, table="")
     )
 
 
 def _project(cursor: Any, *columns: str, groups: str = "") -> Any:
     grouped = f" GROUP BY {groups}" if groups else ""
-    expressions = _words(columns, "project")
-    return _composed(cursor, f"SELECT {expressions} FROM {_from(_query_of(cursor))}{grouped}")
+    expressions = words(columns, "project")
+    return composed(cursor, f"SELECT {expressions} FROM {from_of(query_of(cursor))}{grouped}")
 
 
 def _aggregate(cursor: Any, expressions: Any, groups: Any = "") -> Any:
-    by = _words((groups,), "aggregate") if groups else "ALL"
-    text = _words((expressions,), "aggregate")
-    return _composed(cursor, f"SELECT {text} FROM {_from(_query_of(cursor))} GROUP BY {by}")
+    by = words((groups,), "aggregate") if groups else "ALL"
+    text = words((expressions,), "aggregate")
+    return composed(cursor, f"SELECT {text} FROM {from_of(query_of(cursor))} GROUP BY {by}")
 
 
 def _order(cursor: Any, *keys: str) -> Any:
-    return _composed(
-        cursor, f"SELECT * FROM {_from(_query_of(cursor))} ORDER BY {_words(keys, 'order')}"
+    return composed(
+        cursor, f"SELECT * FROM {from_of(query_of(cursor))} ORDER BY {words(keys, 'order')}"
     )
 
 
 def _limit(cursor: Any, n: int, offset: int = 0) -> Any:
-    rows, first = _number(n, "limit"), _number(offset, "limit")
+    rows, first = number(n, "limit"), number(offset, "limit")
     skipped = f" OFFSET {first}" if first else ""
-    return _composed(cursor, f"SELECT * FROM {_from(_query_of(cursor))} LIMIT {rows}{skipped}")
+    return composed(cursor, f"SELECT * FROM {from_of(query_of(cursor))} LIMIT {rows}{skipped}")
 
 
 def _head(cursor: Any, n: int = 5) -> Any:
@@ -295,25 +177,26 @@ def _head(cursor: Any, n: int = 5) -> Any:
 
 
 def _offset(cursor: Any, n: int) -> Any:
-    first = _number(n, "offset")
-    return _composed(cursor, f"SELECT * FROM {_from(_query_of(cursor))} OFFSET {first}")
+    first = number(n, "offset")
+    return composed(cursor, f"SELECT * FROM {from_of(query_of(cursor))} OFFSET {first}")
 
 
-def _distinct(cursor: Any) -> Any:
-    return _composed(cursor, f"SELECT DISTINCT * FROM {_from(_query_of(cursor))}")
+def _distinct(cursor: Any, on: Any = None) -> Any:
+    only = "" if on is None else f" ON ({words((on,), 'distinct')})"
+    return composed(cursor, f"SELECT DISTINCT{only} * FROM {from_of(query_of(cursor))}")
 
 
 def _unique(cursor: Any, columns: str) -> Any:
-    text = _words((columns,), "unique")
-    return _composed(cursor, f"SELECT DISTINCT {text} FROM {_from(_query_of(cursor))}")
+    text = words((columns,), "unique")
+    return composed(cursor, f"SELECT DISTINCT {text} FROM {from_of(query_of(cursor))}")
 
 
 def _combined(cursor: Any, other: Any, operator: str) -> Any:
-    left, right = _together(cursor, other)
-    sql = f"SELECT * FROM {_source(left, left.alias or _AUTOMATIC)} {operator} SELECT * FROM " + (
-        _source(right, right.alias or _AUTOMATIC)
+    left, right = together(cursor, other)
+    sql = f"SELECT * FROM {source_of(left, left.alias or AUTOMATIC)} {operator} SELECT * FROM " + (
+        source_of(right, right.alias or AUTOMATIC)
     )
-    return _related(cursor, RelationQuery(sql, left.args, left.frames, left.alias))
+    return related(cursor, RelationQuery(sql, left.args, left.frames, left.alias))
 
 
 def _join(cursor: Any, other: Any, condition: Any, how: str = "inner") -> Any:
@@ -322,18 +205,20 @@ def _join(cursor: Any, other: Any, condition: Any, how: str = "inner") -> Any:
         raise InterfaceError(
             f"a join is one of {', '.join(_JOINS)}, not {how!r}", hint="join(other, 'k', 'left')"
         )
-    text = _words((condition,), "join")
-    is_columns = all(item.strip().isidentifier() for item in text.split(","))
+    text = words((condition,), "join")
+    is_columns = isinstance(condition, str | list) and all(
+        item.strip().isidentifier() for item in text.split(",")
+    )
     by = f"USING ({text})" if is_columns else f"ON ({text}\n)"
     return _joined(cursor, other, kind, f" {by}")
 
 
 def _joined(cursor: Any, other: Any, kind: str, by: str) -> Any:
-    left, right = _together(cursor, other)
-    first, second = left.alias or _AUTOMATIC, right.alias or f"{_AUTOMATIC}_2"
+    left, right = together(cursor, other)
+    first, second = left.alias or AUTOMATIC, right.alias or f"{AUTOMATIC}_2"
     if first.lower() == second.lower():
         if right.table and not left.table:
-            first = f"{_AUTOMATIC}_2"
+            first = f"{AUTOMATIC}_2"
         else:
             raise InterfaceError(
                 f'both relations have the name "{first}"',
@@ -341,10 +226,10 @@ def _joined(cursor: Any, other: Any, kind: str, by: str) -> Any:
             )
     # The names of a join's relations remain, so that the next condition can use them.
     is_join = left.source is not None and not left.condition
-    before = _source(left) if is_join else _source(left, first)
-    source = f"{before} {kind} {_source(right, second)}{by}"
+    before = source_of(left) if is_join else source_of(left, first)
+    source = f"{before} {kind} {source_of(right, second)}{by}"
     sql = f"SELECT * FROM {source}"
-    return _related(cursor, RelationQuery(sql, left.args, left.frames, left.alias, source))
+    return related(cursor, RelationQuery(sql, left.args, left.frames, left.alias, source))
 
 
 def _cross(cursor: Any, other: Any) -> Any:
@@ -370,40 +255,40 @@ def _intersect(cursor: Any, other: Any) -> Any:
 def _set_alias(cursor: Any, alias: str) -> Any:
     if not isinstance(alias, str) or not alias:
         raise InterfaceError("an alias is a text with at least one character")
-    query = _query_of(cursor)
-    return _related(cursor, replace(query, alias=alias, source=None, condition=""))
+    query = query_of(cursor)
+    return related(cursor, replace(query, alias=alias, source=None, condition=""))
 
 
 def _query(cursor: Any, name: str, sql: str) -> Any:
-    query = _query_of(cursor)
-    text = f"WITH {as_written(name)} AS (\n{_text(query)}\n) FROM (\n{sql.strip().rstrip(';')}\n)"
-    return _composed(cursor, f"{text} AS {as_written(query.alias or _AUTOMATIC)}")
+    query = query_of(cursor)
+    text = f"WITH {as_written(name)} AS (\n{text_of(query)}\n) FROM (\n{sql.strip().rstrip(';')}\n)"
+    return composed(cursor, f"{text} AS {as_written(query.alias or AUTOMATIC)}")
 
 
 def _value_counts(cursor: Any, column: str, groups: str = "") -> Any:
     before = f"{groups}, " if groups else ""
     text = f"SELECT {before}{column}, count({column})"
-    return _composed(cursor, f"{text} FROM {_from(_query_of(cursor))} GROUP BY {before}{column}")
+    return composed(cursor, f"{text} FROM {from_of(query_of(cursor))} GROUP BY {before}{column}")
 
 
 def _rename(cursor: Any, **columns: str) -> Any:
     names = ", ".join(f"{as_written(old)} AS {as_written(new)}" for old, new in columns.items())
-    return _composed(cursor, f"SELECT * RENAME ({names}) FROM {_from(_query_of(cursor))}")
+    return composed(cursor, f"SELECT * RENAME ({names}) FROM {from_of(query_of(cursor))}")
 
 
 def _drop(cursor: Any, *columns: str) -> Any:
     names = ", ".join(map(as_written, columns))
-    return _composed(cursor, f"SELECT * EXCLUDE ({names}) FROM {_from(_query_of(cursor))}")
+    return composed(cursor, f"SELECT * EXCLUDE ({names}) FROM {from_of(query_of(cursor))}")
 
 
 def _describe(cursor: Any) -> Any:
     names = ("count", "avg", "stddev", "min", "max", "median")
     rows = [_summary(cursor, name, position) for position, name in enumerate(names)]
     # The query occurs once, as its parameters do.
-    query = _query_of(cursor)
-    rows_of = f"WITH {as_written(query.alias or _AUTOMATIC)} AS (\n{_text(query)}\n)"
+    query = query_of(cursor)
+    rows_of = f"WITH {as_written(query.alias or AUTOMATIC)} AS (\n{text_of(query)}\n)"
     union = " UNION ALL ".join(rows)
-    return _composed(
+    return composed(
         cursor,
         f'{rows_of} SELECT * EXCLUDE ("row of describe") FROM ({union}) ORDER BY "row of describe"',
     )
@@ -420,15 +305,16 @@ def _summary(cursor: Any, function: str, position: int) -> str:
             cells.append(f"CAST({function}({name}) AS VARCHAR) AS {name}")
         else:
             cells.append(f"CAST(NULL AS VARCHAR) AS {name}")
-    name = as_written(_query_of(cursor).alias or _AUTOMATIC)
+    name = as_written(query_of(cursor).alias or AUTOMATIC)
     return f'SELECT {", ".join(cells)}, {position} AS "row of describe" FROM {name}'
 
 
 def _call(cursor: Any, *arguments: Any, function: str, **options: Any) -> Any:
     """A relation of the values of one aggregate or window function."""
+    arguments = tuple(str(item) if isinstance(item, Expression) else item for item in arguments)
     text, groups = call_text(function, arguments, options)
     grouped = f" GROUP BY {groups}" if groups else ""
-    return _composed(cursor, f"SELECT {text} FROM {_from(_query_of(cursor))}{grouped}")
+    return composed(cursor, f"SELECT {text} FROM {from_of(query_of(cursor))}{grouped}")
 
 
 def _map(cursor: Any, function: Callable[[Any], Any], **options: Any) -> Any:
@@ -441,20 +327,21 @@ def _map(cursor: Any, function: Callable[[Any], Any], **options: Any) -> Any:
 
 
 def _sql_query(cursor: Any) -> str:
-    return _query_of(cursor).sql
+    return query_of(cursor).sql
 
 
-def _explain(cursor: Any) -> str:
-    query = _query_of(cursor)
+def _explain(cursor: Any, type: Any = "standard", *, analyze: bool = False) -> str:  # noqa: A002
+    query = query_of(cursor)
     own = cursor._connection.cursor()
-    own._run(replace(query, sql=f"EXPLAIN {_text(query)}"))
+    runs = analyze or str(type).upper().endswith("ANALYZE")
+    own._run(replace(query, sql=f"EXPLAIN {'ANALYZE ' if runs else ''}{text_of(query)}"))
     return "\n".join(str(row[0]) for row in own.fetchall())
 
 
 def _written(cursor: Any, begin: str) -> None:
-    query = _query_of(cursor)
+    query = query_of(cursor)
     own = cursor._connection.cursor()
-    own._run(replace(query, sql=f"{begin} {_text(query)}"))
+    own._run(replace(query, sql=f"{begin} {text_of(query)}"))
 
 
 def _create(cursor: Any, name: str) -> None:
@@ -478,16 +365,20 @@ def _insert(cursor: Any, values: Any) -> None:
     cursor._discard()  # the relation runs again, and has the row
 
 
-def _update(cursor: Any, set: dict[str, Any], *, condition: str | None = None) -> None:  # noqa: A002
-    changes = ", ".join(f"{as_written(name)} = ?" for name in set)
-    where = f" WHERE {condition}" if condition else ""
+def _update(cursor: Any, set: dict[str, Any], *, condition: Any = None) -> None:  # noqa: A002
+    changes = ", ".join(
+        f"{as_written(name)} = {value if isinstance(value, Expression) else '?'}"
+        for name, value in set.items()
+    )
+    where = "" if condition is None else f" WHERE {words((condition,), 'update')}"
     own = cursor._connection.cursor()
-    own.execute(f"UPDATE {_table_of(cursor)} SET {changes}{where}", tuple(set.values()))
+    values = [item for item in set.values() if not isinstance(item, Expression)]
+    own.execute(f"UPDATE {_table_of(cursor)} SET {changes}{where}", values)
     cursor._discard()
 
 
 def _table_of(cursor: Any) -> str:
-    table = _query_of(cursor).table
+    table = query_of(cursor).table
     if not table:
         raise InterfaceError(
             "rows are written to the relation of a table", hint="begin with con.table('t')"
