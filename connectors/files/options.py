@@ -255,6 +255,7 @@ class FileOptions:
     encoding: the encoding of text files.
     group_rows: the number of rows of a written row group of Parquet; None: the usual one.
     compression_level: the level of the compression of a written Parquet file; None: the usual one.
+    whole_records: whether each record of JSON is one value, in a column `json`.
     file_columns: whether there are hidden columns about the file of a row.
     unset: the names of the options that the statement leaves out and that sniffing can find.
     """
@@ -279,6 +280,7 @@ class FileOptions:
     group_rows: int | None = None
     compression_level: int | None = None
     is_merging: bool = False
+    whole_records: bool = False
     file_columns: bool = False
     unset: frozenset[str] = frozenset()
 
@@ -298,6 +300,7 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
     )
     format_name = options.get(FORMAT)
     _check_csv_only(options, format_name)
+    _check_json_times(options, format_name)
     compression = _compression(options)
     encoding = options.get(ENCODING)
     if encoding is not None and format_name is not None and format_name not in _TEXT_FORMATS:
@@ -346,6 +349,18 @@ def _check_csv_only(options: Options, format_name: str | None) -> None:
     for option in (*_CSV_ONLY, *others):
         if options.is_set(option):
             raise ProgrammingError(f'option "{option.name}" is for format csv, not {format_name}')
+
+
+def _check_json_times(options: Options, format_name: str | None) -> None:
+    is_by_record = options.require(FOLLOW) or not options.require(ON_ERROR).fails
+    if format_name not in _JSON_FORMATS or not is_by_record:
+        return
+    for option in _OF_TIMES:
+        if options.is_set(option):
+            raise NotSupportedError(
+                f'option "{option.name}" of JSON is not supported with onError or follow',
+                hint="read the column as VARCHAR, and write try_strptime(column, '%d/%m/%Y')",
+            )
 
 
 def _compression(options: Options) -> str:

@@ -19,6 +19,7 @@ from runnel.sqltypes import (
     DOUBLE,
     INTEGER_WIDTHS,
     NULL,
+    TINYINT,
     VARBINARY,
     Kind,
     SqlType,
@@ -254,6 +255,9 @@ def cast(
         return expression
     if target.kind is Kind.VARBINARY and _has_hex(expression):
         return _bytes_of(expression, position)
+    if source.kind is Kind.BOOLEAN and target.is_numeric and not target.is_integer:
+        expression = cast(expression, TINYINT, position)  # true::DECIMAL is 1, as in DuckDB
+        source = TINYINT
     if not can_cast(source, target):
         raise ProgrammingError(
             f"CAST function cannot convert value of type {source} to type {target}",

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 LAZY_FAMILIES = (
+    "casts.limits",
     "casts.try_cast",
     "text.binary",
     "time.make_dates",

@@ -131,7 +131,7 @@ Settings of DuckDB: use SET
 Metadata of Parquet files: use PARQUET_METADATA and PARQUET_SCHEMA
   parquet_bloom_probe parquet_full_metadata parquet_page_index
 Other readers: use READ_CSV, READ_JSON, READ_PARQUET, READ_ARROW or READ_LINES
-  read_duckdb read_json_objects* read_ndjson_objects read_single_* arrow_scan*
+  read_duckdb read_single_* arrow_scan*
   pandas_scan python_arrow_scan seq_scan
 Table functions over names: write the name of the table in FROM, and SUMMARIZE t
   query query_table summary python_map_function

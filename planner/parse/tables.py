@@ -12,7 +12,7 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.session.foreign_keys import ForeignKeyClause, parse_references
 from runnel.planner.parse.syntax import Command, Name, Query, Statement
-from runnel.planner.parse.types import parse_type
+from runnel.planner.parse.types import TypeLimit, parse_limited_type
 from runnel.sqltypes import BIGINT, INTEGER, SMALLINT, VARCHAR, SqlType
 
 _TEXTS = ("VARCHAR", "CHAR", "CHARACTER", "CHARACTER VARYING", "NVARCHAR", "TEXT", "STRING")
@@ -76,7 +76,8 @@ class TableColumnClause:
 
     name: the column.
     type: its type; None if a query defines it, or the expression of `computed`.
-    length: the greatest length of a text, in characters; None: any.
+    length: the greatest length of a text, in characters, or the limit of an unsigned type or of an
+        array of fixed size; None: any.
     default: the expression of DEFAULT; None: NULL.
     is_not_null: whether NOT NULL is written.
     identity: the numbers of SERIAL or IDENTITY.
@@ -85,7 +86,7 @@ class TableColumnClause:
 
     name: Name
     type: SqlType | None
-    length: int | None = None
+    length: int | TypeLimit | None = None
     default: ConditionText | None = None
     is_not_null: bool = False
     identity: IdentityColumn | None = None
@@ -276,7 +277,7 @@ class TableReader:
             reader.accept("VIRTUAL")
         return replace(clause, computed=computed)
 
-    def _type(self) -> tuple[SqlType, int | None]:
+    def _type(self) -> tuple[SqlType, int | TypeLimit | None]:
         reader = self._reader
         if reader.peek() in (",", ")") or reader.at_end:
             raise reader.error("the type of the column")
@@ -291,7 +292,7 @@ class TableReader:
                 )
             reader.expect(")")
             return VARCHAR, int(text)
-        return parse_type(reader), None
+        return parse_limited_type(reader)
 
     def default(self) -> ConditionText | None:
         """Reads the expression of DEFAULT; None for NULL."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import TokenType
@@ -88,6 +89,29 @@ _SIZED_TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_LTZ", "DATETIME")
 _DIGITS = (0, 3, 6)
 _DIGITS_OF = {"TIMESTAMP_S": 0, "TIMESTAMP_MS": 3}
 """The digits of a second to which a CAST to a type of DuckDB rounds."""
+_UNSIGNED = {
+    "UTINYINT": (sqltypes.SMALLINT, 2**8 - 1),
+    "UINT8": (sqltypes.SMALLINT, 2**8 - 1),
+    "USMALLINT": (sqltypes.INTEGER, 2**16 - 1),
+    "UINT16": (sqltypes.INTEGER, 2**16 - 1),
+    "UINTEGER": (sqltypes.BIGINT, 2**32 - 1),
+    "UINT32": (sqltypes.BIGINT, 2**32 - 1),
+    "UBIGINT": (sqltypes.decimal(20, 0), 2**64 - 1),
+    "UINT64": (sqltypes.decimal(20, 0), 2**64 - 1),
+    "UHUGEINT": (sqltypes.decimal(MAX_PRECISION, 0), 10**MAX_PRECISION - 1),
+    "UINT128": (sqltypes.decimal(MAX_PRECISION, 0), 10**MAX_PRECISION - 1),
+}
+"""The type that has all values of each unsigned type of DuckDB, and the greatest of these values.
+UHUGEINT has the digits of DECIMAL."""
+_ALIASES = {
+    "SHORT": "SMALLINT",
+    "LONG": "BIGINT",
+    "SIGNED": "INTEGER",
+    "INTEGRAL": "INTEGER",
+    "LOGICAL": "BOOLEAN",
+    "NVARCHAR": "VARCHAR",
+}
+"""Names of DuckDB for other types."""
 _REMEDIES = {
     "CHAR": "use VARCHAR",
     "CHARACTER": "use VARCHAR",
@@ -109,10 +133,42 @@ _REMEDIES = {
     "UINT16": "use INTEGER",
     "UTINYINT": "use SMALLINT",
     "UINT8": "use SMALLINT",
+    "VARINT": "use DECIMAL(38, 0)",
+    "BIGNUM": "use DECIMAL(38, 0)",
     "TIMESTAMP_NS": "use TIMESTAMP, which has microseconds",
     "TIMETZ": "use TIME or TIMESTAMP WITH TIME ZONE",
 }
 """The remedy for each type of other systems that does not exist here."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeLimit:
+    """The limit of the values of a type that is stored as a wider one.
+
+    word: the type as it is written.
+    low, high: the least and the greatest value; of an array, its least and greatest length.
+    """
+
+    word: str
+    low: int
+    high: int
+
+
+def parse_limited_type(reader: TokenReader) -> tuple[SqlType, TypeLimit | None]:
+    """Parses the type of a value or a column, which may be unsigned, or an array of fixed size.
+
+    Both are stored as a wider type; the caller has each value checked against the limit.
+    """
+    word = reader.peek()
+    unsigned = _UNSIGNED.get(word)
+    if unsigned is not None and reader.peek(1) not in ("[", "ARRAY"):
+        reader.next()
+        return unsigned[0], TypeLimit(word, 0, unsigned[1])
+    sizes: list[int] = []
+    parsed = _parse(reader, 0, sizes)
+    if not sizes:
+        return parsed, None
+    return parsed, TypeLimit(f"{parsed.element}[{sizes[0]}]", sizes[0], sizes[0])
 
 
 def parse_type(source: TokenReader | str) -> SqlType:
@@ -129,7 +185,7 @@ def parse_type(source: TokenReader | str) -> SqlType:
     return _parse(source, 0)
 
 
-def parse_cast_type(reader: TokenReader) -> tuple[SqlType, int | str | None]:
+def parse_cast_type(reader: TokenReader) -> tuple[SqlType, int | str | TypeLimit | None]:
     """Parses the type of a CAST, and its length or precision, if it has one; for a type of
     `OBJECT_KINDS` its name.
 
@@ -146,7 +202,8 @@ def parse_cast_type(reader: TokenReader) -> tuple[SqlType, int | str | None]:
     is_sized = word in (*_SIZED_TEXTS, *_SIZED_TIMES, *_PADDED_TEXTS, *_SIZED_BYTES)
     if reader.peek(1) != "(" or not is_sized:
         digits = None if reader.peek(1) in ("[", "ARRAY") else _DIGITS_OF.get(word)
-        return parse_type(reader), digits
+        parsed, limit = parse_limited_type(reader)
+        return parsed, digits if limit is None else limit
     reader.next()
     reader.expect("(")
     at = reader.position
@@ -175,7 +232,8 @@ def _skip_schema(reader: TokenReader) -> None:
         reader.index += 2
 
 
-def _parse(reader: TokenReader, depth: int) -> SqlType:
+def _parse(reader: TokenReader, depth: int, sizes: list[int] | None = None) -> SqlType:
+    """Parses a type; `sizes` gets the size of an array of fixed size, None if it may have none."""
     if depth > MAX_NESTING:
         raise _too_deep(reader)
     parsed = _base(reader, depth)
@@ -188,15 +246,25 @@ def _parse(reader: TokenReader, depth: int) -> SqlType:
         elif reader.peek() == "[":
             position = reader.position
             reader.next()
+            if sizes == [] and not reader.at_end and reader.tokens[reader.index].text.isdecimal():
+                sizes.append(_number(reader, "a size"))
+                reader.expect("]")
+                if reader.peek() == "[":
+                    raise _fixed_size(reader.position)
+                return sqltypes.array(parsed)
             if not reader.accept("]"):
-                raise NotSupportedError(
-                    "an array type of fixed size is not supported",
-                    hint="leave the size out",
-                    position=position,
-                )
+                raise _fixed_size(position)
             parsed = sqltypes.array(parsed)
         else:
             return parsed
+
+
+def _fixed_size(position: Position) -> NotSupportedError:
+    return NotSupportedError(
+        "an array type of fixed size within another type is not supported",
+        hint="leave the size out",
+        position=position,
+    )
 
 
 def _too_deep(reader: TokenReader) -> NotSupportedError:
@@ -216,6 +284,7 @@ def _base(reader: TokenReader, depth: int) -> SqlType:
         return sqltypes.VARCHAR
     # sqlglot returns some names of two words as one token.
     word = " ".join(name.text.upper().split())
+    word = _ALIASES.get(word, word)
     if word in _DECIMALS:
         return _decimal(reader)
     if word in _HUGE:
@@ -376,10 +445,10 @@ def _unknown(name: str, position: Position) -> ProgrammingError | NotSupportedEr
     return UndefinedObject(f'unknown type "{name}"', hint=hint, position=position)
 
 
-def size_of(node: Any) -> int | None:
-    """The length or precision of an exp.DataType, as `parse_cast_type` returned it."""
+def size_of(node: Any) -> int | TypeLimit | None:
+    """The length, precision or limit of an exp.DataType, as `parse_cast_type` returned it."""
     size = node.meta.get("size")
-    return size if isinstance(size, int) else None
+    return size if isinstance(size, int | TypeLimit) else None
 
 
 def object_kind_of(node: Any) -> str | None:

@@ -30,6 +30,8 @@ PATH = Path(__file__).parents[2] / "docs" / "functions.md"
 ENGINES = (DUCKDB, SPARK)
 COLUMNS = ("function", "arguments", "result", "", "example", "DuckDB", "Spark")
 INTERNAL = (
+    "limited",
+    "try_limited",
     "not_null",
     "decimal_key",
     "exact_cast",

@@ -15,7 +15,7 @@ from runnel.connectors.files.hive.file_names import FileNameTable
 from runnel.connectors.files.hive.table import HiveTable
 from runnel.connectors.files.table import FileTable
 from runnel.errors import ProgrammingError, suggest
-from runnel.sqltypes import VARCHAR, SqlType
+from runnel.sqltypes import JSON, VARBINARY, VARCHAR, Kind, SqlType, array, row
 
 FILENAME = "filename"
 
@@ -39,9 +39,36 @@ def with_columns(function: str, table: FileTable, asked: ReaderOptions) -> FileT
         _change(table, tuple(_hive_typed(item, keys, asked) for item in table.columns))
     if asked.all_varchar:
         _change(table, tuple(replace(item, type=VARCHAR) for item in table.columns))
+    if asked.most_depth > 0:
+        _change(table, tuple(_cut(item, asked.most_depth) for item in table.columns))
+    if asked.reads_binary_as_text:
+        _change(
+            table,
+            tuple(
+                replace(item, type=VARCHAR) if item.type == VARBINARY else item
+                for item in table.columns
+            ),
+        )
     if asked.types is not None:
         _change(table, _typed(function, table, asked.types))
     return _with_filename(function, table, asked.filename)
+
+
+def _cut(column: TableColumn, depth: int) -> TableColumn:
+    """The column with JSON in place of the types that are nested deeper."""
+
+    def cut(kind: SqlType, left: int) -> SqlType:
+        if not kind.is_nested:
+            return kind
+        if left == 1:
+            return JSON
+        if kind.kind is Kind.ARRAY and kind.element is not None:
+            return array(cut(kind.element, left - 1))
+        if kind.kind is Kind.ROW:
+            return row(*((name, cut(item, left - 1)) for name, item in kind.fields))
+        return kind
+
+    return replace(column, type=cut(column.type, depth))
 
 
 def _hive_typed(column: TableColumn, keys: set[str], asked: ReaderOptions) -> TableColumn:

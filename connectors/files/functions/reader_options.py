@@ -18,6 +18,12 @@ _COMMON = {
     "ignore_errors": "onError",
     "encoding": "encoding",
 }
+_TIME_FORMATS = {
+    "dateformat": "dateFormat",
+    "date_format": "dateFormat",
+    "timestampformat": "timestampFormat",
+    "timestamp_format": "timestampFormat",
+}
 _CSV = {
     **_COMMON,
     "delim": "delimiter",
@@ -28,10 +34,7 @@ _CSV = {
     "nullstr": "nullValue",
     "null": "nullValue",
     "skip": "skip",
-    "dateformat": "dateFormat",
-    "date_format": "dateFormat",
-    "timestampformat": "timestampFormat",
-    "timestamp_format": "timestampFormat",
+    **_TIME_FORMATS,
     "decimal_separator": "decimalSeparator",
     "comment": "comment",
     "thousands": "thousands",
@@ -48,13 +51,14 @@ _COLUMN_OPTIONS = {
 }
 _BY_FORMAT: Mapping[str, Mapping[str, str]] = {
     "csv": _CSV,
-    "json": _COMMON,
+    "json": {**_COMMON, **_TIME_FORMATS},
     "lines": {"compression": "compression", "encoding": "encoding"},
 }
 _WITHOUT_TEXT = {"hive_partitioning": "hivePartitioning"}
 _OWN = {
     "csv": (*_COLUMN_OPTIONS, "all_varchar", "normalize_names", "force_not_null"),
-    "json": ("columns", "format", "records"),
+    "json": ("columns", "format", "records", "maximum_depth"),
+    "parquet": ("binary_as_string",),
 }
 _EVERYWHERE = ("filename", "union_by_name", "auto_detect", "hive_types", "hive_types_autocast")
 _JSON_LAYOUTS = ("auto", "newline_delimited", "nd", "array", "unstructured")
@@ -74,10 +78,8 @@ _WITHOUT_EFFECT: Mapping[str, Any] = {
         ).split(),
         _ANY,
     ),
-    "binary_as_string": False,
     "convert_strings_to_integers": False,
     "file_row_number": False,
-    "maximum_depth": -1,
     "store_rejects": False,
 }
 """Options of DuckDB that change no result here, with their value if it is the only such one."""
@@ -90,8 +92,6 @@ _INSTEAD = {
     "rejects_limit": _REJECTS,
     "file_row_number": "write row_number() OVER () - 1",
     "auto_type_candidates": "name types with types = {…}",
-    "maximum_depth": "name types with columns = {…}, such as 'JSON'",
-    "binary_as_string": "CAST the columns",
     "schema": "CAST the columns",
     "encryption_config": None,
 }
@@ -113,6 +113,8 @@ class ReaderOptions:
     normalizes: whether names get lower case letters, digits and underscores only.
     not_null: the columns, in lower case, in which NULL is the empty text.
     hive_types: types of the columns of folders, by lower-case name.
+    most_depth: how deep types are nested, below which values are JSON; -1: any.
+    reads_binary_as_text: whether columns of bytes are VARCHAR.
     casts_hive: whether other columns of folders have types that fit their values, not VARCHAR.
     """
 
@@ -128,6 +130,8 @@ class ReaderOptions:
     not_null: frozenset[str] = frozenset()
     hive_types: Mapping[str, SqlType] = field(default_factory=dict)
     casts_hive: bool = True
+    most_depth: int = -1
+    reads_binary_as_text: bool = False
 
 
 def read_reader_options(
@@ -267,7 +271,16 @@ def _checked(function: str, values: Mapping[str, Any], texts: dict[str, str]) ->
         not_null=frozenset(name.lower() for name in _names(function, "force_not_null", values)),
         hive_types={name.lower(): item for name, item in hive_types.items()},
         casts_hive=_flag(function, "hive_types_autocast", values, default=True),
+        most_depth=_depth(function, values),
+        reads_binary_as_text=_flag(function, "binary_as_string", values),
     )
+
+
+def _depth(function: str, values: Mapping[str, Any]) -> int:
+    depth = values.get("maximum_depth", -1)
+    if not isinstance(depth, int) or isinstance(depth, bool) or depth < -1 or depth == 0:
+        raise _wrong(function, "maximum_depth", depth, "a number from 1 on, or -1 for any depth")
+    return depth
 
 
 def _flag(function: str, name: str, values: Mapping[str, Any], *, default: bool = False) -> bool:
@@ -298,7 +311,7 @@ def _check_layout(function: str, values: Mapping[str, Any]) -> None:
     if values.get("records", True) not in (True, "auto", "true"):
         raise NotSupportedError(
             f"records = {_shown(values['records'])} is not supported by {function}",
-            hint="leave it out: each field of an object is a column",
+            hint="leave it out, or write read_json_objects('file') for a column of JSON",
         )
 
 

@@ -31,7 +31,7 @@ from runnel.connectors.files.options import FileOptions, format_of, read_options
 from runnel.connectors.files.paths import FilePath, file_path
 from runnel.connectors.files.storage import DataFile
 from runnel.connectors.files.table import FileTable
-from runnel.errors import OperationalError, ProgrammingError, suggest
+from runnel.errors import NotSupportedError, OperationalError, ProgrammingError, suggest
 
 FROM = "from"
 """The name of the function that reads `FROM 'f.csv'`: the extension determines the format."""
@@ -51,6 +51,9 @@ TABLE_FUNCTIONS: Mapping[str, str] = {
     "read_json_auto": "json",
     "read_ndjson": "json",
     "read_ndjson_auto": "json",
+    "read_json_objects": "json",
+    "read_json_objects_auto": "json",
+    "read_ndjson_objects": "json",
     "json_flat_file": "json-flat",
     "parquet_file": "parquet",
     "read_parquet": "parquet",
@@ -64,6 +67,9 @@ TABLE_FUNCTIONS: Mapping[str, str] = {
     "read_lines": "lines",
 }
 """The format that each table function reads."""
+
+JSON_OBJECTS = frozenset({"read_json_objects", "read_json_objects_auto", "read_ndjson_objects"})
+"""The functions that return each record of JSON as a value, in a column `json`."""
 
 
 def file_table(
@@ -103,7 +109,9 @@ def file_table(
         texts["format"] = format_name
     options = replace(read_options(texts, access), in_query=True, is_merging=asked.is_merging)
     dialect = replace(options.dialect, more_nulls=asked.nulls[1:], not_null=asked.not_null)
-    options = replace(options, dialect=dialect)
+    options = replace(options, dialect=dialect, whole_records=lower in JSON_OBJECTS)
+    if options.whole_records and (asked.columns is not None or not options.on_error.fails):
+        raise NotSupportedError(f"{function} has neither columns nor ignore_errors")
     path = QueriedPath.of([_path(options, text) for text in paths])
     if options.format is None:
         options = replace(options, format=_format_in_from(paths[0], path))

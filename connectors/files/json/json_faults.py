@@ -9,13 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.files.conversion import ValueLocation, unfit
+from runnel.connectors.files.conversion import Converter, ValueLocation, unfit
 from runnel.connectors.files.input import open_input, undecodable
 from runnel.connectors.files.json.json_records import Chunk, line_of_record
 from runnel.connectors.files.json.json_values import array_of_values, plain_text
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.records.malformed import naming_on_error
 from runnel.errors import DataError, Error, OperationalError
+from runnel.sqltypes import VARCHAR
 
 
 class JsonFaults:
@@ -86,8 +87,13 @@ class JsonFaults:
         return naming_on_error(error)
 
 
-def first_unfit(values: Sequence[Any], column: TableColumn) -> int:
-    """Which of the values is the first that doesn't fit the column; one doesn't."""
+def first_unfit(
+    values: Sequence[Any], column: TableColumn, formatted: Converter | None = None
+) -> int:
+    """Which of the values is the first that doesn't fit the column; one doesn't. `formatted`
+    converts texts to the type of the column."""
+    if formatted is not None:
+        return _first_unfit(values, lambda part: formatted(array_of_values(part, VARCHAR)))
     return _first_unfit(values, lambda part: array_of_values(part, column.type))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from operator import itemgetter
@@ -21,7 +21,8 @@ import pyarrow.json as arrow_json
 
 from runnel.catalog import TableColumn
 from runnel.connectors.files.ahead import done_ahead
-from runnel.connectors.files.conversion import converter
+from runnel.connectors.files.conversion import Converter, converter
+from runnel.connectors.files.csv.csv_times import formatted_type, text_converter
 from runnel.connectors.files.format import (
     SMALL_BYTES,
     Batches,
@@ -47,7 +48,8 @@ from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.row_counts import estimated_rows, json_count
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import DataError, Error
-from runnel.sqltypes import MAX_PRECISION, VARCHAR, Kind, SqlType, array, row, to_arrow
+from runnel.expressions.kernels.values import array_of
+from runnel.sqltypes import JSON, MAX_PRECISION, VARCHAR, Kind, SqlType, array, row, to_arrow
 
 _READ_AS_THEMSELVES = frozenset(
     {
@@ -79,6 +81,8 @@ class JsonFormat(FileFormat):
     name = "json"
 
     def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
+        if self.options.whole_records:
+            return (FileColumn("json", JSON),)
         sample = sample_of(files)
         is_whole = len(sample) == len(files) and sum(item.size for item in files) <= SMALL_BYTES
         share = SMALL_BYTES // len(sample)
@@ -87,7 +91,7 @@ class JsonFormat(FileFormat):
             seen = 0
             with closing(self._sampled(file, CHUNK_BYTES if is_whole else share)) as pieces:
                 for records, size in pieces:
-                    tables.append(columns_of_records(records))
+                    tables.append(self._columns_of(records))
                     seen += size
                     if not is_whole and seen >= share:
                         break
@@ -98,6 +102,19 @@ class JsonFormat(FileFormat):
                 raise DataError(
                     f'the name "{shown}" in file "{files[0].path}" has half of a surrogate pair'
                 )
+        return columns
+
+    def _columns_of(self, records: list[dict[str, Any]]) -> list[FileColumn]:
+        """The columns of records; dates and timestamps also by the formats of the options."""
+        columns = columns_of_records(records)
+        dialect = self.options.dialect
+        if dialect.date_format is None and dialect.timestamp_format is None:
+            return columns
+        for i, column in enumerate(columns):
+            values = [record.get(column.name) for record in records]
+            if column.type == VARCHAR and all(isinstance(v, str | None) for v in values):
+                found = formatted_type(array_of_values(values, VARCHAR), dialect)
+                columns[i] = replace(column, type=found)
         return columns
 
     def _sampled(
@@ -129,6 +146,9 @@ class JsonFormat(FileFormat):
             ):
                 reader = ChunkReader(JsonFaults(file.path, self.options), asked)
                 chunks = record_chunks(stream, file.path)
+                if self.options.whole_records:
+                    yield from whole_records(chunks, reader, asked)
+                    continue
                 threads = os.cpu_count() or 1
                 if threads == 1 or file.size < LARGE_FILE or asked.limit is not None:
                     yield from (reader.checked(chunk, reader.parsed(chunk)) for chunk in chunks)
@@ -172,6 +192,17 @@ class ChunkReader:
         self._records += batch.num_rows
         return batch
 
+    def check(self, chunk: Chunk) -> None:
+        """Fails if a record of the next chunk is not JSON."""
+        self.parsed(replace(chunk, is_cut=True))
+        try:
+            parse_records(chunk.data, keep_texts=False)
+        except (ValueError, RecursionError):
+            raise self._faults.malformed(chunk, self._records) from None
+        if chunk.is_cut:
+            raise self._faults.cut_off()
+        self._records += len(_lines(chunk))
+
     def by_arrow(self, data: bytes) -> pa.RecordBatch | None:
         """By Arrow's reader; None where it refuses the text or a value."""
         # A null before the first object makes Arrow's reader follow a null pointer
@@ -188,7 +219,7 @@ class ChunkReader:
                 assert raw_type is not None
                 if _has_infinity(raw):
                     return None
-                convert = converter(raw_type, column.type)
+                convert = self._formatted(column) or converter(raw_type, column.type)
                 arrays.append(raw if convert is None else convert(raw))
         except (pa.ArrowException, DataError):
             return None
@@ -214,6 +245,14 @@ class ChunkReader:
             table.column(external_name(column)).combine_chunks() for column in self._asked.requested
         ], table.num_rows
 
+    def _formatted(self, column: TableColumn) -> Converter | None:
+        """The conversion of texts by a format of the options; None for other columns."""
+        dialect = self._faults.options.dialect
+        formats = {Kind.DATE: dialect.date_format, Kind.TIMESTAMP: dialect.timestamp_format}
+        if formats.get(column.type.kind) is None:
+            return None
+        return text_converter(column, dialect, self._asked.is_inferred)
+
     def _by_python(self, chunk: Chunk) -> pa.RecordBatch:
         try:
             records = checked_records(chunk, self._records, self._faults)
@@ -231,10 +270,14 @@ class ChunkReader:
         for column in self._asked.requested:
             name = external_name(column)
             values = [record.get(name) for record in records]
+            formatted = self._formatted(column)
             try:
-                arrays.append(array_of_values(values, column.type))
+                if formatted is None:
+                    arrays.append(array_of_values(values, column.type))
+                else:
+                    arrays.append(formatted(array_of_values(values, VARCHAR)))
             except (pa.ArrowException, DataError):
-                index = first_unfit(values, column)
+                index = first_unfit(values, column, formatted)
                 wrong.append((index, column, values[index]))
         if wrong:
             index, column, value = min(wrong, key=itemgetter(0))
@@ -243,6 +286,14 @@ class ChunkReader:
                 value, column, self._records + index, is_inferred=inferred
             ) from None
         return arrays
+
+
+def whole_records(chunks: Iterator[Chunk], reader: ChunkReader, asked: FileScanRequest) -> Batches:
+    """The records as values of JSON, as they are written."""
+    for chunk in chunks:
+        reader.check(chunk)
+        texts = [line.strip().decode() for line in _lines(chunk)]
+        yield batch_of([array_of(texts, JSON) for _ in asked.requested], asked.names, len(texts))
 
 
 def checked_records(

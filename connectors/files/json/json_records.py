@@ -1,6 +1,7 @@
 """Cutting JSON text into chunks of whole records, one to a line: what Arrow's JSON reader takes.
 
-Text that holds an object to a line is cut at line ends. An array of objects becomes such text: the
+Text that holds an object to a line is cut at line ends. Of objects written on several lines,
+line feeds inside turn into spaces. An array of objects becomes such text: the
 commas between its elements turn into line feeds, and line feeds inside its elements into spaces.
 Where those are is found with numpy from the positions of quotes, brackets and backslashes; nothing
 is parsed twice.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,8 +59,8 @@ def record_chunks(
     stream: pa.NativeFile, path: str, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[Chunk]:
     """The records of a JSON file, chunk by chunk."""
-    first, is_array = _start(stream, chunk_bytes)
-    cutter = ArrayCutter(path) if is_array else None
+    first = _start(stream, chunk_bytes)
+    cutter = _cutter(first, path)
     rest: list[bytes] = []
     block = first
     while block:
@@ -82,9 +83,10 @@ def record_chunks(
 
 def line_of_record(stream: pa.NativeFile, path: str, record: int) -> int | None:
     """The line on which a record starts. Reads the file again: only done to report an error."""
-    block, is_array = _start(stream, CHUNK_BYTES)
-    if is_array:
-        return _line_of_element(block, stream, path, record)
+    block = _start(stream, CHUNK_BYTES)
+    cutter = _cutter(block, path)
+    if cutter is not None:
+        return _line_of_element(block, stream, cutter, record)
     line, seen = 1, -1
     rest = b""
     while block:
@@ -99,8 +101,9 @@ def line_of_record(stream: pa.NativeFile, path: str, record: int) -> int | None:
     return line if rest.strip(_BLANK) and seen + 1 == record else None
 
 
-def _line_of_element(block: bytes, stream: pa.NativeFile, path: str, record: int) -> int | None:
-    cutter = ArrayCutter(path)
+def _line_of_element(
+    block: bytes, stream: pa.NativeFile, cutter: ArrayCutter, record: int
+) -> int | None:
     line = 1
     while block:
         starts = cutter.rewrite(block)[1]
@@ -116,15 +119,28 @@ def _line_of_element(block: bytes, stream: pa.NativeFile, path: str, record: int
     return None
 
 
-def _start(stream: pa.NativeFile, chunk_bytes: int) -> tuple[bytes, bool]:
-    """The first block with anything in it, and whether it begins an array."""
+def _start(stream: pa.NativeFile, chunk_bytes: int) -> bytes:
+    """The first block with anything in it."""
     block: bytes = stream.read(max(chunk_bytes, len(BYTE_ORDER_MARK))).removeprefix(BYTE_ORDER_MARK)
     while not block.strip(_BLANK):
         more = stream.read(chunk_bytes)
         if not more:
             break
         block += more
-    return block, begins_array(block)
+    return block
+
+
+def _cutter(block: bytes, path: str) -> ArrayCutter | None:
+    """The cutter of a file that begins with the block; None if the file has a record per line."""
+    if begins_array(block):
+        return ArrayCutter(path)
+    first = block.lstrip(_BLANK).partition(b"\n")[0]
+    if not first.startswith(b"{"):
+        return None
+    cutter = ObjectCutter(path)
+    cutter.rewrite(first)
+    # The first line of an object on several lines ends within brackets.
+    return None if cutter.has_ended or cutter.is_in_string else ObjectCutter(path)
 
 
 def begins_array(text: bytes) -> bool:
@@ -152,15 +168,7 @@ class ArrayCutter:
             self._check_end(block)
             return block, np.zeros(0, np.int64)
         characters = np.frombuffer(block, np.uint8)
-        places = np.flatnonzero(_MARKS[characters])
-        marks = characters[places]
-        quotes = self._quotes(block, places, marks)
-        outside = (np.cumsum(quotes) + self._in_string) % 2 == 0
-        self._in_string = bool((np.count_nonzero(quotes) + self._in_string) % 2)
-        steps = np.where(outside, _STEPS[marks], 0)
-        depths = np.cumsum(steps, dtype=np.int64) + self._depth
-        if len(depths):
-            self._depth = int(depths[-1])
+        places, marks, outside, steps, depths = self._brackets(block, characters)
         opening = outside & (steps == 1) & (depths == 1)
         commas = outside & (marks == _COMMA) & (depths == 1)
         closing = outside & (steps == -1) & (depths == 0)
@@ -174,6 +182,27 @@ class ArrayCutter:
             self.has_ended = True
             self._check_end(block[int(ends[0]) + 1 :])
         return text.tobytes(), places[opening | commas]
+
+    def _brackets(
+        self, block: bytes, characters: npt.NDArray[np.uint8]
+    ) -> tuple[npt.NDArray[Any], ...]:
+        """The positions of marks, the marks, whether each is outside strings, its step in or out
+        of brackets, and the depth after it."""
+        places = np.flatnonzero(_MARKS[characters])
+        marks = characters[places]
+        quotes = self._quotes(block, places, marks)
+        outside = (np.cumsum(quotes) + self._in_string) % 2 == 0
+        self._in_string = bool((np.count_nonzero(quotes) + self._in_string) % 2)
+        steps = np.where(outside, _STEPS[marks], 0)
+        depths = np.cumsum(steps, dtype=np.int64) + self._depth
+        if len(depths):
+            self._depth = int(depths[-1])
+        return places, marks, outside, steps, depths
+
+    @property
+    def is_in_string(self) -> bool:
+        """Whether the text so far ends within a string."""
+        return self._in_string
 
     def _check_commas(
         self,
@@ -229,3 +258,16 @@ class ArrayCutter:
                 f'file "{self._path}" goes on after the end of its array',
                 hint="a JSON file holds one array, or one object a line",
             )
+
+
+class ObjectCutter(ArrayCutter):
+    """Turns objects that are written on several lines into lines of records, block by block."""
+
+    def rewrite(self, block: bytes) -> tuple[bytes, npt.NDArray[np.int64]]:
+        """The block as lines (as long as before), and the positions before the objects."""
+        characters = np.frombuffer(block, np.uint8)
+        places, marks, outside, steps, depths = self._brackets(block, characters)
+        text = characters.copy()
+        text[places[outside & (marks == _LINE_FEED) & (depths > 0)]] = _SPACE
+        self.has_ended = self._depth == 0
+        return text.tobytes(), places[(steps == 1) & (depths == 1)] - 1

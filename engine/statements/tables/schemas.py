@@ -186,6 +186,10 @@ def _droppable(session: Session, statement: DropSchema, key: str) -> list[Catalo
     return items
 
 
+_RESERVED = ("main", "temp", "system")
+"""Names of schemas and catalogs that no attached database has."""
+
+
 def attach(session: Session, statement: Attach, call: StatementCall) -> int:
     """Opens a database file, and names its tables and views."""
     session.caller.require_no_bounds("attached databases")
@@ -210,10 +214,10 @@ def attach(session: Session, statement: Attach, call: StatementCall) -> int:
                 )
             _replace(session, attachment)
             return NO_COUNT
-        if name.lower() in OWN_CATALOGS:
+        if name.lower() in (*OWN_CATALOGS, *_RESERVED):
             raise ProgrammingError(
                 f'a database can\'t be called "{name}"',
-                hint="it names the database of the connection: write AS and another name",
+                hint="the name is reserved: write AS and another name",
                 position=at.position,
             )
         if name.lower() in session.catalog.schemas:

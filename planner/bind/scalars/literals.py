@@ -8,16 +8,26 @@ from typing import Any
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.planner.parse.types import TypeLimit
 from runnel.sqltypes import BIGINT, INTERVAL, VARBINARY, VARCHAR, Kind, SqlType
 
 _UNITS = {0: "second", 3: "milliseconds"}
 
 
-def fitted(value: Expression, size: int, position: Position | None) -> Expression:
+def fitted(
+    value: Expression, size: int | TypeLimit, position: Position | None, *, is_tried: bool = False
+) -> Expression:
     """The result of a CAST to VARCHAR(size) or VARBINARY(size), cut to `size` characters or bytes;
     to CHAR(n), whose size is -n, also filled with spaces; or to TIMESTAMP(size), rounded to `size`
-    digits of a second, halves up, as in PostgreSQL and DuckDB."""
+    digits of a second, halves up, as in PostgreSQL and DuckDB. A value outside of a TypeLimit is an
+    error, or NULL of TRY_CAST."""
+    if isinstance(size, TypeLimit):
+        limits = [
+            Literal(value=str(item), type=VARCHAR) for item in (size.low, size.high, size.word)
+        ]
+        name = "try_limited" if is_tried else "limited"
+        return Call(function=name, arguments=(value, *limits), type=value.type, position=position)
     if value.type.kind is Kind.VARBINARY:
         one, length = Literal(value=1, type=BIGINT), Literal(value=size, type=BIGINT)
         return build.call("SUBSTRING", [value, one, length], position)

@@ -143,7 +143,7 @@ def _try_cast(bind: Bind, tree: Any, position: Position | None) -> Expression:
         found = build.cast(operand, target, position)
     else:
         found = Call(function="try_cast", arguments=(operand,), type=target, position=position)
-    return found if size is None else fitted(found, size, position)
+    return found if size is None else fitted(found, size, position, is_tried=True)
 
 
 def _overlaps(bind: Bind, tree: Any, position: Position | None) -> Expression:

@@ -205,7 +205,7 @@ class AlteredTable:
         if clause.is_not_null:
             definition = replace(definition, not_null=definition.not_null | {name.lower()})
         if clause.length is not None:
-            text = length_check(name, clause.length)
+            text = length_check(name, sql_type, clause.length)
             definition = replace(definition, checks=(*definition.checks, text))
         self._definition = definition
         self._columns.append(ColumnDefinition(name, sql_type))

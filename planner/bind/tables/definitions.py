@@ -29,6 +29,7 @@ from runnel.planner.bind.scope import Scope, ScopeColumn
 from runnel.planner.parse.query.query import parse_expression
 from runnel.planner.parse.tables import CreateTable, KeyClause, TableColumnClause
 from runnel.planner.parse.tokens import tokenize
+from runnel.planner.parse.types import TypeLimit
 from runnel.relation.nodes import (
     Filter,
     Limit,
@@ -79,8 +80,8 @@ def bind_table(
     texts = [check.text for check in statement.checks]
     checks = [check_of(binder, columns, check.tree) for check in statement.checks]
     for clause in clauses:
-        if clause.length is not None:
-            text = length_check(clause.name.text, clause.length)
+        if clause.length is not None and clause.type is not None:
+            text = length_check(clause.name.text, clause.type, clause.length)
             texts.append(text)
             checks.append(check_of_text(binder, columns, text))
     for clause, column in zip(clauses, columns, strict=True):
@@ -304,8 +305,12 @@ def parsed_text(text: str) -> Any:
     return parse_expression(tokenize(text), text, {}, Position.at(text, 0))
 
 
-def length_check(column: str, length: int) -> str:
-    """The text of the CHECK of VARCHAR(n)."""
+def length_check(column: str, sql_type: SqlType, length: int | TypeLimit) -> str:
+    """The text of the CHECK of VARCHAR(n), of an unsigned type, or of an array of fixed size."""
+    if isinstance(length, TypeLimit):
+        if sql_type.is_nested:
+            return f"CARDINALITY({_quoted(column)}) = {length.high}"
+        return f"{_quoted(column)} BETWEEN {length.low} AND {length.high}"
     return f"CHAR_LENGTH({_quoted(column)}) <= {length}"
 
 

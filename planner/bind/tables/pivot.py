@@ -24,6 +24,7 @@ from runnel.expressions.evaluate import evaluate_constant, is_constant
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.bind.convert import renamed
 from runnel.planner.bind.grouping.aggregate import is_aggregate
+from runnel.planner.bind.scalars.macro_table import macros
 from runnel.planner.bind.scope import BoundRelation, CommonTable, scope_of, table_alias
 from runnel.planner.bind.tables.unpivot import unpivoted
 from runnel.planner.environment import ValuesNeeded
@@ -257,11 +258,20 @@ def _calls(items: FromItems, tree: Any) -> list[Any]:
     inner = tree
     while isinstance(inner, exp.Filter | exp.WithinGroup):
         inner = inner.this
-    name = (function_call(inner) or ("", []))[0]
+    name = _renamed((function_call(inner) or ("", []))[0])
     own = items.binder.python_function(name)
     if is_aggregate(name) or (own is not None and own.is_aggregate):
         return [tree]
     return [found for child in tree.iter_expressions() for found in _calls(items, child)]
+
+
+def _renamed(name: str) -> str:
+    """The function that a name in upper case stands for: ARRAY_AGG for LIST."""
+    found = macros().get(name, ())
+    while len(found) == 1 and found[0].parameters is None:
+        name = found[0].body
+        found = macros().get(name, ())
+    return name
 
 
 def _keys(

@@ -290,7 +290,8 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 _BEFORE_ROW = frozenset(
-    "SELECT DISTINCT WHERE AND OR NOT HAVING WHEN THEN ELSE = < > <= >= <> != || ( , [ :".split()
+    "SELECT DISTINCT WHERE AND OR NOT HAVING WHEN THEN ELSE = < > <= >= <> != || ( , [ : "
+    "+ - * / % ^ ** // & | BY BETWEEN LIKE ILIKE".split()
 )  # `(x,)` after them is a row
 _STAR_WORDS = ("EXCLUDE", "EXCEPT", "REPLACE", "RENAME")
 _BEFORE_STAR = ("SELECT", "DISTINCT", "ALL", ",", ".")
@@ -325,7 +326,7 @@ def unpacked_columns(to: TokenPass, token: Token) -> bool:
 def comma_at_the_end(to: TokenPass, token: Token) -> bool:
     """Leaves out the comma after the last item, as DuckDB does; refuses `,x` and the row `(x,)`."""
     following = to.peek(1)
-    has_item = to.previous() not in ("SELECT", "(", "[", "{")
+    has_item = to.previous() not in ("SELECT", "DISTINCT", "(", "[", "{")
     if not has_item or following == ",":
         to.index += has_item
         raise to.error("an expression")

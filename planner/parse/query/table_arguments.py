@@ -31,6 +31,7 @@ TABLE_OPENERS = frozenset(
     (
         "csv_file json_file json_flat_file parquet_file arrow_file avro_file lines_file "
         "read_csv read_csv_auto sniff_csv read_json read_json_auto read_ndjson read_ndjson_auto "
+        "read_json_objects read_json_objects_auto read_ndjson_objects "
         "read_parquet parquet_scan read_arrow read_feather read_avro read_lines read_text "
         "read_blob glob parquet_metadata parquet_schema parquet_file_metadata "
         "parquet_kv_metadata "
