@@ -554,8 +554,7 @@ def _table_plan(binder: Binder, statement: syntax.Statement) -> Plan:
     from runnel.planner.table_plans import plan_table_statement
 
     def write(bound: BoundWrite) -> WritePlan:
-        # A write of few literals has a plan of its own, which writes to the table as it is.
-        planned = _write(binder, replace(bound, rows=None))
+        planned = _write(binder, replace(bound, rows=None))  # as a query, also of literals
         assert isinstance(planned, WritePlan)
         return planned
 

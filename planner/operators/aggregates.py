@@ -220,6 +220,7 @@ def _check_aggregate(node: Aggregate, unbounded_state: bool) -> None:
             "an input of this query has no end, and none of the keys shows when a group is complete"
         )
         hint = "group by window_end or window_start of TUMBLE, HOP, CUMULATE or SESSION too"
+        detail, hint = _windows_of_another_time(node) or (detail, hint)
     else:
         detail = "an input of this query has no end, so the groups would never be complete"
         hint = (
@@ -228,6 +229,25 @@ def _check_aggregate(node: Aggregate, unbounded_state: bool) -> None:
             "or aggregate a table that has an end"
         )
     raise NotSupportedError(message, detail=detail, hint=hint, position=node.position)
+
+
+def _windows_of_another_time(node: Aggregate) -> tuple[str, str] | None:
+    """The detail and the hint for windows over a column that is not the one of the watermark; None
+    if there are none."""
+    from runnel.planner.event_time.bounds import time_bounds
+    from runnel.planner.event_time.expressions import bound_of
+
+    for item in relations_of(node.input):
+        if not isinstance(item, AssignWindows):
+            continue
+        known = ", ".join(dict.fromkeys(field.name for field in event_times(item.input)))
+        if known and bound_of(item.time, time_bounds(item.input)) is None:
+            return (
+                f"the windows are over {item.time.name}, and the watermark is the one of {known}",
+                f"use windows over {known}; a column AS PROCTIME() has the watermark in a table "
+                "without WATERMARK FOR: CREATE TABLE u LIKE t (EXCLUDING WATERMARKS)",
+            )
+    return None
 
 
 @passes.MAINTENANCE.of(Aggregate)
