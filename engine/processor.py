@@ -234,6 +234,9 @@ class JobContext:
     clock: returns the monotonic time in nanoseconds.
     results: receives the rows of a query; None: the job returns no rows.
     accumulation_limit: maximum number of rows that one processor may accumulate; 0: no limit.
+    state_limit: maximum number of bytes of the state of all processors; 0: no limit.
+    state_bytes: the bytes that each processor reports, by vertex and index, if there is a limit.
+    name: name of a named job, for messages; "" for a light job.
     is_unbounded: the job reads a source without an end.
     kernel: returns the connection's DuckDB, for work that does not fit in memory.
     memory: memory budget of the connection; None: no limit, and nothing is spilled.
@@ -260,6 +263,9 @@ class JobContext:
     clock: Callable[[], int]
     results: ResultTarget | None = None
     accumulation_limit: int = 0
+    state_limit: int = 0
+    state_bytes: dict[tuple[str, int], int] = field(default_factory=dict, compare=False, repr=False)
+    name: str = ""
     is_unbounded: bool = False
     kernel: Callable[[], DuckDBKernel] | None = None
     memory: Memory | None = None

@@ -277,7 +277,8 @@ def _bound_query(binder: Binder, bound: Relation, statement: syntax.Query | None
             dependencies=_dependencies(binder),
             is_cacheable=True,
         )
-    return _query_plan(binder, fields, logical, parameters)
+    limit = 0 if statement is None or statement.changes is None else statement.changes.state_limit
+    return replace(_query_plan(binder, fields, logical, parameters), state_limit=limit)
 
 
 def _rows(binder: Binder, bound: Relation) -> QueryPlan:
@@ -512,7 +513,6 @@ def _show(binder: Binder, statement: syntax.Show) -> Plan:
             (column.name, str(column.type), "NO", None) for column in binder.view_fields(found)
         )
     else:
-        # Loaded on first use.
         from runnel.planner.explain.ddl import watermark_of
 
         rows = tuple(

@@ -78,6 +78,7 @@ class QueryPlan(Plan):
         memory for it; None if there are no fragments.
     left_out: the subplans that were not pushed down for lack of memory; "" for none.
     notice: a message to the user about the statement, shown before it runs; "" for none.
+    state_limit: maximum number of bytes of its state, of EMIT CHANGES; 0: no limit.
     stored: the scan that the query consists of, if its rows are in memory as the query returns
         them; None: it runs as a job.
     """
@@ -93,6 +94,7 @@ class QueryPlan(Plan):
     left_out: str = ""
     notice: str = ""
     stored: StoredScan | None = None
+    state_limit: int = 0
 
     @cached_property
     def is_direct(self) -> bool:

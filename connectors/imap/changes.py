@@ -169,6 +169,10 @@ class ChangesPartition(SourcePartition):
             return empty_columns(batch.num_rows)
         return batch.select(self._columns).rename_columns(self._names)
 
+    def progress(self) -> tuple[int, int]:
+        with self._store.lock:
+            return self._journal.next, self._reader.next
+
     def position(self) -> Token | None:
         self._saved = self._reader.next
         return {"journal": self._journal.identity, "sequence": self._reader.next}

@@ -122,6 +122,7 @@ class JobRun:
             kind="job",
             is_hand_built=record.dag is not None,
             accumulation_limit=prepared.accumulation_limit,
+            state_limit=record.options.state_limit,
             is_measured=record.options.is_measured,
             event_time=prepared.event_time,
             linger=prepared.linger,

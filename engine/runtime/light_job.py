@@ -86,6 +86,7 @@ class JobOptions:
         workers from the start.
     timeout: nanoseconds after which it is cancelled with OperationalError (TIMEOUT).
     accumulation_limit: maximum number of rows that one processor may accumulate; 0: no limit.
+    state_limit: maximum number of bytes of the state of all processors; 0: no limit.
     stated_timeout: the timeout of the whole statement in nanoseconds, for the error, if `timeout`
         is only the rest of it.
     is_measured: the metrics include bytes.
@@ -102,6 +103,7 @@ class JobOptions:
     is_hand_built: bool = False
     timeout: int | None = None
     accumulation_limit: int = 0
+    state_limit: int = 0
     stated_timeout: int | None = None
     is_measured: bool = False
     event_time: SqlType | None = None
@@ -171,6 +173,8 @@ class Jobs:
             clock=self.clock.monotonic,
             results=job.results if options.has_results else None,
             accumulation_limit=options.accumulation_limit,
+            state_limit=options.state_limit,
+            name=options.name,
             is_unbounded=is_unbounded,
             kernel=self.kernel,
             memory=self.memory,

@@ -116,6 +116,7 @@ class StatementCall(NamedTuple):
         options = JobOptions(
             timeout=timeout,
             accumulation_limit=limit,
+            state_limit=plan.state_limit if isinstance(plan, QueryPlan) else 0,
             stated_timeout=stated,
             is_measured=is_measured,
             event_time=event_time,

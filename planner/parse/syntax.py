@@ -85,10 +85,12 @@ class ChangesClause:
 
     position: of the clause.
     epoch_millis: the option 'epochMillis'; None: the default.
+    state_limit: the option 'maxStateBytes'; 0: no limit.
     """
 
     position: Position
     epoch_millis: int | None = None
+    state_limit: int = 0
 
 
 @frozen(kw_only=True)

@@ -29,6 +29,7 @@ class NamedJobOptions:
         reads a stream.
     accumulation_limit: maximum number of rows that one processor may accumulate; None: the setting
         max_processor_accumulated_records; 0: no limit.
+    state_limit: maximum number of bytes of the state of all its processors; 0: no limit.
     is_measured: whether its metrics are measured.
     retention: milliseconds for which the job is shown after its end.
     modules: paths of Python files, packages and archives whose sources are stored with the job.
@@ -43,6 +44,7 @@ class NamedJobOptions:
     initial_snapshot: str | None = None
     suspend_on_failure: bool | None = None
     accumulation_limit: int | None = None
+    state_limit: int = 0
     is_measured: bool = False
     retention: int = 7 * DAY
     modules: tuple[str, ...] = ()
@@ -83,6 +85,7 @@ _ATTRIBUTES = {
     "initial_snapshot": "initial_snapshot",
     "suspend_on_failure": "suspend_on_failure",
     "accumulation_limit": "accumulation_limit",
+    "state_limit": "state_limit",
     "is_measured": "is_measured",
     "retention": "retention",
     "modules": "modules",
@@ -171,6 +174,7 @@ OPTIONS: dict[str, _Option] = {
     "maxProcessorAccumulatedRecords": _Option(
         "accumulation_limit", _number(0), "a whole number of rows; 0 is no limit"
     ),
+    "maxStateBytes": _Option("state_limit", _number(0), "a whole number of bytes; 0 is no limit"),
     "metricsEnabled": _Option("is_measured", _boolean, _BOOLEANS),
     "modules": _Option(
         "modules",

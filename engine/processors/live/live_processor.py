@@ -15,6 +15,7 @@ from runnel.processors.live.accumulated_groups import Changes
 from runnel.processors.live.consolidation import weight_column
 from runnel.processors.recursion import CollectingOutbox, FilledInbox
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.state_account import StateAccount
 from runnel.relation.live import WEIGHT
 
 
@@ -44,7 +45,8 @@ class LiveProcessor(EmittingProcessor):
         *,
         is_changing: bool = True,
     ) -> None:
-        super().__init__()
+        self._state_account = StateAccount(self, "the rows and results of a live query")
+        super().__init__(account=self._state_account)
         self._make = make
         self._is_changing = is_changing
         self._schema = schema.append(pa.field(WEIGHT, pa.int64())) if is_changing else schema
@@ -78,10 +80,14 @@ class LiveProcessor(EmittingProcessor):
         if not self._emit_changes() or not self.outbox.offer(epoch):
             return False
         self._is_ended = False
+        self._state_account.check()
         return True
 
     def complete(self) -> bool:
-        return self._emit_changes()
+        if not self._emit_changes():
+            return False
+        self._state_account.check()
+        return True
 
     def state(self) -> Iterator[pa.RecordBatch]:
         assert self._result is not None
@@ -94,6 +100,9 @@ class LiveProcessor(EmittingProcessor):
     def state_size(self) -> tuple[int, int]:
         result = self._result
         return (0, 0) if result is None else result.size
+
+    def spill(self) -> None:
+        """The state stays in memory."""
 
     def close(self) -> None:
         super().close()

@@ -1,4 +1,5 @@
 """Limits the memory of a processor's state: state that exceeds the limit is spilled to files.
+The option 'maxStateBytes' limits the state of all processors of an execution together.
 
 A StateAccount is a part that a processor owns and passes to EmittingProcessor.
 """
@@ -9,6 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ProcessorContext
 from runnel.storage.memory_budget import LEAST_SHARE, Reservation, state_too_large
 
@@ -78,6 +80,11 @@ class StateAccount:
         if self._is_overdue:
             self._compute()
 
+    def check(self) -> None:
+        """Compute the size of the state: it has changed by more than the rows of `add`."""
+        if self.reservation.is_limited or self._processor.context.job.state_limit:
+            self._compute()
+
     def add(self, batch: pa.RecordBatch) -> None:
         """Must be called when rows were added to the state, also when a snapshot is restored."""
         self._unaccounted += batch.num_rows
@@ -96,6 +103,7 @@ class StateAccount:
         Raises OperationalError if spilling isn't enough.
         """
         self._unaccounted = 0
+        self._check_state_limit()
         if not self.reservation.is_limited:
             return
         self._is_overdue = self._processor.is_producing
@@ -112,6 +120,27 @@ class StateAccount:
             vertex = self._processor.context.vertex
             raise state_too_large(self._name, vertex, (rows, size), (used, memory.limit))
 
+    def _check_state_limit(self) -> None:
+        context = self._processor.context
+        job = context.job
+        if not job.state_limit:
+            return
+        job.state_bytes[context.vertex, context.index] = self._processor.state_size()[1]
+        sizes = job.state_bytes.copy()  # other processors change it meanwhile
+        total = sum(sizes.values())
+        if total > job.state_limit:
+            largest = max(sizes, key=lambda key: sizes[key])
+            raise OperationalError(
+                f"the state of {_quoted(job.name)} is larger than maxStateBytes, "
+                f"{job.state_limit:,} bytes",
+                code=ErrorCode.GENERIC,
+                detail=f'vertex "{largest[0]}" holds {sizes[largest]:,} bytes of {total:,}',
+                hint=(
+                    "raise the option 'maxStateBytes'; or reduce the state of the query: fewer "
+                    "keys and columns, earlier filters, windows (EXPLAIN (STATE) shows the state)"
+                ),
+            )
+
     def _report(self) -> tuple[int, int]:
         """Report the size of the state in memory, and return its rows and bytes."""
         rows, size = self._processor.state_size()
@@ -121,3 +150,7 @@ class StateAccount:
 
     def close(self) -> None:
         self.reservation.release()
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if name else "the query"

@@ -452,6 +452,7 @@ def explain_job(
         )
     with blamed(plan.position):
         job = session.named_jobs.get(plan.name)
+    check_not_of_view(session, job.name, plan.position)
     _check_own(job)
     options = changed_options(job.record.options, plan.options)
     lines = _explained(plan.name, options, plan.write)

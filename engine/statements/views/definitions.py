@@ -160,3 +160,5 @@ def _remove(session: Session, name: str, call: StatementCall) -> None:
         found = session.catalog.objects.get(name.lower())
         if found is not None and kind_of(found) == VIEW_KIND:
             session.change_catalog(drop=found)
+            assert isinstance(found, Mapping) and isinstance(found.table, MaterializedTable)
+            found.table.store.drop()

@@ -88,18 +88,26 @@ def _wait(session: Session, store: ViewStore, is_fresh: Callable[[Job], bool]) -
 
 def _running(session: Session, store: ViewStore) -> Job:
     """The execution of the job that publishes a view."""
-    named = session.named_jobs.find(store.name)
-    execution = None if named is None else named.execution
-    if named is None or named.status not in _RUNS or not isinstance(execution, Job):
-        raise not_running(named, store)
-    return execution
+    while True:
+        named = session.named_jobs.find(store.name)
+        if named is None or named.status not in _RUNS:
+            raise not_running(named, store)
+        execution = named.execution
+        if isinstance(execution, Job):
+            return execution
+        deadline = current()
+        deadline.check()
+        deadline.check_time()
+        named.await_status(JobStatus.RUNNING, deadline.left(LOOK))
 
 
 def not_running(named: NamedJob | None, store: ViewStore) -> OperationalError:
     """The error for a read of a view whose job does not run."""
     status = "without its job" if named is None else str(named.status)
     name = as_written(store.name)
-    hint = f"ALTER MATERIALIZED VIEW {name} RESUME"
+    error = None if named is None else named.error
+    remedy = f"{error.hint}; then " if error is not None and error.hint else ""
+    hint = f"{remedy}ALTER MATERIALIZED VIEW {name} RESUME"
     if named is None or named.is_done:
         hint = f"create it again: DROP MATERIALIZED VIEW {name}"
     elif named.status is JobStatus.NOT_RUNNING:

@@ -18,9 +18,12 @@ EMISSION = (("EMIT", "EVERY"), ("ALLOWED", "LATENESS"), ("LATE", "DATA"))
 CHANGES = ("EMIT", "CHANGES")
 UNBOUNDED_STATE = "allowUnboundedState"
 EPOCH_MILLIS = "epochMillis"
-_OPTIONS = (UNBOUNDED_STATE, EPOCH_MILLIS)
+STATE_LIMIT = "maxStateBytes"
+_OPTIONS = (UNBOUNDED_STATE, EPOCH_MILLIS, STATE_LIMIT)
 MOST_EPOCH_MILLIS = 60_000
 """Largest value of the option 'epochMillis'."""
+MOST_STATE = 10**15
+"""Largest value of the option 'maxStateBytes', in bytes."""
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -132,10 +135,13 @@ def options(to: TokenPass, token: Token) -> bool:
     to.index += 1
     for option in read_options(to):
         if option.name.text == EPOCH_MILLIS:
-            to.epoch_millis = _epoch_millis(to, option)
+            to.epoch_millis = _number(to, option, MOST_EPOCH_MILLIS)
+            continue
+        if option.name.text == STATE_LIMIT:
+            to.state_limit = _number(to, option, MOST_STATE)
             continue
         if option.name.text != UNBOUNDED_STATE:
-            names = " and ".join(f"'{name}'" for name in _OPTIONS)
+            names = ", ".join(f"'{name}'" for name in _OPTIONS)
             raise ProgrammingError(
                 f'a query has no option "{option.name.text}"',
                 hint=suggest(option.name.text, _OPTIONS, f"its options are {names}"),
@@ -150,17 +156,19 @@ def options(to: TokenPass, token: Token) -> bool:
     return True
 
 
-def _epoch_millis(to: TokenPass, option: OptionClause) -> int:
+def _number(to: TokenPass, option: OptionClause, most: int) -> int:
+    """The value of an option of EMIT CHANGES."""
+    name = option.name.text
     if to.changes is None:
         raise ProgrammingError(
-            f"option '{EPOCH_MILLIS}' is an option of EMIT CHANGES",
-            hint=f"end the query with EMIT CHANGES OPTIONS ('{EPOCH_MILLIS}' = '{option.value}')",
+            f"option '{name}' is an option of EMIT CHANGES",
+            hint=f"end the query with EMIT CHANGES OPTIONS ('{name}' = '{option.value}')",
             position=option.name.position,
         )
-    if not option.value.isdecimal() or int(option.value) > MOST_EPOCH_MILLIS:
+    text = option.value
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= most):
         raise ProgrammingError(
-            f"option '{EPOCH_MILLIS}' is a whole number from 0 to {MOST_EPOCH_MILLIS}",
-            position=option.name.position,
+            f"option '{name}' is a whole number from 0 to {most}", position=option.name.position
         )
     return int(option.value)
 

@@ -39,6 +39,7 @@ def test_a_view_continues_with_its_state(name: str, seed: int, tmp_path: Path) -
         connection.execute(f"CREATE MATERIALIZED VIEW v (k, n, most) AS {query}")
         connection.execute(f"CREATE MATERIALIZED VIEW w AS {OVER}")
         job = connection.job("v")
+        assert eventually(lambda: job.last_snapshot is not None)  # of the first epoch
         for _ in range(3):
             given(every, rng)
             clock.advance(SECOND // 50)

@@ -195,3 +195,15 @@ def test_a_view_over_tables_is_computed_once(con: runnel.Connection) -> None:
     con.execute("INSERT INTO titles VALUES ('d', 'D')")
     assert rows_of(con, "SELECT * FROM v") == Counter([("A", 1), ("B", 2)])
     assert con.execute("SHOW MATERIALIZED VIEWS").fetchall()[0][:4] == ("v", "RUNNING", 2, "title")
+
+
+def test_changes_of_a_map(con: runnel.Connection) -> None:
+    con.execute("CREATE MAPPING m (__key VARCHAR, x BIGINT) TYPE IMap")
+    columns = [row[0] for row in con.execute("DESCRIBE SELECT * FROM TABLE(CHANGES(TABLE m))")]
+    con.execute(
+        f'CREATE MATERIALIZED VIEW v AS SELECT "{columns[0]}" AS k, COUNT(*) AS n '
+        "FROM TABLE(CHANGES(TABLE m)) GROUP BY 1"
+    )
+    for number in range(1, 20):
+        con.execute("SINK INTO m VALUES (?, ?)", ("a", number))
+        assert con.execute("SELECT SUM(n) FROM v").fetchall() == [(number,)]

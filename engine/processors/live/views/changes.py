@@ -19,6 +19,7 @@ from runnel.connector import (
     SourceTraits,
     Token,
 )
+from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import JobContext
 from runnel.processors.live.consolidation import weight_column
 from runnel.processors.live.views.store import ViewReader, ViewStore
@@ -95,6 +96,10 @@ class ViewChangesPartition(SourcePartition):
 
     def read(self) -> pa.RecordBatch | Pause:
         assert self._reader is not None
+        if self._store.is_dropped:
+            raise OperationalError(
+                f'materialized view "{self._store.name}" was dropped', code=ErrorCode.GENERIC
+            )
         if not self._batches:
             for columns, weights in self._store.take(self._reader):
                 everything = [*columns, weight_column(weights)]

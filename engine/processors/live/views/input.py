@@ -19,6 +19,7 @@ from runnel.processors.live.consolidation import (
     weights_of,
 )
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.state_account import StateAccount
 
 STATE = "seen"
 """The name of its state; it never changes."""
@@ -33,7 +34,8 @@ class ViewInputProcessor(EmittingProcessor):
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        super().__init__()
+        account = StateAccount(self, "the rows of a materialized view that is read")
+        super().__init__(account=account)
         self._schema = schema
         self._types = [field.type for field in schema][:-1]
         self._seen = Arrangement(0, counts=True)
@@ -76,6 +78,9 @@ class ViewInputProcessor(EmittingProcessor):
     def finish_restore(self) -> bool:
         self._again = EpochRows(self._types, is_changing=True)
         return True
+
+    def spill(self) -> None:
+        """The rows stay in memory."""
 
     def state_size(self) -> tuple[int, int]:
         return self._seen.rows, self._seen.size

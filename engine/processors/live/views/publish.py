@@ -13,6 +13,7 @@ from runnel.processor import Epoch, Outbox, ProcessorContext
 from runnel.processors.live.consolidation import EpochRows, net_changes, state_batch, state_name
 from runnel.processors.live.views.store import ViewStore, joined
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.state_account import StateAccount
 
 CONTENT, PENDING, COMPLETE = "content", "pending", "complete"
 """The names of its state: the rows of the view, the rows since the last epoch, and whether the
@@ -29,7 +30,8 @@ class ViewProcessor(EmittingProcessor):
     """
 
     def __init__(self, store: ViewStore, is_changing: bool) -> None:
-        super().__init__()
+        self._state_account = StateAccount(self, "the rows of a materialized view")
+        super().__init__(account=self._state_account)
         self._store = store
         self._pending = EpochRows(store.types, is_changing=is_changing)
         self._restored: list[tuple[Sequence[pa.Array], Indexes]] = []
@@ -51,16 +53,27 @@ class ViewProcessor(EmittingProcessor):
         changed = [column.take(taken) for column in columns]
         # The first epoch of an execution without state has the whole content: what an earlier
         # execution has published is not known to the operators.
-        (self._store.replace if self._is_first else self._store.publish)(changed, net)
+        if not self._is_first:
+            self._store.publish(changed, net)
+            return
         self._is_first = False
+        self._store.replace(changed, net)
+        if self.context.job.request_snapshot is not None:
+            # Inputs that end are not read again by an execution that has the content.
+            self.context.job.request_snapshot()
 
     def process_epoch(self, epoch: Epoch) -> bool:
         self._publish()
+        self._state_account.check()
         return self.outbox.offer(epoch)
+
+    def spill(self) -> None:
+        """The rows stay in memory."""
 
     def complete(self) -> bool:
         if not self._store.is_final:
             self._publish()
+            self._state_account.check()
             self._store.finish()
             self.context.wake()  # from now on it is called when something wakes it
         return False
@@ -92,7 +105,8 @@ class ViewProcessor(EmittingProcessor):
         return True
 
     def state_size(self) -> tuple[int, int]:
-        return self._store.count, self._store.size
+        rows, size = self._pending.size
+        return self._store.count + rows, self._store.size + size
 
 
 def publish(store: ViewStore, *, is_changing: bool) -> ProcessorFactory:

@@ -67,6 +67,7 @@ class ViewStore:
     epochs: the number of epochs that were published in this process.
     is_complete: whether the first epoch was published: all that the inputs had at first is read.
     is_final: whether all inputs have ended.
+    is_dropped: whether the view was dropped.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ViewStore:
         self.epochs = 0
         self.is_complete = False
         self.is_final = False
+        self.is_dropped = False
         self._lock = Lock()
         self._rows = ViewRows(types, key)
         self._readers: list[ViewReader] = []
@@ -126,6 +128,14 @@ class ViewStore:
             listeners = tuple(self._listeners)
         for wake in listeners:
             wake()
+
+    def drop(self) -> None:
+        """The view was dropped: its readers end."""
+        with self._lock:
+            self.is_dropped = True
+            readers = tuple(self._readers)
+        for reader in readers:
+            reader.wake()
 
     def frozen(self) -> FrozenRows:
         """The rows of the last epoch."""
