@@ -45,17 +45,17 @@ def _row(session: Session, view: Mapping) -> Row:
     key = None
     if store.key is not None:
         key = ", ".join(table.columns[i].name for i in store.key)
-    execution = None if job is None else job.execution
-    is_running = isinstance(execution, Job)
+    found = None if job is None else job.execution
+    execution = found if isinstance(found, Job) else None
     return (
         view.name,
         status_of(job, store),
         store.count if store.is_complete else None,
         key,
         store.epochs,
-        execution.rows_per_second if isinstance(execution, Job) else None,
+        None if execution is None else execution.rows_per_second,
         None if job is None else snapshot_of(session, job)[1],
-        sum(item.state_bytes for item in execution.metrics().values()) if is_running else None,
+        None if execution is None else sum(v.state_bytes for v in execution.metrics().values()),
         None if job is None else job.last_trouble,
         None if job is None else job.query,
     )
