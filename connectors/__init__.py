@@ -6,8 +6,9 @@ contracts (`connector`, `catalog`, `processor`, `access`), `columns`, `expressio
 `rendering`; single files import watermarks, key filters and constants of `processors`.
 
 Begin with `registry`, the list of the built-in connectors and of installed ones. The files of
-this folder are shared: `options` reads OPTIONS, `comparisons` splits predicates. The shortest
-way to a new connector is `iterators`; docs/writing_a_connector.md explains the contract.
+this folder are shared: `options` reads OPTIONS, `comparisons` splits predicates, `debezium`
+makes tables of logs of changes. The shortest way to a new connector is `iterators`;
+docs/writing_a_connector.md explains the contract.
 """
 
 if __name__ != "runnel.connectors":

@@ -213,8 +213,7 @@ class MalformedRecord:
 
 
 class SourcePartition(ABC):
-    """A share of a source that is read on its own: a list of batches, a file, a Kafka partition.
-    Used by one thread at a time."""
+    """A share of a source that is read on its own, such as a file. Used by one thread at a time."""
 
     identity = ""
     """The name of this partition in its source, in other processes too: by it a restored partition
@@ -253,8 +252,7 @@ class SourcePartition(ABC):
         own: return a `Pause` until it calls `wake`, and have `close` interrupt it."""
 
     def tasks(self) -> tuple[int, int]:
-        """Completed and total number of the tasks that another engine runs for this partition.
-        Called from any thread; may take milliseconds."""
+        """Completed and total tasks that another engine runs for it; from any thread, in ms."""
         return 0, 0
 
     def position(self) -> Token | None:
@@ -270,8 +268,7 @@ class SourcePartition(ABC):
         raise NotSupportedError(f"a {type(self).__name__} can't be read from a position")
 
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
-        """Moves to the earliest or the latest existing row; called after this partition raised
-        `position_expired`."""
+        """Moves to the earliest or the latest existing row, after a `position_expired`."""
         raise NotSupportedError(f"a {type(self).__name__} can't skip an expired position")
 
     def stop_at(self, token: Token) -> None:
@@ -339,9 +336,8 @@ class Source(ABC):
         rows of a Spark table have no order."""
 
     def stored(self) -> Iterator[pa.RecordBatch] | None:
-        """All rows as they are stored in memory, in the order of `split`: then a query that only
-        reads them starts no job. This call fixes the rows, and the iterator never waits. None: a
-        job reads them."""
+        """All rows as they are in memory, in the order of `split`, for a query that only reads
+        them. This call fixes the rows, and the iterator never waits. None: a job reads them."""
         return None
 
     is_stored = False
@@ -354,8 +350,7 @@ class Source(ABC):
         return self.split(context)
 
     def forget(self, owner: str) -> None:
-        """No execution of the job `owner` (`JobContext.owner`) will follow: state that was retained
-        for the next execution may be deleted."""
+        """No execution of the job `owner` (`JobContext.owner`) follows: its state may go."""
 
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
         """A partition that is in a snapshot, but that `split` no longer returns; `seek` is called
@@ -378,12 +373,18 @@ class ReadableTable(Table):
     """A table whose rows can be scanned."""
 
     malformed_target: str | None = None
-    """The name of the mapping that receives records that cannot be parsed ('onError' =
-    'divert:…'); its columns are the fields of `MalformedRecord`."""
+    """The name of the mapping of records that cannot be parsed ('onError' = 'divert:…'), whose
+    columns are the fields of `MalformedRecord`."""
+
+    events: ReadableTable | None = None
+    """The table of events that a `ChangingTable` is derived from; None: it is read itself."""
 
     reads_slowly: bool = False
-    """Whether reading the rows a second time takes much longer than storing them meanwhile, as
-    with text that must be parsed."""
+    """Whether reading the rows again takes much longer than storing them, as of text."""
+
+    def with_changes(self) -> ReadableTable | None:
+        """Its rows and then their changes, as a `ChangingTable`; None: they are not recorded."""
+        return None
 
     @abstractmethod
     def scan(self, request: ScanRequest) -> Source:
@@ -567,8 +568,7 @@ class KeyedTable(ReadableTable, WritableTable):
         int for a DECIMAL)."""
 
     def changes(self) -> ReadableTable | None:
-        """The changes of this table as a stream, for TABLE(CHANGES(TABLE …)); None if it records
-        none."""
+        """The changes as a stream, for TABLE(CHANGES(TABLE …)); None if it records none."""
         return None
 
     def get_many(self, keys: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Mask]:

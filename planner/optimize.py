@@ -83,7 +83,9 @@ def final_rows(relation: Relation, unbounded_state: bool, write: BoundWrite | No
         # Loaded on first use: few jobs write results that change.
         from runnel.planner.live.written_changes import written_changes
 
-        return written_changes(relation, write.table, write.columns, error)
+        return written_changes(
+            relation, write.table, write.columns, error, unbounded_state=unbounded_state
+        )
     return relation
 
 

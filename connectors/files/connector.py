@@ -8,6 +8,7 @@ from typing import cast
 
 from runnel.catalog import Table, TableColumn
 from runnel.connector import ColumnDefinition, Connector, MappingDefinition
+from runnel.connectors.debezium import HAS_SCHEMA, changing_table, envelope
 from runnel.connectors.files import storage as file_system
 from runnel.connectors.files.format import FileFormat, discovered, files_now, format_name_of
 from runnel.connectors.files.input import reading
@@ -16,6 +17,7 @@ from runnel.connectors.files.paths import FilePath, file_path
 from runnel.connectors.files.sniffing.sniff import Sniffed, sniffed, with_found
 from runnel.connectors.files.storage import DataFile
 from runnel.connectors.files.table import FileTable
+from runnel.connectors.options import Options
 from runnel.errors import NotSupportedError, ProgrammingError
 
 _FORMATS = {
@@ -44,6 +46,8 @@ class FileConnector(Connector):
         if definition.object_type is not None:
             raise NotSupportedError(f'connector File has no object type "{definition.object_type}"')
         options = read_options(definition.options, definition.access)
+        if options.log is not None:
+            return _log(definition, options, options.log)
         table = open_table(definition, options)
         if not options.file_columns:
             return table
@@ -51,6 +55,18 @@ class FileConnector(Connector):
         from runnel.connectors.files.hive.file_names import FILE_COLUMNS, FileNameTable
 
         return FileNameTable(table, FILE_COLUMNS)
+
+
+def _log(definition: MappingDefinition, options: FileOptions, log: Options) -> Table:
+    """The table whose changes are the records of the files."""
+    if options.file_columns or options.partition_by or options.hive:
+        raise NotSupportedError(
+            "columns from the names of files are not supported for a log of changes",
+            hint="leave fileColumns, hivePartitioning and partitionBy out",
+        )
+    has_schema = log.require(HAS_SCHEMA)
+    events = open_table(envelope(definition, has_schema=has_schema), options)
+    return changing_table(definition, log, events, f'mapping "{definition.name}"')
 
 
 def open_table(

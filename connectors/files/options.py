@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runnel.access import Access
+from runnel.connectors.debezium import LOG_OPTIONS, check_unused
 from runnel.connectors.files.records.malformed import FAIL, OnError, on_error
 from runnel.connectors.files.sniffing.encoding import UTF_8, encoding_named, is_like_ascii
 from runnel.connectors.options import (
@@ -72,6 +73,9 @@ ON_ERROR = on_error("onError")
 FOLLOW = boolean("follow", False)
 POLL_MILLIS = integer("pollMillis", 100, least=1, most=3_600_000)
 PARTITIONS = integer("partitions", 64, least=1, most=1024)
+CHANGES = choice("changes", ("debezium",))
+OF_LOGS: tuple[Option[Any], ...] = (CHANGES, *LOG_OPTIONS)
+"""The options of mappings whose records are changes."""
 STORAGE = "storage."
 """The prefix of options that are passed to the file system of a URL."""
 
@@ -104,6 +108,7 @@ OPTIONS = OptionSet(
     FOLLOW,
     POLL_MILLIS,
     PARTITIONS,
+    *OF_LOGS,
 )
 
 _SNIFFED: tuple[Option[Any], ...] = (
@@ -258,6 +263,8 @@ class FileOptions:
     whole_records: whether each record of JSON is one value, in a column `json`.
     file_columns: whether there are hidden columns about the file of a row.
     unset: the names of the options that the statement leaves out and that sniffing can find.
+    log: the options of a log of changes, whose files are read one after the other in the order of
+        their names; None: the records are rows.
     """
 
     path: str
@@ -283,6 +290,7 @@ class FileOptions:
     whole_records: bool = False
     file_columns: bool = False
     unset: frozenset[str] = frozenset()
+    log: Options | None = None
 
 
 def read_options(settings: Mapping[str, str], access: Access | None = None) -> FileOptions:
@@ -298,10 +306,37 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
     options = OPTIONS.read(
         {name: value for name, value in settings.items() if not name.lower().startswith(STORAGE)}
     )
+    _check_combinations(options)
+    format_name, encoding = options.get(FORMAT), options.get(ENCODING)
+    is_log = options.is_set(CHANGES)
+    return FileOptions(
+        options.require(PATH),
+        "json" if format_name in _JSON_FORMATS else format_name,
+        options.get(GLOB),
+        _compression(options),
+        options.require(IGNORE_FILE_NOT_FOUND),
+        options.require(ENCODING_ERRORS) == "replace",
+        _dialect(options),
+        options.get(HIVE_PARTITIONING),
+        _names(options),
+        tuple(storage.items()),
+        options.require(ON_ERROR),
+        options.require(FOLLOW),
+        options.require(POLL_MILLIS),
+        access,
+        1 if is_log else options.require(PARTITIONS),
+        encoding=encoding or UTF_8,
+        file_columns=options.require(FILE_COLUMNS),
+        unset=frozenset(item.name for item in (*_SNIFFED, ENCODING) if not options.is_set(item)),
+        log=options if is_log else None,
+    )
+
+
+def _check_combinations(options: Options) -> None:
+    """ProgrammingError or NotSupportedError for options that exclude each other."""
     format_name = options.get(FORMAT)
     _check_csv_only(options, format_name)
     _check_json_times(options, format_name)
-    compression = _compression(options)
     encoding = options.get(ENCODING)
     if encoding is not None and format_name is not None and format_name not in _TEXT_FORMATS:
         raise ProgrammingError(f'option "encoding" is for text files, not format {format_name}')
@@ -320,26 +355,8 @@ def read_options(settings: Mapping[str, str], access: Access | None = None) -> F
             'option "partitions" is for followed files',
             hint="add 'follow' = 'true', or leave \"partitions\" out",
         )
-    return FileOptions(
-        options.require(PATH),
-        "json" if format_name in _JSON_FORMATS else format_name,
-        options.get(GLOB),
-        compression,
-        options.require(IGNORE_FILE_NOT_FOUND),
-        options.require(ENCODING_ERRORS) == "replace",
-        _dialect(options),
-        options.get(HIVE_PARTITIONING),
-        _names(options),
-        tuple(storage.items()),
-        options.require(ON_ERROR),
-        options.require(FOLLOW),
-        options.require(POLL_MILLIS),
-        access,
-        options.require(PARTITIONS),
-        encoding=encoding or UTF_8,
-        file_columns=options.require(FILE_COLUMNS),
-        unset=frozenset(item.name for item in (*_SNIFFED, ENCODING) if not options.is_set(item)),
-    )
+    if not options.is_set(CHANGES):
+        check_unused(options)
 
 
 def _check_csv_only(options: Options, format_name: str | None) -> None:

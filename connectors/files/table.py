@@ -189,7 +189,11 @@ class FileSource(Source):
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         table, asked = self._table, self._asked(context)
-        shares = divide(table.format, table.path.files())
+        files = table.path.files()
+        if table.format.options.log is not None:
+            shares = [FileShare(tuple(files))] if files else []
+        else:
+            shares = divide(table.format, files)
         if not table.format.options.on_error.fails:
             return [self._lenient_partition(share, asked) for share in shares]
         return [self._partition(share, asked) for share in shares]

@@ -25,6 +25,7 @@ from runnel.connectors.imap.changes import MapChanges
 from runnel.connectors.imap.index_scan import MapIndexSource
 from runnel.connectors.imap.keys import Key, duplicate, null_key
 from runnel.connectors.imap.layout import MapLayout
+from runnel.connectors.imap.live_rows import changing_map
 from runnel.connectors.imap.rows import value_check
 from runnel.connectors.imap.scan import MapSource
 from runnel.connectors.imap.sink import MapSink
@@ -136,6 +137,9 @@ class MapTable(IndexedTable, KeyedTable):
 
     def changes(self) -> ReadableTable:
         return MapChanges(self.name, self.columns, self._layout, self._store)
+
+    def with_changes(self) -> ReadableTable:
+        return changing_map(self.name, self.columns, self._layout, self._store)
 
     def keep_journal(self, capacity: int) -> None:
         """Retains the last `capacity` changes, even while no query reads them."""

@@ -28,6 +28,13 @@ from runnel.connector import (
     WritableTable,
     WriteMode,
 )
+from runnel.connectors.debezium import (
+    HAS_SCHEMA,
+    LOG_OPTIONS,
+    changing_table,
+    check_unused,
+    envelope,
+)
 from runnel.connectors.files.records.malformed import OnError, on_error
 from runnel.connectors.imap.columns import SINGLE_FORMATS
 from runnel.connectors.imap.layout import KEY, VALUE
@@ -36,30 +43,33 @@ from runnel.connectors.kafka.client import consumer, topics
 from runnel.connectors.kafka.job_sink import KafkaJobSink
 from runnel.connectors.kafka.payloads import CsvCodec, JsonCodec, PayloadCodec, SingleColumnCodec
 from runnel.connectors.kafka.sink import KafkaSink
-from runnel.connectors.kafka.source import KafkaSource
-from runnel.connectors.kafka.upserts import UpsertedTopic, is_upsert
-from runnel.connectors.options import Options, OptionSet, boolean, integer, text
+from runnel.connectors.kafka.source import TOMBSTONE, KafkaSource
+from runnel.connectors.kafka.upserts import UpsertedTopic
+from runnel.connectors.options import Options, OptionSet, boolean, choice, integer, text
 from runnel.errors import NotSupportedError, ProgrammingError, as_written, suggest
 from runnel.processor import Guarantee
-from runnel.sqltypes import BIGINT, INTEGER, TIMESTAMP_TZ, VARBINARY, SqlType
+from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, TIMESTAMP_TZ, VARBINARY, SqlType
 
 KEY_FORMAT = text("keyFormat")
 VALUE_FORMAT = text("valueFormat", required=True)
 KEY_SCHEMA = text("keyAvroSchema")
 VALUE_SCHEMA = text("valueAvroSchema")
 ON_ERROR = on_error("onError")
-CHANGES = text("changes")
+CHANGES = choice("changes", ("upsert", "debezium"))
 VALUE_INCLUDES_KEY = boolean("valueIncludesKey", False)
 PARALLELISM = integer("preferredLocalParallelism", least=1)
 
 OPTIONS = OptionSet(
     "Kafka",
     *(KEY_FORMAT, VALUE_FORMAT, KEY_SCHEMA, VALUE_SCHEMA, ON_ERROR, PARALLELISM),
-    *(CHANGES, VALUE_INCLUDES_KEY),
+    *(CHANGES, VALUE_INCLUDES_KEY, *LOG_OPTIONS),
 )
 SERVERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
 RECORD_FORMATS = ("json-flat", "csv", "avro")
 METADATA = {"__partition": INTEGER, "__offset": BIGINT, "__timestamp": TIMESTAMP_TZ}
+LOCATION = {"__partition": "partition", "__offset": "offset"}
+"""The columns that say where an event of a log of changes is."""
+
 _SINGLE = {**SINGLE_FORMATS, "varbinary": VARBINARY}
 
 
@@ -91,17 +101,20 @@ class KafkaConnector(DataConnector):
                     "the owner makes a data connection with it, which your mapping names",
                 )
         _check_client(client)
-        table = KafkaTable(definition, options, client)
-        includes_key = options.require(VALUE_INCLUDES_KEY)
-        if is_upsert(options.get(CHANGES)):
-            if includes_key:
-                table.repeat_key_in_value(definition, options)
-            return UpsertedTopic(definition, table)
-        if includes_key:
+        changes, includes_key = options.get(CHANGES), options.require(VALUE_INCLUDES_KEY)
+        if includes_key and changes != "upsert":
             raise ProgrammingError(
                 "option \"valueIncludesKey\" is for 'changes' = 'upsert'", hint="leave it out"
             )
-        return table
+        if changes == "debezium":
+            return _log(definition, options, client)
+        check_unused(options)
+        table = KafkaTable(definition, options, client)
+        if changes is None:
+            return table
+        if includes_key:
+            table.repeat_key_in_value(definition, options)
+        return UpsertedTopic(table, EventTable(definition, options, client, table))
 
     def check_connection(self, options: Mapping[str, str]) -> None:
         own, client = _divided(options)
@@ -202,6 +215,49 @@ class KafkaTable(ReadableTable, WritableTable):
         if request.owner:
             return KafkaJobSink(self, request)
         return KafkaSink(self, request)
+
+
+class EventTable(KafkaTable):
+    """A topic as a log of changes. It is read from its first message on, unless the options say
+    otherwise, and whatever a group has committed: the rows depend on all events.
+
+    like: the topic with the codecs to read with; None: the ones of the definition.
+    """
+
+    def __init__(
+        self,
+        definition: MappingDefinition,
+        options: Options,
+        client_options: Mapping[str, str],
+        like: KafkaTable | None = None,
+    ) -> None:
+        super().__init__(definition, options, client_options)
+        if like is not None:
+            self.value_side, self.value_indexes = like.value_side, like.value_indexes
+        self.client_options.pop("group.id", None)
+        self.client_options.setdefault("auto.offset.reset", "earliest")
+        self.metadata[TOMBSTONE] = len(self.columns)
+        self.columns += (TableColumn(TOMBSTONE, BOOLEAN, hidden=True),)
+
+
+def _log(definition: MappingDefinition, options: Options, client: Mapping[str, str]) -> Table:
+    """The table whose changes are the messages of a topic."""
+    keys = [item.name for item in definition.columns if _path(item).split(".")[0] == KEY]
+    if keys:
+        raise ProgrammingError(
+            f'column "{keys[0]}" is part of the key of messages, which a log of changes does not '
+            "read",
+            hint="the columns of the table are in the value; name its key: 'changeKey' = 'id'",
+        )
+    if options.require(VALUE_FORMAT).strip().lower() not in ("json-flat", "avro"):
+        raise ProgrammingError(
+            "'changes' = 'debezium' needs 'valueFormat' = 'json-flat' or 'avro'",
+            hint="events have the fields before, after and op",
+        )
+    has_schema = options.require(HAS_SCHEMA)
+    events = EventTable(envelope(definition, has_schema=has_schema), options, client)
+    source = f'topic "{events.topic}"'
+    return changing_table(definition, options, events, source, LOCATION, TOMBSTONE)
 
 
 def _positions(side: PayloadCodec | None, positions: Mapping[str, int]) -> tuple[int, ...]:

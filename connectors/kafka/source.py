@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.columns.batches import empty_columns, from_numbers
+from runnel.columns.batches import empty_columns, from_flags, from_numbers
 from runnel.connector import (
     END,
     End,
@@ -48,6 +48,9 @@ MOST_MESSAGES = 20_000
 WAITING_SECONDS = 0.1
 """How many seconds the reads of all partitions together, one after the other, wait for a
 message."""
+
+TOMBSTONE = "__tombstone"
+"""The hidden column of a log of changes: whether the message has no value."""
 
 FIRST = -2
 """Stands for the first existing offset."""
@@ -354,7 +357,14 @@ class KafkaPartition(SourcePartition):
         payloads: Callable[[], list[bytes | None]],
         messages: Messages,
     ) -> dict[int, pa.Array]:
-        requested = [index for index, position in enumerate(positions) if position in self._columns]
+        table = self._table
+        # A value that repeats the key has no columns of its own for it.
+        repeated = table.key_indexes if side is table.value_side else ()
+        requested = [
+            index
+            for index, position in enumerate(positions)
+            if position in self._columns and position not in repeated
+        ]
         if side is None or not requested:
             return {}
         decoded = side.decode(payloads(), requested, messages)
@@ -365,6 +375,8 @@ class KafkaPartition(SourcePartition):
 
 
 def _metadata(name: str, messages: Sequence[Any]) -> pa.Array:
+    if name == TOMBSTONE:
+        return from_flags(np.array([message.value() is None for message in messages], np.bool_))
     if name == "__partition":
         return from_numbers(np.full(len(messages), messages[0].partition(), np.int32), pa.int32())
     if name == "__offset":

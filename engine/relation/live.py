@@ -14,6 +14,7 @@ from functools import cached_property
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.expressions.nodes import AggregateCall, Change, Column, Expression, mapped
+from runnel.relation.changing_tables import EventLog
 from runnel.relation.nodes import LEFT_ONLY, Field, JoinKind, Pair, Relation, Single
 from runnel.sqltypes import BIGINT, BOOLEAN, TINYINT
 
@@ -25,6 +26,36 @@ ROW_KIND = "$kind"
 
 CHANGE_COLUMNS = (Field("__epoch", BIGINT), Field("__weight", BIGINT))
 """The first columns of the changes of a query."""
+
+
+@frozen(kw_only=True)
+class CurrentRows(Single):
+    """The current rows of a table that is known by a log of its changes.
+
+    The input is the log. Its first columns are the ones of the result; then come the operation, as
+    in EventLog; whether the columns are those of the row before the event; whether the event has
+    that row; and the location of the event. Over a log with an end the result is the rows at its
+    end.
+
+    log: how the events describe the rows.
+    width: the number of columns of the result.
+    key: the indexes of the columns that identify a row; None: all columns do.
+    is_live: whether the result is the changes of the rows, with the weight as last column.
+    """
+
+    family = "streams.current_rows"
+    clause = "a table whose rows change"
+    combines_rows = True
+
+    log: EventLog
+    width: int
+    key: tuple[int, ...] | None
+    is_live: bool = False
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        found = self.input.fields[: self.width]
+        return (*found, Field(WEIGHT, BIGINT)) if self.is_live else found
 
 
 @frozen(kw_only=True)
@@ -99,6 +130,8 @@ class LiveJoin(Pair):
     condition: over the columns of both sides, without their weights; None: true.
     changing: for each side whether its rows change; then its last column is the weight.
     is_changing: whether the rows of the result change.
+    compares_all: whether each row of one side is compared with all rows of the other, which may be
+        many.
     """
 
     family = "streams.live_joins"
@@ -110,6 +143,7 @@ class LiveJoin(Pair):
     condition: Expression | None
     changing: tuple[bool, bool]
     is_changing: bool
+    compares_all: bool = False
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:

@@ -177,6 +177,7 @@ class Scan(Relation):
         rows for which it is true.
     limit: the number of rows that are needed at most; None: all.
     malformed: the output for malformed records; None: such a record is an error.
+    at_arrival: whether a row of a stream meets the rows of the table at its arrival (PROCTIME()).
     """
 
     family = "sources"
@@ -186,6 +187,7 @@ class Scan(Relation):
     predicate: Expression | None = None
     limit: int | None = None
     malformed: MalformedOutput | None = None
+    at_arrival: bool = False
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
@@ -556,6 +558,13 @@ class Expand(Single):
             Field(name, item.type)
             for name, item in zip(self.names, self.projections[0], strict=True)
         )
+
+
+def repeated(
+    relation: Relation, projections: tuple[tuple[Expression, ...], ...], names: tuple[str, ...]
+) -> Relation:
+    """Each row once per list of expressions."""
+    return Expand(input=relation, projections=projections, names=names, position=relation.position)
 
 
 def walk(relation: Relation) -> Iterator[Relation]:

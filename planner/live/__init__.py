@@ -7,7 +7,7 @@ each node are in the homes (`planner/operators/passes.py::MAINTENANCE`).
 `views` plans materialized views.
 
 It imports `operators.passes`, `physical`, `event_time`, `explain`, `parse.syntax`,
-`parse.query.query_end`, `parse.session`, `rewriting`, `statement_time`, `bind.query`, `optimize`,
-`plans` and `planning`, and of the engine the relational nodes and `processors/live/views`. Begin
-with `maintenance`.
+`parse.query.query_end`, `parse.session`, `rewriting`, `rules.column_pruning`, `statement_time`,
+`bind.query`, `bind.streams.change_logs`, `optimize`, `plans` and `planning`, and of the engine the
+relational nodes and `processors/live/views`. Begin with `maintenance`.
 """

@@ -118,18 +118,19 @@ def _row_by_row(node: Join, left: Maintained) -> Maintained:
 
 def _existence(node: Join) -> Relation:
     """The right side of a join without the LIMIT of an uncorrelated EXISTS."""
-    right = node.right
+    right = below = node.right
     is_existence = node.kind in (JoinKind.SEMI, JoinKind.ANTI, JoinKind.EXISTS_MARK)
+    if not is_existence or node.left_keys or node.condition is not None:
+        return right
+    while isinstance(below, Project):  # its columns are not read
+        below = below.input
     if (
-        is_existence
-        and isinstance(right, Limit)
-        and not node.left_keys
-        and node.condition is None
-        and right.offset is None
-        and isinstance(right.count, Literal)
-        and right.count.value
+        isinstance(below, Limit)
+        and below.offset is None
+        and isinstance(below.count, Literal)
+        and below.count.value
     ):
-        return right.input
+        return below.input
     return right
 
 
@@ -167,6 +168,14 @@ def _arranged(side: Maintained, keys: Sequence[Expression]) -> _Arranged:
     return _Arranged(relation, positions, width)
 
 
+def _compares_all(node: Join, left: Maintained, right: Maintained) -> bool:
+    """Whether a join compares all rows of both sides. A side with one row is no such side, and of
+    a side whose columns are not read the rows are only counted."""
+    if node.left_keys or node.kind is JoinKind.SINGLE or () in (left.unique, right.unique):
+        return False
+    return node.condition is not None or node.kind in (*_SYMMETRIC, JoinKind.LEFT, JoinKind.FULL)
+
+
 def _arranged_join(node: Join, left: Maintained, right: Maintained) -> Maintained:
     """The join over the arrangements of both sides."""
     check_repeatable(node)
@@ -185,6 +194,7 @@ def _arranged_join(node: Join, left: Maintained, right: Maintained) -> Maintaine
         condition=None if node.condition is None else renumber(node.condition, places),
         changing=(left.is_changing, right.is_changing),
         is_changing=is_changing,
+        compares_all=_compares_all(node, left, right),
         position=node.position,
     )
     if kind is JoinKind.EXISTS_MARK:

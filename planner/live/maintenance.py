@@ -7,6 +7,7 @@ query without an aggregation is the plan that it always was, under one more oper
 
 from __future__ import annotations
 
+from runnel.planner.live.changing_tables import with_changing_tables
 from runnel.planner.live.maintained import Maintained, stays
 from runnel.planner.operators.passes import MAINTENANCE
 from runnel.planner.parse.syntax import ChangesClause
@@ -32,6 +33,7 @@ def change_stream(
 
     relation, fields: the query after the rules, and its fields before them.
     """
+    relation = with_changing_tables(relation)
     if relation.is_unbounded:
         check_no_statement_time(relation, "EMIT CHANGES over a stream", "its start")
     found = maintained(relation)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, conjuncts
 from runnel.processors.live.views.changes import ViewChanges
+from runnel.relation.live import CurrentRows
 from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
@@ -40,16 +41,18 @@ def unique_columns(relation: Relation) -> Keys:
             return tuple(
                 tuple(i for i in key if i not in fixed) for key in unique_columns(relation.input)
             )
+        case CurrentRows(key=key) if key is not None:
+            return (key,)
         case Window():
             return (*unique_columns(relation.input), *_numbered(relation))
         case Limit(count=Literal(value=1)):
             return ((),)
         case Limit() | Sort():
             return unique_columns(relation.input)
+        case Join():
+            return _of_pairs(relation)
         case GroupLimit():
             return unique_columns(relation.input) + _first_rows(relation)
-        case Join():
-            return _joined(relation)
         case Scan(table=table) if not table.is_unbounded or isinstance(table, ViewChanges):
             return _scanned(relation)
     return ()
@@ -59,26 +62,6 @@ def _scanned(node: Scan) -> Keys:
     key = node.table.key_columns
     has_all = bool(key) and set(key) <= set(node.columns)
     return (tuple(node.columns.index(i) for i in key),) if has_all else ()
-
-
-def _joined(node: Join) -> Keys:
-    """A row of one side is in the result once at most if the other side has one row for each key
-    of the join."""
-    left, right = unique_columns(node.left), unique_columns(node.right)
-    if node.kind in (*LEFT_ONLY, *MARKS, JoinKind.SINGLE):
-        return left
-    found: Keys = ()
-    if node.kind in (JoinKind.INNER, JoinKind.LEFT) and _is_met_once(right, node.right_keys):
-        found += left
-    if node.kind in (JoinKind.INNER, JoinKind.RIGHT) and _is_met_once(left, node.left_keys):
-        width = len(node.left.fields)
-        found += tuple(tuple(width + i for i in key) for key in right)
-    return found
-
-
-def _is_met_once(side: Keys, keys: Iterable[Expression]) -> bool:
-    equated = {_distinct_values_of(item) for item in keys}
-    return any(set(key) <= equated for key in side)
 
 
 def _projected(expressions: Iterable[Expression], keys: Keys) -> Keys:
@@ -123,6 +106,42 @@ def _constant_columns(condition: Expression) -> set[int]:
                 if index is not None and isinstance(other, Literal):
                     found.add(index)
     return found
+
+
+def _of_pairs(join: Join) -> Keys:
+    """The keys of a join. Where each row has one match at most, the keys of its side are some;
+    otherwise a key of one side with a key of the other is one."""
+    left, right = unique_columns(join.left), unique_columns(join.right)
+    if join.kind in (*LEFT_ONLY, *MARKS, JoinKind.SINGLE):
+        return left
+    if join.kind not in (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT, JoinKind.RIGHT):
+        return ()
+    width = len(join.left.fields)
+    has_one_right = _is_one_row(right, join.right_keys)
+    has_one_left = _is_one_row(left, join.left_keys)
+    moved = tuple(tuple(width + i for i in key) for key in right)
+    found: list[tuple[int, ...]] = []
+    if has_one_right and join.kind is not JoinKind.RIGHT:
+        found += left
+    if has_one_left and join.kind is not JoinKind.LEFT:
+        found += moved
+    keys = found or [(*first, *second) for first in left for second in moved]
+    equal = [
+        (first.index, width + second.index)
+        for first, second in zip(join.left_keys, join.right_keys, strict=True)
+        if isinstance(first, Column) and isinstance(second, Column)
+    ]
+    # A column of the side whose rows are all in the result stands for the one that equals it.
+    to_left = {} if join.kind is JoinKind.RIGHT else {b: a for a, b in equal}
+    to_right = {} if join.kind is JoinKind.LEFT else dict(equal)
+    variants = [tuple(to.get(i, i) for i in key) for key in keys for to in ({}, to_left, to_right)]
+    return tuple(dict.fromkeys(tuple(dict.fromkeys(key)) for key in variants))
+
+
+def _is_one_row(keys: Keys, matched: Iterable[Expression]) -> bool:
+    """Whether one row of a side at most equals the other side in the columns `matched`."""
+    columns = {_distinct_values_of(item) for item in matched}
+    return any(set(key) <= columns for key in keys)
 
 
 def _numbered(window: Window) -> Keys:

@@ -21,6 +21,8 @@ def written_changes(
     table: WritableTable,
     columns: tuple[int, ...],
     error: NotSupportedError,
+    *,
+    unbounded_state: bool,
 ) -> Relation:
     """The changes of `relation`, for a sink of WriteMode.CHANGES. NotSupportedError if they can't
     be maintained, or not written to the table.
@@ -28,10 +30,11 @@ def written_changes(
     relation: the rows to write, after the rules; a query over a stream that is refused with `error`
         because its rows change.
     columns: the indexes of the table's columns that are written.
+    unbounded_state: whether the statement allows unbounded state.
     """
     try:
         found = maintained(relation)
-        check_streaming(found.relation)
+        check_streaming(found.relation, unbounded_state)
     except NotSupportedError:
         raise error from None
     if not found.is_changing:

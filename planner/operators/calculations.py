@@ -83,6 +83,23 @@ def _maintain_filter(node: Filter, maintain: Maintain) -> Maintained:
     return computed_per_row(node, below, replace(node, input=below.relation), below.unique)
 
 
+@passes.MAINTENANCE.of(Expand)
+def _maintain_expand(node: Expand, maintain: Maintain) -> Maintained:
+    from runnel.planner.live.maintained import computed_per_row
+    from runnel.relation.live import WEIGHT
+
+    below = maintain(node.input)
+    relation = replace(node, input=below.relation)
+    if below.is_changing:
+        relation = replace(
+            relation,
+            projections=tuple((*expressions, below.weight) for expressions in node.projections),
+            names=(*node.names, WEIGHT),
+            of_sets=False,
+        )
+    return computed_per_row(node, below, relation, None)
+
+
 @passes.PRUNING.of(Filter)
 def _prune_filter(node: Filter, needed: set[int]) -> Pruned:
     below, places = prune(node.input, needed | columns_of(node.condition))
@@ -434,4 +451,3 @@ by_default(PhysicalExpand, passes.NARROWABLE, passes.DYNAMIC_FILTERS, passes.STA
 # Fewer input rows would change its result.
 by_default(Filter, passes.LIMITS)
 passes.RENDERED.add_classes(Expand, Filter, Project)
-by_default(Expand, passes.MAINTENANCE)

@@ -200,6 +200,13 @@ def _maintain_union(node: Union, maintain: Maintain) -> Maintained:
     return Maintained(replace(node, parts=tuple(map(with_weights, parts))), is_changing=True)
 
 
+@passes.MAINTENANCE.of(SetOperation)
+def _maintain_set_operation(node: SetOperation, maintain: Maintain) -> Maintained:
+    from runnel.planner.live.set_operations import maintained_set_operation
+
+    return maintained_set_operation(node, node.operation, maintain, is_all=node.all)
+
+
 passes.FINAL_ROWS.add(lambda node: True, Union)
 
 
@@ -366,4 +373,3 @@ by_default(SetOperation, passes.BOUNDS)
 # It is refused on a stream, or by VERIFY JOB.
 by_default(SetOperation, passes.FINAL_ROWS)
 passes.RENDERED.add_classes(SetOperation, Union)
-by_default(SetOperation, passes.MAINTENANCE)

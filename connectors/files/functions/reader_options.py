@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runnel.connectors.files.functions.copy_options import COMPRESSIONS
-from runnel.connectors.files.options import OPTIONS, STORAGE
+from runnel.connectors.files.options import OF_LOGS, OPTIONS, STORAGE
 from runnel.errors import Error, NotSupportedError, ProgrammingError, suggest
 from runnel.sqltypes import SqlType
 
@@ -144,7 +144,7 @@ def read_reader_options(
     kind = "json" if format_name == "json-flat" else format_name or ""
     mapped = _BY_FORMAT.get(kind, _WITHOUT_TEXT)
     own = (*_OWN.get(kind, ()), *_EVERYWHERE)
-    options = {option.name.lower(): option.name for option in OPTIONS.options}
+    options = {item.name.lower(): item.name for item in OPTIONS.options if item not in OF_LOGS}
     texts: dict[str, str] = {}
     values: dict[str, Any] = {}
     nulls: tuple[str, ...] = ()

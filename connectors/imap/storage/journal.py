@@ -158,6 +158,13 @@ class Journal:
         self._forget()
         return join_batches(taken)
 
+    def is_within_commit(self, reader: JournalReader) -> bool:
+        """Whether a reader has read a part of the changes of a commit."""
+        index = bisect_right(self._firsts, reader.next) - 1
+        return index >= 0 and (
+            self._firsts[index] < reader.next < self._firsts[index] + self._batches[index].num_rows
+        )
+
     def wakes(self) -> list[Callable[[], None]]:
         return [reader.wake for reader in self.readers if reader.wake is not None]
 

@@ -16,7 +16,11 @@ from runnel.expressions.aggregates.states import (
 from runnel.expressions.nodes import AggregateCall, Column
 from runnel.processors.grouping.aggregate import aggregate
 from runnel.processors.grouping.aggregation import Aggregation, AggregationStage
-from runnel.processors.live.accumulated_groups import AccumulatedGroups
+from runnel.processors.live.accumulated_groups import (
+    AccumulatedGroups,
+    is_invertible,
+    with_counts,
+)
 from runnel.processors.live.live_processor import LiveProcessor, LiveResult, through
 from runnel.processors.live.recomputed_partitions import RecomputedPartitions
 from runnel.relation.nodes import Field
@@ -25,9 +29,10 @@ from runnel.sqltypes import to_arrow
 
 def needs_rows(aggregates: tuple[AggregateCall, ...], *, is_changing: bool) -> bool:
     """Whether the rows of each group must be retained to maintain it. Otherwise its states are
-    enough: if rows only appear, for aggregates whose states do not grow."""
+    enough: if rows only appear, for aggregates whose states do not grow; if rows change, for exact
+    sums and counts."""
     if is_changing:
-        return True
+        return not is_invertible(aggregates)
     return any(
         call.distinct or call.python is not None or any(state.grows for state in states_of(call))
         for call in aggregates
@@ -59,12 +64,23 @@ def live_aggregate(
     recomputes = needs_rows(aggregates, is_changing=is_changing)
     is_ordered = not all(isinstance(item, _UNORDERED) for item in aggregation.layout.states)
     bounded = aggregate(keys, aggregates, names, AggregationStage.SINGLE)
-    schema = schema_of_rows(fields)
+    schema, emitted = schema_of_rows(fields), aggregation.schema
+    if is_changing and not recomputes:
+        calls = with_counts(aggregates)
+        more = tuple(f"$count{i}" for i in range(len(calls) - len(aggregates)))
+        aggregation = Aggregation(
+            keys, calls, (*names, *more), AggregationStage.SINGLE, counts_rows=True
+        )
 
     def make(to: LiveProcessor) -> LiveResult:
         if not recomputes:
-            evaluation = to.context.job.evaluation
-            return AccumulatedGroups(aggregation, evaluation, to.check_accumulated)
+            return AccumulatedGroups(
+                aggregation,
+                len(aggregates),
+                to.context.job.evaluation,
+                to.check_accumulated,
+                is_changing=is_changing,
+            )
         return RecomputedPartitions(
             len(keys),
             schema,
@@ -73,7 +89,7 @@ def live_aggregate(
             is_ordered=is_ordered,
         )
 
-    return lambda: LiveProcessor(make, aggregation.schema)
+    return lambda: LiveProcessor(make, emitted)
 
 
 def schema_of_rows(fields: tuple[Field, ...]) -> pa.Schema:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes, from_numbers, join_arrays, numbers
 from runnel.columns.key_hash import keyed_state
+from runnel.errors import DataError
 from runnel.processors.grouping.row_identity import factorise
 
 
@@ -41,6 +42,14 @@ def net_changes(columns: Sequence[pa.Array], weights: Indexes) -> tuple[Indexes,
     kept = np.flatnonzero(totals)
     kept = kept[np.argsort(earliest[kept], kind="stable")]
     return earliest[kept], totals[kept]
+
+
+def retracted_too_often() -> DataError:
+    """The error for a row that disappears although it is not in the input of an operator."""
+    return DataError(
+        "a row was retracted that is not in the input of an operator",
+        hint="compare the source with the rows that it retracts",
+    )
 
 
 class EpochRows:

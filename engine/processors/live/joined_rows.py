@@ -15,6 +15,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, from_flags, indexes, true_flags
 from runnel.dag import ProcessorFactory
+from runnel.errors import Position
 from runnel.expressions.context import EvaluationContext, EvaluationInput
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression, columns_of
@@ -37,6 +38,7 @@ class LiveJoinShape:
 
     kind, keys, null_safe, condition, changing: as in LiveJoin.
     types: the types of the columns of both sides, without their weights.
+    position: where the join stands in the statement, for errors.
     """
 
     kind: JoinKind
@@ -45,6 +47,7 @@ class LiveJoinShape:
     condition: Expression | None
     changing: tuple[bool, bool]
     types: tuple[tuple[pa.DataType, ...], tuple[pa.DataType, ...]]
+    position: Position | None = None
 
     @property
     def tracks(self) -> tuple[bool, bool]:
@@ -125,7 +128,12 @@ class JoinedRows:
         self._right = JoinSide(shape, 1, counts=one_sided)
         self._emits_pairs = not one_sided
         self._unmatched = [
-            UnmatchedRows(shape.keys, len(types), is_single=shape.kind is JoinKind.SINGLE)
+            UnmatchedRows(
+                shape.keys,
+                len(types),
+                is_single=shape.kind is JoinKind.SINGLE,
+                position=shape.position,
+            )
             if tracks
             else None
             for tracks, types in zip(shape.tracks, shape.types, strict=True)

@@ -23,10 +23,14 @@ from runnel.columns.batches import (
     numbers,
 )
 from runnel.columns.key_hash import Hashes, hash_columns
-from runnel.errors import DataError
 from runnel.processors.live.accumulated_groups import Changes
 from runnel.processors.live.arrangement import Arrangement
-from runnel.processors.live.consolidation import EpochRows, net_changes, state_name
+from runnel.processors.live.consolidation import (
+    EpochRows,
+    net_changes,
+    retracted_too_often,
+    state_name,
+)
 
 Compute = Callable[[pa.RecordBatch], Sequence[pa.RecordBatch]]
 """Returns the result over all rows of some partitions."""
@@ -126,10 +130,7 @@ class RecomputedPartitions:
             return no_rows(self._schema)
         columns, counts = found
         if (counts < 0).any():
-            raise DataError(
-                "a row was retracted that is not in the input of an operator",
-                hint="compare the source with the rows that it retracts",
-            )
+            raise retracted_too_often()
         order = _order(columns) if self._is_ordered and columns else np.arange(len(counts))
         taken = indexes(np.repeat(order, counts[order]))
         return make_batch([column.take(taken) for column in columns], self._schema, len(taken))

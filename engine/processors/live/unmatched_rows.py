@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.columns.batches import Indexes, indexes, join_arrays
+from runnel.columns.batches import Indexes, Mask, indexes, join_arrays
 from runnel.columns.key_hash import Hashes, hash_columns
-from runnel.errors import DataError
+from runnel.errors import DataError, Position
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.live.arrangement import Arrangement
 
@@ -42,11 +42,15 @@ class UnmatchedRows:
     keys: the number of key columns of the join, the first columns.
     columns: the number of all columns.
     is_single: whether a second match of a row is an error.
+    position: where the join stands in the statement, for the error.
     """
 
-    def __init__(self, keys: int, columns: int, *, is_single: bool) -> None:
+    def __init__(
+        self, keys: int, columns: int, *, is_single: bool, position: Position | None
+    ) -> None:
         self._keys = keys
         self._is_single = is_single
+        self._position = position
         self.matched = Arrangement(columns)
 
     @property
@@ -90,7 +94,9 @@ class UnmatchedRows:
         added, earlier, more, known = sums[:, concerned]
         is_touched = np.isin(matched_keys(columns, self._keys, len(concerned)), touched)
         if self._is_single:
-            _check_single(added, np.where(is_touched, earlier, 0), more, known, is_touched)
+            pairs, occurs = _pairs_and_rows(sums[:, concerned], is_touched)
+            if (pairs > occurs).any():
+                raise _second_match(self._position)
         changed = np.flatnonzero(more)
         matched.add([column.take(indexes(changed)) for column in columns], more[changed])
         had, has = known > 0, known + more > 0
@@ -114,14 +120,18 @@ def _numbered(columns: Sequence[pa.Array], num_rows: int) -> tuple[Indexes, Inde
     return np.zeros(num_rows, np.int64), np.zeros(min(num_rows, 1), np.int64)
 
 
-def _check_single(
-    added: Indexes, earlier: Indexes, more: Indexes, known: Indexes, is_touched: np.ndarray
-) -> None:
-    """DataError if a row has two matches: more pairs than it occurs."""
-    pairs = np.where(is_touched, known + more, np.abs(more))
-    occurs = np.where(is_touched, earlier + added, np.abs(added))
-    if (pairs > occurs).any():
-        raise DataError(
-            "more than one row returned by a subquery used as an expression",
-            hint="let the subquery return at most one row, with an aggregate or LIMIT 1",
-        )
+def _pairs_and_rows(sums: Indexes, is_touched: Mask) -> tuple[Indexes, Indexes]:
+    """How many pairs each row has now, and how often it occurs, in the unit of its weight."""
+    added, earlier, more, known = sums
+    return (
+        np.where(is_touched, known + more, np.abs(more)),
+        np.where(is_touched, earlier + added, np.abs(added)),
+    )
+
+
+def _second_match(position: Position | None) -> DataError:
+    return DataError(
+        "more than one row returned by a subquery used as an expression",
+        hint="let the subquery return at most one row, with an aggregate or LIMIT 1",
+        position=position,
+    )

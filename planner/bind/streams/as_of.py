@@ -4,6 +4,7 @@ times selects the right row."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -17,7 +18,7 @@ from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.operators.passes import ORIGINS
 from runnel.planner.parse.query.allow_list import function_call
 from runnel.planner.rewriting import column, shift
-from runnel.relation.nodes import JoinKind, Project, Relation, Scan
+from runnel.relation.nodes import JoinKind, Project, Relation, Scan, transform
 from runnel.relation.streams import AsOfJoin
 from runnel.sqltypes import TIMESTAMP_TZ
 
@@ -133,6 +134,13 @@ def is_current(
         return False
     instant = ExpressionBinder(binder, left.scope, "FOR SYSTEM_TIME").bind(version.expression)
     return _is_processing_time(left.relation, instant)
+
+
+def at_arrival(right: Relation) -> Relation:
+    """The right side of a join with the table as it is when a row arrives."""
+    return transform(
+        right, lambda node: replace(node, at_arrival=True) if isinstance(node, Scan) else node
+    )
 
 
 def _is_processing_time(relation: Relation, expression: Expression) -> bool:

@@ -350,17 +350,24 @@ class FromBinder:
 
             if isinstance(table, MaterializedTable):
                 table = table.changes_of_rows
+        events = table.events if isinstance(table, ReadableTable) else None
+        read = events or table
         malformed = None
         if isinstance(table, ReadableTable) and table.malformed_target is not None:
             from runnel.planner.bind.streams.malformed_records import malformed_output_of
 
             malformed = malformed_output_of(self.binder, table, position)
         scan: Relation = Scan(
-            table=table,
-            columns=tuple(range(len(table.columns))),
+            table=read,
+            columns=tuple(range(len(read.columns))),
             malformed=malformed,
             position=position,
         )
+        if events is not None:
+            # Loaded on first use: few tables have a log.
+            from runnel.planner.bind.streams.change_logs import current_rows
+
+            scan = current_rows(table, scan)
         if table.computed:
             # Loaded on first use: few mappings have computed columns.
             from runnel.planner.bind.tables.computed import with_computed

@@ -89,10 +89,10 @@ def bind_join(
     right = _lateral(items, tree, left, kind) if is_lateral else _independent(items, tree, left)
     if version is not None:
         # Loaded on first use: few statements have an as-of join.
-        from runnel.planner.bind.streams.as_of import is_current
+        from runnel.planner.bind.streams.as_of import at_arrival, is_current
 
         if is_current(items.binder, left, right.relation, version.args["version"], position):
-            version = None
+            version, right = None, replace(right, relation=at_arrival(right.relation))
     own = [] if isinstance(tree, exp.Subquery) else tree.args.get("joins") or []
     right = _within(items, right, [*own, *following])
     if join.args.get("method") == "POSITIONAL":

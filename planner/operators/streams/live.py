@@ -245,12 +245,16 @@ def _never_ends(node: Physical) -> bool:
 def _identify_live_aggregate(node: PhysicalLiveAggregate) -> Identity:
     from runnel.planner.identity.expressions import outer_texts
     from runnel.planner.identity.nodes import arranged
+    from runnel.processors.live.aggregate import needs_rows
 
+    changing = ""
+    if node.is_changing:
+        changing = "yes" if needs_rows(node.aggregates, is_changing=True) else "subtracted"
     return "Live aggregate", {
         "by": outer_texts(node.keys),
         "compute": outer_texts(node.aggregates),
         "rows": arranged(node.input),
-        "changing": "yes" if node.is_changing else "",
+        "changing": changing,
     }
 
 

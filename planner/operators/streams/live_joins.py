@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
 from runnel.dag import between
+from runnel.errors import NotSupportedError, Position
 from runnel.expressions.nodes import Expression
 from runnel.planner.estimates import Of
 from runnel.planner.lower.dag_builder import LIVE_JOIN, Lowering, VertexOutput
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class PhysicalLiveJoin(TwoInputs):
-    """The changes of a join. The fields are as in LiveJoin."""
+    """The changes of a join. The fields are as in LiveJoin.
+
+    position: of the join in the statement, or of the subquery that it replaces.
+    """
 
     family = "streams.live_joins"
 
@@ -34,9 +38,22 @@ class PhysicalLiveJoin(TwoInputs):
     condition: Expression | None
     changing: tuple[bool, bool]
     is_changing: bool
+    position: Position | None = None
 
 
 passes.CHOICES.add(choose_as(PhysicalLiveJoin), LiveJoin)
+
+
+@passes.STREAM_CHECKS.of(LiveJoin)
+def _check(node: LiveJoin, unbounded_state: bool) -> None:
+    if node.compares_all and not unbounded_state:
+        raise NotSupportedError(
+            "a join of rows without an end needs an equality between both sides",
+            detail="each new row would be compared with all earlier rows of the other side",
+            hint="add a condition such as a.key = b.key; or end the SELECT with OPTIONS "
+            "('allowUnboundedState'='true')",
+            position=node.position,
+        )
 
 
 @passes.ESTIMATES.of(LiveJoin)
@@ -79,7 +96,13 @@ def _lower(to: Lowering, node: PhysicalLiveJoin) -> VertexOutput:
         for side, changes in zip(node.inputs, node.changing, strict=True)
     )
     shape = LiveJoinShape(
-        node.kind, node.keys, node.null_safe, node.condition, node.changing, (left, right)
+        node.kind,
+        node.keys,
+        node.null_safe,
+        node.condition,
+        node.changing,
+        (left, right),
+        node.position,
     )
     count = len(node.fields) - node.is_changing
     supplier = live_join(shape, names[:count], node.fields[:count], is_changing=node.is_changing)
@@ -116,7 +139,6 @@ by_default(
     passes.HOISTING,
     passes.BOUNDS,
     passes.ORIGINS,
-    passes.STREAM_CHECKS,
     passes.STATE_NAMES,
     passes.REPLAY,
     passes.FINAL_ROWS,

@@ -15,6 +15,7 @@ from runnel.planner.parse.flink.generated import (
     processing_watermark,
     with_row_times,
 )
+from runnel.planner.parse.flink.types import RAW_FORMATS, milliseconds
 from runnel.planner.parse.syntax import (
     ComputedClause,
     MappingColumn,
@@ -22,7 +23,6 @@ from runnel.planner.parse.syntax import (
     Name,
     OptionClause,
 )
-from runnel.sqltypes import Kind
 
 _WITHOUT_EFFECT = ("scan.parallelism", "sink.parallelism")
 """Options that have no influence on rows."""
@@ -39,9 +39,7 @@ _INSTEAD = {
     **dict.fromkeys(
         ("mysql-cdc", "postgres-cdc", "mongodb-cdc", "oracle-cdc", "sqlserver-cdc", "db2-cdc"),
         "let Debezium write the changes to a topic, and read the topic: 'connector' = 'kafka', "
-        "'format' = 'json', with the columns before ROW<…>, after ROW<…>, op STRING; a job with "
-        "SINK INTO a mapping of TYPE IMap stores the latest row of each key. For the rows as they "
-        "are now, ATTACH or map the database",
+        "'format' = 'debezium-json'. For the rows as they are now, ATTACH or map the database",
     ),
     "faker": "use 'connector' = 'datagen' with 'fields.x.min', 'fields.x.max' and "
     "'fields.x.length'; a text of a list is ELT(n, 'a', 'b') of such a number",
@@ -85,17 +83,6 @@ _FILE_FORMATS_INSTEAD = {
 }
 """The remedy for formats of files without counterpart."""
 _TOPIC_FORMATS = {"json": "json-flat", "csv": "csv", "avro": "avro"}
-_RAW_FORMATS = {
-    Kind.VARCHAR: "varchar",
-    Kind.VARBINARY: "varbinary",
-    Kind.BOOLEAN: "boolean",
-    Kind.TINYINT: "tinyint",
-    Kind.SMALLINT: "smallint",
-    Kind.INTEGER: "integer",
-    Kind.BIGINT: "bigint",
-    Kind.REAL: "real",
-    Kind.DOUBLE: "double",
-}
 
 
 @frozen
@@ -172,6 +159,11 @@ class FlinkOptions:
                 found.append((option.name.text[len(prefix) :], option))
         return found
 
+    def is_log(self, name: str) -> bool:
+        """Whether the format that the option names is one of changes."""
+        found = self._options.get(name)
+        return found is not None and found.value.strip().lower() == "debezium-json"
+
     def require(self, name: str) -> OptionClause:
         """The option of that name; ProgrammingError without it."""
         found = self.take(name)
@@ -229,13 +221,12 @@ def _known_options(names: Sequence[str]) -> str:
     return "leave it out; the options are " + ", ".join(f"'{name}'" for name in names)
 
 
-_CHANGES = (
-    "a table has no changes of rows: declare the columns of a message, of Debezium `before "
-    "ROW<…>, after ROW<…>, op STRING`, with 'format' = 'json', and write after.… to a mapping of "
-    "TYPE IMap by a job with SINK INTO, which stores the latest row of each key"
-)
 _FORMATS_INSTEAD = {
-    **dict.fromkeys(("debezium-json", "canal-json", "maxwell-json", "ogg-json"), _CHANGES),
+    **dict.fromkeys(
+        ("canal-json", "maxwell-json", "ogg-json"),
+        "use 'format' = 'debezium-json', or 'json' with the columns of a message",
+    ),
+    "debezium-json": "it is the format of values of connector 'kafka', not of keys or upserts",
     "avro-confluent": "a schema registry is not supported: use 'format' = 'avro' for messages "
     "without the header of a registry",
 }
@@ -322,6 +313,7 @@ def _datagen(table: FlinkTable, options: FlinkOptions) -> Translation:
 
 
 def _filesystem(table: FlinkTable, options: FlinkOptions) -> Translation:
+    table = _as_log(table, options)
     path = options.require("path")
     text = path.value.removeprefix("file://") if path.value.startswith("file:///") else path.value
     options.put("path", text, path.name.position)
@@ -378,6 +370,25 @@ def _csv(options: FlinkOptions, position: Position) -> None:
     _tolerance(options, ["csv"])
 
 
+def _as_log(table: FlinkTable, options: FlinkOptions) -> FlinkTable:
+    """The table; of changes in Debezium's format one of JSON records, whose key is an option."""
+    name = "format" if options.is_log("format") else "value.format"
+    if not options.is_log(name):
+        return table
+    position = options.require(name).name.position
+    options.assume(name, "json", position)
+    options.put("changes", "debezium", position)
+    if table.key:
+        names = ",".join(item.text for item in table.key)
+        options.put("changeKey", names, table.key[0].position)
+    for setting, option in options.take_prefixed(f"{name.removesuffix('format')}debezium-json."):
+        if setting.lower() == "schema-include":
+            options.put("envelopeHasSchema", option.value, option.name.position)
+        elif not setting.lower().startswith(("encode.", "map-null-key.")):  # those are for writing
+            options.assume(f"json.{setting.lower()}", option.value, option.name.position)
+    return replace(table, key=())
+
+
 def _tolerance(options: FlinkOptions, prefixes: Sequence[str]) -> None:
     """The options of malformed records, which are left out as a whole."""
     skipped = None
@@ -399,20 +410,6 @@ def _tolerance(options: FlinkOptions, prefixes: Sequence[str]) -> None:
         options.put("onError", "skip", skipped.name.position)
 
 
-_UNITS = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "h": 3_600_000, "m": 60_000}
-
-
-def milliseconds(value: str, least: int = 1) -> int | None:
-    """The milliseconds of a value of Flink's type Duration, such as 10 s; None for other texts, and
-    below `least`."""
-    text = value.replace(" ", "").lower()
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    factor = _UNITS.get(text[len(digits) :] or "ms")
-    if not digits.isascii() or not digits.isdecimal() or factor is None or int(digits) < least:
-        return None
-    return int(digits) * factor
-
-
 def _millis(options: FlinkOptions, option: OptionClause, least: int = 1) -> str:
     """The value of an option of Flink's type Duration, in milliseconds."""
     found = milliseconds(option.value, least)
@@ -422,6 +419,7 @@ def _millis(options: FlinkOptions, option: OptionClause, least: int = 1) -> str:
 
 
 def _kafka(table: FlinkTable, options: FlinkOptions) -> Translation:
+    table = _as_log(table, options)
     topic = options.take("topic")
     if topic is None:
         pattern = options.take("topic-pattern")
@@ -523,7 +521,7 @@ def _key_columns(table: FlinkTable, options: FlinkOptions) -> Mapping[MappingCol
     cut = "" if prefix is None else prefix.value
     return {
         item: _external(
-            item, "__key" if kind in _RAW_FORMATS.values() else "__key." + name.removeprefix(cut)
+            item, "__key" if kind in RAW_FORMATS.values() else "__key." + name.removeprefix(cut)
         )
         for item, name in zip(columns, names, strict=True)
     }
@@ -544,7 +542,7 @@ def _value_format(
     _tolerance(
         options, [side + name for side in ("", "value.", "key.") for name in ("json", "csv")]
     )
-    if kind in _RAW_FORMATS.values():
+    if kind in RAW_FORMATS.values():
         return {item: _external(item, "this") for item in columns}
     return {item: _external(item, f"this.{item.name.text}") for item in columns}
 
@@ -555,7 +553,7 @@ def _topic_format(
     """The format of the key or the value of messages."""
     kind = chosen.value.strip().lower()
     if kind == "raw":
-        found = _RAW_FORMATS.get(columns[0].type.kind) if len(columns) == 1 else None
+        found = RAW_FORMATS.get(columns[0].type.kind) if len(columns) == 1 else None
         if found is None:
             raise options.refused(
                 chosen, "it is for a single column of a number type, STRING, BYTES or BOOLEAN"

@@ -24,6 +24,7 @@ import runnel
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.testing.rows import rows_of
 from tests.slt.oracle import SETTINGS
+from tests.streams.live.random_logs import log_table, random_log, rows_of_log
 from tests.streams.scripted_table import IDLE, Entry, ScriptedTable
 
 Row = tuple[Any, ...]
@@ -54,13 +55,17 @@ ROWS = (
 
 @dataclass(frozen=True)
 class Case:
-    """A query, and for each stream the batches of each partition."""
+    """A query, and for each stream the batches of each partition.
+
+    logs: the streams whose batches have events, and whether their rows have a key.
+    """
 
     seed: int
     sql: str
     streams: dict[str, list[list[pa.RecordBatch]]]
     parallelism: int
     epoch_millis: int
+    logs: dict[str, bool]
 
     @property
     def live(self) -> str:
@@ -69,7 +74,7 @@ class Case:
     def __str__(self) -> str:
         return (
             f"python -m tests.streams.live.live_cases case {self.seed}\n"
-            f"  parallelism {self.parallelism}: {self.sql}"
+            f"  parallelism {self.parallelism}, logs {self.logs}: {self.sql}"
         )
 
 
@@ -78,7 +83,21 @@ def case_of(seed: int) -> Case:
     names = ("a", "c") if rng.random() < 0.3 else ("a",)
     streams = {name: random_stream(rng, two=len(names) == 1) for name in names}
     sql, parallelism = random_query(rng, names), rng.choice((1, 2, 3))
-    return Case(seed, sql, streams, parallelism, rng.choice((0, 0, 0, 20)))
+    millis = rng.choice((0, 0, 0, 20))
+    logs = {name: rng.random() < 0.5 for name in names if rng.random() < 0.4}
+    for name, keyed in logs.items():
+        partitions = streams[name][:1] if keyed else streams[name]
+        streams[name] = [
+            random_log(
+                rng,
+                [batch.num_rows for batch in batches],
+                SCHEMA,
+                lambda count: random_batch(rng, count),
+                keyed=keyed,
+            )
+            for batches in partitions
+        ]
+    return Case(seed, sql, streams, parallelism, millis, logs)
 
 
 def random_stream(rng: random.Random, two: bool) -> list[list[pa.RecordBatch]]:
@@ -121,17 +140,33 @@ def random_query(rng: random.Random, names: tuple[str, ...]) -> str:
         return f"SELECT DISTINCT {rng.choice(KEYS)} FROM {rows}{where}"
     if shape < 0.4:
         return random_ranking(rng, rows, where)
+    if shape < 0.47:
+        return random_sets(rng, rows, where)
     grouped = random_aggregation(rng, rows, where)
-    if shape < 0.52:
+    if shape < 0.56:
         inner = f"SELECT k, COUNT(*) AS n, SUM(x) AS s, MAX(t) AS m FROM {rows}{where} GROUP BY k"
         outer = rng.choice(("n, COUNT(*), MAX(k)", "COUNT(*), SUM(n), MIN(s), MAX(m)", "n, SUM(s)"))
         return f"SELECT {outer} FROM ({inner}) AS g" + (
             " GROUP BY n" if outer.startswith("n") else ""
         )
-    if shape < 0.6:
+    if shape < 0.63:
         one = f"SELECT k, COUNT(*) AS n FROM {rows}{where} GROUP BY k HAVING COUNT(*) > 2"
         return f"{one} UNION ALL SELECT t, x FROM a"
     return grouped
+
+
+def random_sets(rng: random.Random, rows: str, where: str) -> str:
+    """INTERSECT, EXCEPT and GROUPING SETS."""
+    counts = f"SELECT k, COUNT(*) AS x FROM {rows}{where} GROUP BY k"
+    if rng.random() < 0.4:
+        source = rng.choice((f"{rows}{where}", f"({counts}) AS g"))
+        sets = rng.choice(("GROUPING SETS ((k), (x), ())", "ROLLUP (k, x)", "CUBE (k, x)"))
+        return f"SELECT k, x, GROUPING(k), COUNT(*), SUM(x) FROM {source} GROUP BY {sets}"
+    every = rng.choice((counts, f"SELECT k, x FROM {rows}", "SELECT k, x FROM a"))
+    operation = rng.choice(("INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"))
+    sides = [every, f"SELECT k, x FROM {rows} WHERE b", "SELECT t, x FROM a WHERE y > 0"]
+    left, right = rng.sample(sides, 2)
+    return f"{left} {operation} {right}"
 
 
 TABLE = "(VALUES ('p', 1), ('q', 2), ('q', 0), (NULL, 5)) AS v(k, x)"
@@ -243,7 +278,13 @@ class Bench:
         rng = random.Random(case.seed)
         for name, streams in case.streams.items():
             scripts = [list(with_pauses(rng, batches)) for batches in streams]
-            self.connection._register(name, ScriptedTable(name, SCHEMA, scripts, None))
+            keyed = case.logs.get(name)
+            table = (
+                ScriptedTable(name, SCHEMA, scripts, None)
+                if keyed is None
+                else log_table(name, SCHEMA, scripts, keyed=keyed)
+            )
+            self.connection._register(name, table)
         try:
             plan: Any = self.connection._session.prepare(case.live, ())
             options = SimulationOptions(parallelism=case.parallelism)
@@ -334,14 +375,20 @@ class Prefixes:
     def _answer(self, lengths: tuple[int, ...]) -> Answer:
         answer = self._answers.get(lengths)
         if answer is None:
-            parts: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._case.streams}
+            parts: dict[str, list[pa.Table]] = {name: [] for name in self._case.streams}
             for (name, script), length in zip(self._scripts, lengths, strict=True):
-                parts[name] += script[:length]
-            for name, batches in parts.items():
-                self._duckdb.register(name, pa.Table.from_batches(batches, SCHEMA))
+                parts[name].append(self._rows(name, script[:length]))
+            for name, tables in parts.items():
+                self._duckdb.register(name, pa.concat_tables(tables))
             rows = self._duckdb.execute(self._case.sql).fetchall()
             answer = self._answers[lengths] = Counter(map(comparable, rows))
         return answer
+
+    def _rows(self, name: str, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+        keyed = self._case.logs.get(name)
+        if keyed is None:
+            return pa.Table.from_batches(batches, SCHEMA)
+        return rows_of_log(batches, SCHEMA, keyed=keyed)
 
 
 def main(seconds: float, seed: int) -> None:

@@ -285,7 +285,6 @@ def test_a_refused_query_is_suggested_with_its_changes(connection: runnel.Connec
     ("statement", "message"),
     [
         ("SELECT x FROM clicks LIMIT 3 EMIT CHANGES", "LIMIT can't be maintained"),
-        ("SELECT x FROM clicks INTERSECT SELECT 1 EMIT CHANGES", "INTERSECT is not supported"),
         (
             "SELECT page, COUNT(*) FROM clicks GROUP BY page ORDER BY page EMIT CHANGES",
             "SORT can't be maintained",
