@@ -3,6 +3,7 @@ transaction."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 
 from runnel.connector import SinkRequest, WriteMode
 from runnel.connectors.duckdb.location import ChangedTable
-from runnel.connectors.duckdb.sink import change_statement
+from runnel.connectors.duckdb.sink import ROW_ID, change_statement, written_value
 from runnel.connectors.duckdb.types import quoted
 from runnel.duckdb.errors import translated
 from runnel.expressions.kernels.canonical import canonical
@@ -27,27 +28,47 @@ _INSERTED, _UPDATED, _DELETED = range(3)
 
 
 def unique_keys(table: ChangedTable) -> list[tuple[str, ...]]:
-    """The columns of each key of a table, as the mapping calls them; the primary key first."""
+    """The columns of each key and unique index of a table, as the mapping calls them; the primary
+    key first."""
     names = {item.name.lower(): item.column.name for item in table.duck_columns}
     location = table.location
-    query = (
-        "SELECT constraint_column_names FROM duckdb_constraints() "
+    of_table = (
         "WHERE '\"' || replace(database_name, '\"', '\"\"') || '\"' = ? "
         "AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?) "
+    )
+    query = (
+        f"SELECT constraint_column_names FROM duckdb_constraints() {of_table}"
         "AND constraint_type IN ('PRIMARY KEY', 'UNIQUE') ORDER BY constraint_type"
     )
+    indexes = (
+        f"SELECT expressions FROM duckdb_indexes() {of_table}AND is_unique ORDER BY index_name"
+    )
+    place = [location.database, location.schema, location.table]
     try:
         with location.cursor() as cursor:
-            found = cursor.execute(
-                query, [location.database, location.schema, location.table]
-            ).fetchall()
+            found = [columns for (columns,) in cursor.execute(query, place).fetchall()]
+            texts = [text for (text,) in cursor.execute(indexes, place).fetchall()]
     except Exception as error:
         raise translated(error) from error
+    found += [_columns_of(text) for text in texts]
     return [
         tuple(names[name.lower()] for name in columns)
-        for (columns,) in found
+        for columns in found
         if all(name.lower() in names for name in columns)
     ]
+
+
+def _columns_of(expressions: str) -> list[str]:
+    """The columns of an index, as DuckDB lists them: `[a, '"b c"']`."""
+    items = _EXPRESSION.findall(expressions.removeprefix("[").removesuffix("]"))
+    words = [text or plain for text, plain in items]
+    return [
+        word[1:-1].replace('""', '"') if word.startswith('"') and word.endswith('"') else word
+        for word in words
+    ]
+
+
+_EXPRESSION = re.compile(r"\s*(?:'([^']*)'|([^,']+))(?:,|$)")
 
 
 def change_rows(
@@ -62,17 +83,21 @@ def change_rows(
     key: with "ignore": the columns of the key; (): any key.
     """
     location = table.location
+    rule = (inserts, tuple(key))
     with closing(location.cursor()) as cursor:
-        try:
-            cursor.execute("BEGIN TRANSACTION")
-            returned = apply_changes(cursor, table, rows, columns, (inserts, tuple(key)))
-            cursor.execute("COMMIT")
-        except BaseException as error:
-            with suppress(Exception):
-                cursor.execute("ROLLBACK")
-            if not isinstance(error, Exception):
-                raise
-            raise location.failure(error) from error
+        for is_narrow in (False, True):
+            try:
+                cursor.execute("BEGIN TRANSACTION")
+                returned = apply_changes(cursor, table, rows, columns, rule, is_narrow=is_narrow)
+                cursor.execute("COMMIT")
+                break
+            except BaseException as error:
+                with suppress(Exception):
+                    cursor.execute("ROLLBACK")
+                if not isinstance(error, Exception):
+                    raise
+                if is_narrow or "foreign key" not in str(error):
+                    raise location.failure(error) from error
     table.changed(None if inserts == "replace" else _added(rows, inserts, returned))
     return returned
 
@@ -92,8 +117,15 @@ def apply_changes(
     rows: pa.Table,
     columns: tuple[int, ...],
     rule: tuple[str, tuple[str, ...]],
+    *,
+    is_narrow: bool = False,
 ) -> pa.Table:
-    """`change_rows` in the transaction of the cursor. `rule`: inserts and key."""
+    """`change_rows` in the transaction of the cursor.
+
+    rule: inserts and key.
+    is_narrow: whether an update writes only the columns of which a value changes: DuckDB replaces
+        a row whose key or list is written, which other rows may not refer to.
+    """
     returned = rows.slice(0, 0).select(range(2, rows.num_columns))
     for action in (_DELETED, _UPDATED, _INSERTED):
         chosen = rows.filter(pc.equal(rows.column(0), action))
@@ -102,7 +134,7 @@ def apply_changes(
         if action == _INSERTED:
             returned = _insert(cursor, table, chosen, columns, rule)
         else:
-            _change(cursor, table, chosen, columns, action)
+            _change(cursor, table, chosen, columns, (action, is_narrow))
     return returned
 
 
@@ -111,14 +143,40 @@ def _change(
     table: ChangedTable,
     rows: pa.Table,
     columns: tuple[int, ...],
-    action: int,
+    how: tuple[int, bool],
 ) -> None:
+    """Deletes or updates rows. `how`: the action, and `is_narrow`."""
+    action, is_narrow = how
     mode = WriteMode.DELETE if action == _DELETED else WriteMode.UPDATE
     changed = columns if mode is WriteMode.UPDATE else ()
     chosen = rows.select(range(1, 2 + len(changed)))
     cursor.register(_ROWS, _numbered(chosen))
+    if is_narrow and changed:
+        kept = _differing(cursor, table, changed)
+        cursor.unregister(_ROWS)
+        if not kept:
+            return
+        changed = tuple(changed[n] for n in kept)
+        cursor.register(_ROWS, _numbered(chosen.select([0, *(n + 1 for n in kept)])))
     cursor.execute(change_statement(table, SinkRequest(mode, (table.row_id, *changed)), _ROWS))
     cursor.unregister(_ROWS)
+
+
+def _differing(
+    cursor: DuckDBPyConnection, table: ChangedTable, columns: tuple[int, ...]
+) -> list[int]:
+    """The positions in `columns` of the ones of which a registered row has another value than the
+    row of the table."""
+    target = table.location.qualified
+    differ = ", ".join(
+        f"bool_or({target}.{quoted(table.duck_columns[i].name)} IS DISTINCT FROM "
+        f"{written_value(table.duck_columns[i], n)})"
+        for n, i in enumerate(columns, 1)
+    )
+    ((*found,),) = cursor.execute(
+        f"SELECT {differ} FROM {target} JOIN {_ROWS} AS s ON {target}.{ROW_ID} = s.c0"
+    ).fetchall()
+    return [n for n, differs in enumerate(found) if differs]
 
 
 def _insert(

@@ -231,7 +231,7 @@ def change_statements(table: ChangedTable, request: SinkRequest, rows: str) -> l
     kind = f"c{len(request.columns)}"
     equal = " AND ".join(
         f"{table.location.qualified}.{quoted(table.duck_columns[key].name)} = "
-        f"{_value(table.duck_columns[key], request.columns.index(key))}"
+        f"{written_value(table.duck_columns[key], request.columns.index(key))}"
         for key in table.change_key or ()
     )
     written = f"(SELECT * FROM {rows} WHERE {kind} != {RowKind.DELETE.value})"
@@ -251,7 +251,8 @@ def change_statement(table: ChangedTable, request: SinkRequest, rows: str) -> st
     if request.mode is WriteMode.UPDATE:
         columns = [table.duck_columns[i] for i in request.columns[1:]]
         values = [
-            f"{quoted(column.name)} = {_value(column, i)}" for i, column in enumerate(columns, 1)
+            f"{quoted(column.name)} = {written_value(column, i)}"
+            for i, column in enumerate(columns, 1)
         ]
         return (
             f"UPDATE {target} SET {', '.join(values)} FROM {rows} AS s "
@@ -260,13 +261,11 @@ def change_statement(table: ChangedTable, request: SinkRequest, rows: str) -> st
     columns = [table.duck_columns[i] for i in request.columns]
     verb = "INSERT OR REPLACE" if request.mode is WriteMode.SINK and table.has_key else "INSERT"
     names = ", ".join(quoted(column.name) for column in columns)
-    return (
-        f"{verb} INTO {target} ({names}) SELECT "
-        f"{', '.join(_value(column, i) for i, column in enumerate(columns))} FROM {rows} AS s"
-    )
+    values = [written_value(column, i) for i, column in enumerate(columns)]
+    return f"{verb} INTO {target} ({names}) SELECT {', '.join(values)} FROM {rows} AS s"
 
 
-def _value(target: DuckDBColumn, index: int) -> str:
+def written_value(target: DuckDBColumn, index: int) -> str:
     """A column of the rows in the type of the table's column."""
     if target.column.type.kind is Kind.INTERVAL_MONTH:
         return f"to_months(s.c{index})"

@@ -307,7 +307,8 @@ class TransactionTable(RowAddressedTable):
         """Changes rows; see `changed_rows.change_rows`."""
         rule = (inserts, tuple(key))
         return self.transaction.write(
-            self.base, lambda cursor: apply_changes(cursor, self.base, rows, columns, rule)
+            self.base,
+            lambda cursor: apply_changes(cursor, self.base, rows, columns, rule, is_narrow=True),
         )
 
     def clear(self) -> int:

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
+from runnel.catalog import dependency_version
 from runnel.connector import KeyedTable, RowAddressedTable, WriteMode
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
@@ -285,6 +286,9 @@ class _Insert(_Change):
     def _keys(self) -> list[tuple[str, ...]]:
         table = self.table
         if isinstance(table, RowChanges):
+            snapshot, found = self.binder.snapshot, self.binder.snapshot.find(self.name.text)
+            name = self.name.text if found is None else found.name
+            self.binder.note("indexes", name, dependency_version(snapshot, "indexes", name))
             return list(table.unique_keys())
         return [tuple(table.columns[i].name for i in table.key_columns)]
 
