@@ -17,8 +17,12 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.catalog import TableColumn
 from runnel.columns.batches import empty_columns
+from runnel.expressions.kernels.buffers import pack
 from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType
+
+MOST_PACKED = 256
+"""The largest number of values that are packed one by one."""
 
 FEW_ROWS = 64
 """The largest number of rows of a write that are kept as tuples. Arrow converts more at once."""
@@ -110,7 +114,9 @@ class RowForm:
         """The values of some columns of rows of this form."""
         if not columns:
             return empty_columns(len(rows))
-        arrays = [array_of([row[i] for row in rows], self.types[i]) for i in columns]
+        # The values were checked when they were written. Arrow converts many of them faster.
+        make = pack if len(rows) <= MOST_PACKED else array_of
+        arrays = [make([row[i] for row in rows], self.types[i]) for i in columns]
         return pa.RecordBatch.from_arrays(arrays, names=[self.names[i] for i in columns])
 
 

@@ -174,9 +174,8 @@ def _bits(flags: Sequence[bool]) -> pa.Buffer:
 
 def _validity(values: Sequence[Any]) -> pa.Buffer | None:
     """The validity bitmap of some values, or None if no value is None."""
-    if all(value is not None for value in values):
-        return None
-    return _bits([value is not None for value in values])
+    flags = [value is not None for value in values]
+    return None if all(flags) else _bits(flags)
 
 
 def _pack_bytes(values: Sequence[Any], is_text: bool) -> tuple[pa.Buffer, pa.Buffer]:

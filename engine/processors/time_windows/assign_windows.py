@@ -6,7 +6,7 @@ tells how far its first window's start lies behind it (`back`) and how many wind
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -210,6 +210,7 @@ class AssignWindowsProcessor(EmittingProcessor):
         self._arrow = to_arrow(plan.bound_type)
         self._width = np.dtype(f"i{self._arrow.bit_width // 8}")
         self._watermark = LEAST_TIME
+        self._given: tuple[pa.Schema, pa.Schema] | None = None
 
     def process_watermark(self, watermark: Watermark) -> bool:
         self._watermark = max(self._watermark, watermark.time)
@@ -261,10 +262,14 @@ class AssignWindowsProcessor(EmittingProcessor):
             else from_numbers(windows.bounds(added[i - width], self._width), self._arrow)
             for i in chosen
         ]
-        schema = pa.schema(
-            [pa.field(name, item.type) for name, item in zip(plan.names, columns, strict=True)]
-        )
-        return make_batch(columns, schema, batch.num_rows)
+        return make_batch(columns, self._schema_for(batch.schema, columns), batch.num_rows)
+
+    def _schema_for(self, given: pa.Schema, columns: Sequence[pa.Array]) -> pa.Schema:
+        """The schema of the result, which is made once for the schema of the input."""
+        if self._given is None or self._given[0] != given:
+            names = zip(self._plan.names, columns, strict=True)
+            self._given = given, pa.schema([pa.field(name, item.type) for name, item in names])
+        return self._given[1]
 
     def _repeated(
         self, batch: pa.RecordBatch, placement: Placement, counts: Indexes, valid: Mask | None

@@ -4,7 +4,9 @@ readers get is what converting each write would give."""
 from __future__ import annotations
 
 import random
+import sys
 from datetime import UTC, date, datetime
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -189,3 +191,27 @@ def test_readers_get_rows_and_batches_in_order() -> None:
         assert first.fetchall() == [("a", 1), (None, 2), ("c", 3), ("d", 4), ("e", 5)]
         assert second.fetchall() == [(1,), (3,), (4,), (5,)]
         assert third.fetchall() == [(1,)] * 5
+
+
+def test_the_calls_of_a_conversion_do_not_grow_with_the_rows() -> None:
+    form = RowForm.of([TableColumn(n, SqlType(Kind.BIGINT)) for n in "abc"])
+    assert form is not None
+    counts = []
+    for rows in (8, 64):
+        found = form.few([(i, None, -i) for i in range(rows)])
+        assert found is not None
+        calls = 0
+
+        def note(frame: FrameType, event: str, argument: Any) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            batch = form.batch(found.rows, (0, 1, 2))
+        finally:
+            sys.setprofile(before)
+        assert batch.num_rows == rows
+        counts.append(calls)
+    assert counts[0] == counts[1]
