@@ -255,9 +255,6 @@ def cast(
         return expression
     if target.kind is Kind.VARBINARY and _has_hex(expression):
         return _bytes_of(expression, position)
-    if source.kind is Kind.BOOLEAN and target.is_numeric and not target.is_integer:
-        expression = cast(expression, TINYINT, position)  # true::DECIMAL is 1, as in DuckDB
-        source = TINYINT
     if not can_cast(source, target):
         raise ProgrammingError(
             f"CAST function cannot convert value of type {source} to type {target}",
@@ -269,6 +266,16 @@ def cast(
     return Cast(
         operand=expression, type=target, implicit=implicit, position=position or expression.position
     )
+
+
+def explicit_cast(
+    expression: Expression, target: SqlType, position: Position | None = None
+) -> Expression:
+    """A CAST that a statement writes. Of a truth value to DECIMAL or DOUBLE, it is a CAST of 1 or
+    0, as in DuckDB."""
+    if expression.type.kind is Kind.BOOLEAN and target.is_numeric and not target.is_integer:
+        expression = cast(expression, TINYINT, position)
+    return cast(expression, target, position)
 
 
 def _narrowed(expression: Expression) -> Expression:

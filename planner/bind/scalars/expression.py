@@ -300,7 +300,7 @@ class ExpressionBinder(AggregateBinder):
             from runnel.planner.bind.pg_catalog.lookups import object_cast  # few are written
 
             return object_cast(self._query, operand, tree, position)
-        found = build.cast(operand, target, position)
+        found = build.explicit_cast(operand, target, position)
         size = size_of(to)
         if size is None:
             return found

@@ -140,7 +140,7 @@ def _try_cast(bind: Bind, tree: Any, position: Position | None) -> Expression:
             f"TRY_CAST to {kind} is not supported", hint="write to_regclass('t')", position=position
         )
     if operand.type == target or operand.type == NULL or not can_cast(operand.type, target):
-        found = build.cast(operand, target, position)
+        found = build.explicit_cast(operand, target, position)
     else:
         found = Call(function="try_cast", arguments=(operand,), type=target, position=position)
     return found if size is None else fitted(found, size, position, is_tried=True)
