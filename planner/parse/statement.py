@@ -34,6 +34,7 @@ _MAY_BE_FLINK = ("EXECUTE", "BEGIN", "START")
 _EXECUTED = ("INSERT", "SELECT", "WITH", "VALUES")
 """The words after EXECUTE in statements of Flink, which are the statements without EXECUTE."""
 _EXTRAS = "connectors and formats are extras of the package: pip install 'runnel[all]'"
+_RIGHTS = "leave it out: a connection has one user, and a server has tokens (docs/security.md)"
 _FOREIGN = {
     "ALTER": "ALTER supports TABLE, VIEW, MATERIALIZED VIEW and JOB; CREATE OR REPLACE changes a "
     "mapping or macro",
@@ -42,7 +43,7 @@ _FOREIGN = {
     "DO": "run the statements one by one, from Python or a script",
     "EXPORT": "use COPY t TO 'file' for a table, BACKUP TO 'folder' for a directory, or CREATE "
     "SNAPSHOT s FOR JOB j for the state of a job",
-    "GRANT": None,
+    "GRANT": _RIGHTS,
     "IMPORT": "use CREATE TABLE t AS SELECT * FROM 'file'",
     "INSTALL": _EXTRAS,
     "LISTEN": "read a stream: SELECT * FROM a mapping of Kafka or a growing file",
@@ -51,7 +52,8 @@ _FOREIGN = {
     "NOTIFY": "write to a stream: INSERT INTO a mapping of Kafka or a file",
     "REINDEX": "leave it out: indexes are up to date",
     "REPLACE": "use INSERT OR REPLACE INTO",
-    "REVOKE": None,
+    "REVOKE": _RIGHTS,
+    "UNLISTEN": "leave it out: there is no LISTEN",
     "UPSERT": "use INSERT OR REPLACE INTO",
 }
 
