@@ -374,7 +374,12 @@ def __getattr__(name: str) -> Any:
     if name in _CALLS:
         return getattr(default_connection(), name)
     if home is None:
-        raise AttributeError(f"module 'runnel' has no attribute {name!r}")
+        remedy = ""
+        if not name.startswith("_"):
+            from runnel.results.duckdb_api.left_out import remedy as remedy_of
+
+            remedy = remedy_of(name)
+        raise AttributeError(f"module 'runnel' has no attribute {name!r}{remedy}")
     module = import_module(f"runnel.{home}")
     value = (
         getattr(module, name) if hasattr(module, name) else import_module(f"runnel.{home}.{name}")

@@ -19,7 +19,7 @@ Trigonometry in degrees: use SIN(RADIANS(x)) and DEGREES(ASIN(x))
   sind cosd tand cotd asind acosd atand atan2d
 Digits of a DECIMAL: a DECIMAL has the digits of its type
   scale min_scale trim_scale
-Random numbers: RANDOM accepts a seed: RANDOM(42)
+Random numbers: a sample that repeats is USING SAMPLE 10 ROWS REPEATABLE (42)
   setseed random_normal
 Graphemes: texts consist of code points
   left_grapheme right_grapheme substring_grapheme length_grapheme

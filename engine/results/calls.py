@@ -27,7 +27,7 @@ OF_CURSORS = frozenset(
 )
 """The methods of cursors that a connection has for the result of its last `execute`."""
 
-_REMEDIES = {
+REMEDIES = {
     "appender": "con.executemany('INSERT INTO t VALUES (?, ?)', rows), or con.append('t', frame)",
     "query_appender": "con.executemany('MERGE INTO …', rows)",
     "array_type": "con.list_type('INTEGER'): lists of a fixed size are lists",
@@ -373,8 +373,8 @@ class Calls(Generic[_Cursor]):
             from runnel.results.duckdb_api.types import TYPES
 
             return short_errors(TYPES[name])
-        if name in _REMEDIES:
-            remedy = f"; write {_REMEDIES[name]}"
+        if name in REMEDIES:
+            remedy = f"; write {REMEDIES[name]}"
         raise AttributeError(
             f"{type(self).__name__!r} object has no attribute {name!r}{remedy}", name=name, obj=self
         )

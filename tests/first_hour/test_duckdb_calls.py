@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import runnel
-from runnel.results.calls import _REMEDIES
+from runnel.results.calls import REMEDIES
 from tests.waiting import eventually
 
 
@@ -186,8 +186,21 @@ NAMES = [name for name in dir(duckdb.DuckDBPyConnection) if not name.startswith(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_call_of_duckdb_is_there_or_has_a_remedy(con: runnel.Connection, name: str) -> None:
-    if name in _REMEDIES:
+    if name in REMEDIES:
         with pytest.raises(AttributeError, match="; write "):
             getattr(con, name)
     else:
         assert hasattr(con, name) and hasattr(runnel, name)
+
+
+OF_THE_MODULE = [name for name in dir(duckdb) if not name.startswith("_")]
+WITHOUT_REMEDY = frozenset(
+    "ExpectedResultType RenderMode Statement UnionType build_info token_type".split()
+)
+
+
+@pytest.mark.parametrize("name", OF_THE_MODULE)
+def test_each_name_of_the_module_is_there_or_has_a_remedy(name: str) -> None:
+    if not hasattr(runnel, name) and name not in WITHOUT_REMEDY:
+        with pytest.raises(AttributeError, match="; write "):
+            getattr(runnel, name)

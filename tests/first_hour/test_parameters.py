@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import duckdb
+import numpy as np
 import pytest
 
 import runnel
@@ -65,7 +68,36 @@ BOTH: list[tuple[str, Any]] = [
     ("SELECT (SELECT max(x) FROM (VALUES (1), (2)) AS t(x) WHERE x < $1) + $1", (2,)),
     ("SELECT 7 % 4, 7 %4", ()),
     ("SELECT ?1 + ?2 + ?1", (1, 2)),
+    ("SELECT x FROM (VALUES (1), (2), (3), (NULL)) AS t(x) WHERE x IN ? ORDER BY x", ([1, 3],)),
+    ("SELECT x FROM (VALUES (1), (2), (NULL)) AS t(x) WHERE x NOT IN $l", {"l": [1, None]}),
+    ("SELECT 'b' IN $1, 'z' IN $1, NULL IN $1, 1 IN [1, NULL]", (["a", "b"],)),
+    ("SELECT x IN l FROM (VALUES (1, [1, 2]), (5, [2])) AS t(x, l) ORDER BY x", ()),
+    ("SELECT ?, ?", (datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, 3, 4))),
+    ("SELECT ?, ?, ?", (Decimal("1.50"), UUID(int=5), b"ab")),
+    ("SELECT ?, ?, ?, ?", (None, [1, None], {"a": 1, "b": "x"}, True)),
 ]
+
+NUMPY = [
+    (np.int8(5), 5),
+    (np.int64(5), 5),
+    (np.float32(1.5), 1.5),
+    (np.float64(1.5), 1.5),
+    (np.bool_(True), True),
+    (np.str_("x"), "x"),
+    (np.datetime64("2020-01-02T03:04:05"), datetime.datetime(2020, 1, 2, 3, 4, 5)),
+    (np.timedelta64(5, "s"), datetime.timedelta(seconds=5)),
+    (np.array([1, 2]), [1, 2]),
+]
+
+
+@pytest.mark.parametrize(("value", "fetched"), NUMPY, ids=str)
+def test_values_of_numpy(con: runnel.Connection, value: Any, fetched: Any) -> None:
+    assert con.execute("SELECT ?", [value]).fetchall() == [(fetched,)]
+
+
+def test_an_array_after_in(con: runnel.Connection) -> None:
+    with pytest.raises(runnel.BinderException, match="needs an array, not BIGINT"):
+        con.execute("SELECT 1 WHERE 1 IN ?", [2**40])
 
 
 @pytest.mark.parametrize(("sql", "args"), BOTH)

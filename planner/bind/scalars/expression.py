@@ -360,8 +360,10 @@ class ExpressionBinder(AggregateBinder):
         if query is not None:
             left = operand.expressions if isinstance(operand, exp.Tuple) else [operand]
             return self._in_subquery([self.bind(item) for item in left], query, position)
-        if tree.args.get("unnest") is not None or tree.args.get("field") is not None:
-            raise NotSupportedError("IN accepts a list of values or a subquery", position=position)
+        if (array := tree.args.get("field")) is not None:
+            from runnel.planner.bind.scalars.quantified import in_array  # few queries need it
+
+            return in_array(self.bind(operand), self.bind(array), position)
         if isinstance(operand, exp.Tuple) and all(
             isinstance(unwrapped(item), exp.Tuple) for item in tree.expressions
         ):

@@ -246,3 +246,14 @@ def comparison_type(
             position=position,
         )
     return shared
+
+
+def in_array(operand: Expression, array: Expression, position: Position | None) -> Expression:
+    """IN of an array, such as a parameter. As in DuckDB, a NULL in the array is no value of it."""
+    if array.type.kind not in (Kind.ARRAY, Kind.NULL):
+        raise ProgrammingError(
+            f"IN without parentheses needs an array, not {array.type}",
+            hint="write x IN (a, b); or x IN ? with a list as the argument",
+            position=position,
+        )
+    return build.call("array_contains", [array, operand], position)

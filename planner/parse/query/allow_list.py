@@ -70,7 +70,6 @@ _REFUSED = (
     ("Union.kind Union.side Union.on", "CORRESPONDING", "use UNION BY NAME"),
     ("LimitOptions.with_ties", "FETCH WITH TIES", None),
     ("In.unnest", "IN UNNEST", None),
-    ("In.field", "IN without parentheses", None),
     ("Table.only", "ONLY", None),
     ("Table.rows_from", "ROWS FROM", None),
     ("Table.hints", "a table hint", None),

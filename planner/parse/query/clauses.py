@@ -437,7 +437,7 @@ CLAUSES: tuple[Clause, ...] = (
         shapes={"Is": shapes.test},
     ),
     Clause("IS JSON", dropped=("SCALAR", "VALUE"), nodes={"JSON": "this"}),
-    Clause("IN", nodes={"In": "this expressions query"}, shapes={"In": shapes.membership}),
+    Clause("IN", nodes={"In": "this expressions query field"}, shapes={"In": shapes.membership}),
     Clause(
         "EXISTS, ANY, ALL", nodes=_each("Exists Any All", "this"), shapes={"Exists": shapes.exists}
     ),

@@ -276,7 +276,7 @@ def list_of_values(node: Any) -> Verdict:
 
 
 def membership(node: Any) -> Verdict:
-    has_values = bool(node.expressions) or node.args.get("query") is not None
+    has_values = bool(node.expressions) or any(map(node.args.get, ("query", "field")))
     return None if has_values else _wrong("IN needs at least one value")
 
 
