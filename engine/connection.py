@@ -158,11 +158,11 @@ class Connection(Calls[Cursor]):
             self._session.transaction.end(is_commit=False)
 
     @short_errors
-    def register(self, name: str, data: Any) -> None:
+    def register(self, name: str, data: Any) -> Connection:
         """Registers data under a name that queries can use: a pyarrow Table, RecordBatch, reader or
         dataset, a pandas or Polars frame, an object with `__arrow_c_stream__`, or a Spark
         DataFrame, whose session becomes the connection's. Nothing is copied. An earlier
-        registration of that name is replaced."""
+        registration of that name is replaced. Returns the connection."""
         from runnel.connectors.arrow.tables import registered_table
 
         database = self._database
@@ -178,6 +178,7 @@ class Connection(Calls[Cursor]):
             )
         except BaseException as error:
             fail(error, None)
+        return self
 
     @short_errors
     def add_connector(self, connector: Connector) -> None:

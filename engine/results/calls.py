@@ -10,7 +10,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import local
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from weakref import ref
 
 from runnel.base.frozen import frozen
@@ -132,7 +132,7 @@ class Calls(Generic[_Cursor]):
         _last: LastResult
 
         def cursor(self) -> Any: ...
-        def register(self, name: str, data: Any) -> None: ...
+        def register(self, name: str, data: Any) -> Any: ...
         def unregister(self, name: str) -> None: ...
         def drop_function(self, name: str) -> None: ...
 
@@ -160,25 +160,27 @@ class Calls(Generic[_Cursor]):
 
     @short_errors
     def sql(
-        self, query: str, args: Any = (), *, params: Any = None, timeout: float | None = None
+        self,
+        query: str,
+        args: Any = (),
+        *,
+        params: Any = None,
+        alias: str = "",
+        timeout: float | None = None,
     ) -> _Cursor:
         """Runs one statement on a new cursor, which a prompt and a notebook show as a table, and
         returns the cursor. It waits for the first rows of a query that ends. `params` is another
-        name of `args`."""
-        cursor: _Cursor = self.cursor().sql(query, one_of(args, params), timeout=timeout)
-        return cursor
+        name of `args`; `alias` names the relation in conditions."""
+        cursor: Any = self.cursor().sql(query, one_of(args, params), timeout=timeout)
+        return cursor.set_alias(alias) if alias else cursor  # type: ignore[no-any-return]
+
+    query = sql
 
     @short_errors
-    def query(
-        self, query: str, args: Any = (), *, params: Any = None, timeout: float | None = None
-    ) -> _Cursor:
-        """`sql` by its other name in DuckDB."""
-        return self.sql(query, args, params=params, timeout=timeout)
-
-    @short_errors
-    def begin(self) -> None:
-        """BEGIN of a transaction, which `commit` or `rollback` ends."""
+    def begin(self) -> Self:
+        """BEGIN of a transaction, which `commit` or `rollback` ends; returns the connection."""
         self.cursor().execute("BEGIN")
+        return self
 
     @short_errors
     def from_arrow(self, data: Any) -> _Cursor:
@@ -186,10 +188,11 @@ class Calls(Generic[_Cursor]):
         return self._over("FROM", data)
 
     @short_errors
-    def append(self, table_name: str, df: Any, *, by_name: bool = False) -> None:
+    def append(self, table_name: str, df: Any, *, by_name: bool = False) -> Self:
         """Inserts the rows of any data that `register` accepts into a table, by position, or
-        `by_name` of the columns."""
+        `by_name` of the columns; returns the connection."""
         self._over(f"INSERT INTO {_path(table_name)}{' BY NAME' if by_name else ''} FROM", df)
+        return self
 
     def _over(self, begin: str, data: Any) -> _Cursor:
         """A statement that ends with the name of a data frame."""
@@ -278,8 +281,7 @@ class Calls(Generic[_Cursor]):
     @short_errors
     def from_query(self, query: str, alias: str = "") -> _Cursor:
         """`sql` by another name in DuckDB; `alias` names the relation."""
-        cursor: Any = self.sql(query)
-        return cursor.set_alias(alias) if alias else cursor  # type: ignore[no-any-return]
+        return self.sql(query, alias=alias)
 
     @short_errors
     def values(self, *rows: Any) -> _Cursor:

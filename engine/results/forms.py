@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from runnel.errors import InterfaceError, NotSupportedError, fail, short_errors
+from runnel.errors import InterfaceError, NotSupportedError, as_written, fail, short_errors
 from runnel.results.calls import CAPTURED, RelationQuery
 from runnel.results.rows import rows_as_batch
 
@@ -274,6 +274,19 @@ class Forms:
             if self._result is not None and not self._result.is_unbounded:
                 return self.shape[0]
         raise TypeError("a cursor has no len(): fetch its rows, or count them in SQL")
+
+    def __getitem__(self, name: str) -> Any:
+        """The relation of one column of a relation."""
+        if self._query is None or not isinstance(name, str):
+            raise TypeError("a cursor is not subscriptable: fetch its rows")
+        return self.project(as_written(name))
+
+    def __contains__(self, item: object) -> bool:
+        """Whether a relation has a column of that name; of another cursor, whether one of its rows
+        is equal, which fetches them."""
+        if self._query is not None and isinstance(item, str):
+            return item in self.columns
+        return any(row == item for row in self)  # type: ignore[attr-defined]
 
     def __bool__(self) -> bool:
         return True

@@ -79,7 +79,7 @@ class RemoteConnection(Connection):
         self._remote.check_open()
 
     @short_errors
-    def register(self, name: str, data: Any) -> None:
+    def register(self, name: str, data: Any) -> Connection:
         """Copies data to the server under that name: any data that Arrow reads
         (`__arrow_c_stream__`), including a pandas frame."""
         self._remote.check_open()
@@ -91,6 +91,7 @@ class RemoteConnection(Connection):
             self._remote.register(name, _as_table(data))
         except BaseException as error:
             fail(error, None)
+        return self
 
     @short_errors
     def unregister(self, name: str) -> None:

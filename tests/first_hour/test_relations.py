@@ -84,6 +84,11 @@ CALLS: tuple[Callable[[Any], Any], ...] = (
     lambda c: c.from_df(pd.DataFrame({"a": [1, 2]})).filter("a > 1"),
     lambda c: c.view("t").rename(n="m").drop("d").order("m"),
     lambda c: c.table("t").head(2).offset(1),
+    lambda c: c.table("t")["n"].order("n"),
+    lambda c: c.table("t").k.order("k"),
+    lambda c: c.sql("FROM t", alias="x").filter("x.n > 1").order("n"),
+    lambda c: c.query("FROM t WHERE n = ?", params=[1], alias="x").project("x.n"),
+    lambda c: c.register("v", pd.DataFrame({"a": [1]})) and c.table("v"),
 )  # fmt: skip
 
 
@@ -95,6 +100,17 @@ def test_the_same_as_duckdb(
     assert found.fetchall() == expected.fetchall()
     assert found.columns == expected.columns
     assert len(found) == len(expected) and found.shape == expected.shape
+
+
+def test_columns_of_a_relation(con: runnel.Connection) -> None:
+    table = con.table("t")
+    assert "n" in table and "z" not in table
+    assert table.fetchone() == (1, "a", 1.5)
+    assert (2, "b", 2.5) in con.execute("FROM t")
+    with pytest.raises(TypeError, match="not subscriptable"):
+        con.execute("FROM t")["n"]
+    with pytest.raises(AttributeError, match="'z'"):
+        table.z  # noqa: B018
 
 
 def test_a_relation_can_run_again(con: runnel.Connection) -> None:

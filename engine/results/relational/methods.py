@@ -55,6 +55,8 @@ def method_of(cursor: Any, name: str) -> Any:
         found = RESHAPING.get(name)
     if found is None and name in AGGREGATES | WINDOWS:
         found = partial(_call, function=name)
+    if found is None and cursor._query is not None and name in cursor.columns:
+        return short_errors(_project)(cursor, as_written(name))
     if found is None or (cursor._query is None and cursor._result is not None):
         raise AttributeError(
             f"{type(cursor).__name__!r} object has no attribute {name!r}{_remedy(cursor, name)}",
