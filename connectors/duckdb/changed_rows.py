@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.connector import SinkRequest, WriteMode
-from runnel.connectors.duckdb.location import ChangedTable
-from runnel.connectors.duckdb.sink import ROW_ID, change_statement, written_value
+from runnel.connectors.duckdb.location import ROW_ID, ChangedTable
+from runnel.connectors.duckdb.sink import change_statement, written_value
 from runnel.connectors.duckdb.types import quoted
 from runnel.duckdb.errors import translated
 from runnel.expressions.kernels.canonical import canonical
