@@ -210,7 +210,7 @@ class AssignWindowsProcessor(EmittingProcessor):
         self._arrow = to_arrow(plan.bound_type)
         self._width = np.dtype(f"i{self._arrow.bit_width // 8}")
         self._watermark = LEAST_TIME
-        self._given: tuple[pa.Schema, pa.Schema] | None = None
+        self._schemas: tuple[pa.Schema, pa.Schema] | None = None
 
     def process_watermark(self, watermark: Watermark) -> bool:
         self._watermark = max(self._watermark, watermark.time)
@@ -264,12 +264,12 @@ class AssignWindowsProcessor(EmittingProcessor):
         ]
         return make_batch(columns, self._schema_for(batch.schema, columns), batch.num_rows)
 
-    def _schema_for(self, given: pa.Schema, columns: Sequence[pa.Array]) -> pa.Schema:
+    def _schema_for(self, schema: pa.Schema, columns: Sequence[pa.Array]) -> pa.Schema:
         """The schema of the result, which is made once for the schema of the input."""
-        if self._given is None or self._given[0] != given:
+        if self._schemas is None or self._schemas[0] != schema:
             names = zip(self._plan.names, columns, strict=True)
-            self._given = given, pa.schema([pa.field(name, item.type) for name, item in names])
-        return self._given[1]
+            self._schemas = schema, pa.schema([pa.field(name, item.type) for name, item in names])
+        return self._schemas[1]
 
     def _repeated(
         self, batch: pa.RecordBatch, placement: Placement, counts: Indexes, valid: Mask | None
