@@ -155,6 +155,18 @@ def array(element: SqlType) -> SqlType:
     return SqlType(Kind.ARRAY, element=element)
 
 
+class UnnamedField(str):
+    """The name of a field of ROW(a, b) or (a, b), which has no name: f1, f2, … A cursor returns
+    such a row as a tuple, as in DuckDB. Stored types have these names as any other."""
+
+    __slots__ = ()
+
+
+def unnamed_row(*types: SqlType) -> SqlType:
+    """A ROW of fields f1, f2, …"""
+    return row(*((UnnamedField(f"f{number}"), item) for number, item in enumerate(types, 1)))
+
+
 def row(*fields: tuple[str, SqlType]) -> SqlType:
     return SqlType(Kind.ROW, fields=fields)
 

@@ -77,7 +77,7 @@ _OTHER_FORMS = {
     *_FLINK_ONLY,
     *("TO_TIMESTAMP", "TO_DATE", "ENCODE", "DECODE", "HEX"),
     *("ARRAY_PREPEND", "ARRAY_SORT", "LIST_SORT", "SUBSTRING"),
-    *("MAKE_DATE", "ISFINITE", "ISINF"),
+    *("MAKE_DATE", "ISFINITE", "ISINF", "ELEMENT_AT", "TIME_BUCKET"),
     *("REGEXP_EXTRACT", "DATE_PART", "JSON_EXTRACT", "JSON_EXTRACT_STRING"),
 }
 """The names of `other_forms` and `list_forms`; `_FLINK_ONLY` has those that have no other form."""
@@ -229,7 +229,6 @@ _OF_TYPE = {
     ("CONTAINS", Kind.ARRAY): "array_contains",
     ("CONCAT", Kind.ARRAY): "array_cat",
     ("CARDINALITY", Kind.MAP): "map_size",
-    ("ELEMENT_AT", Kind.MAP): "subscript",
     ("ELEMENT_AT", Kind.ARRAY): "subscript",
     ("LENGTH", Kind.VARBINARY): "octet_length",
     ("SUBSTRING", Kind.VARBINARY): "binary_substring",

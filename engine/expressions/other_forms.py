@@ -16,7 +16,7 @@ from runnel.errors import DataError, NotSupportedError, Position, ProgrammingErr
 from runnel.expressions.coercion import cast
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.list_forms import list_form
-from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.expressions.nodes import Call, Case, Cast, Expression, Literal
 from runnel.sqltypes import BIGINT, DATE, TIMESTAMP, TIMESTAMP_TZ, VARBINARY, VARCHAR, Kind, SqlType
 
 _DEFAULT = "yyyy-MM-dd HH:mm:ss"
@@ -371,6 +371,24 @@ def _array_prepend(arguments: list[Expression], position: Position | None) -> Ex
     return _function("array_prepend", arguments[::-1], position)
 
 
+def _element_at(arguments: list[Expression], position: Position | None) -> Expression | None:
+    """Of a MAP, a list with the value of a key, as in DuckDB; empty without the key."""
+    if len(arguments) != 2 or arguments[0].type.kind is not Kind.MAP:
+        return None
+    value = _function("array", [_function("subscript", arguments, position)], position)
+    has_key = _function("map_contains", arguments, position)
+    nothing = Literal(value=[], type=value.type, position=position)
+    return Case(conditions=(has_key,), results=(value,), otherwise=nothing, type=value.type)
+
+
+def _time_bucket(arguments: list[Expression], position: Position | None) -> Expression | None:
+    """Of a DATE, a DATE, as in DuckDB."""
+    if len(arguments) < 2 or arguments[1].type.kind is not Kind.DATE:
+        return None
+    bound = _function("date_bin", arguments, position)
+    return Cast(operand=bound, type=DATE, implicit=True, position=position)
+
+
 _CALLS: dict[str, Callable[[list[Expression], Position | None], Expression | None]] = {
     "TO_TIMESTAMP": _to_timestamp,
     "TO_DATE": _to_date,
@@ -382,6 +400,8 @@ _CALLS: dict[str, Callable[[list[Expression], Position | None], Expression | Non
     "DECODE": _decode,
     "HEX": _hex,
     "MAKE_DATE": _make_date,
+    "ELEMENT_AT": _element_at,
+    "TIME_BUCKET": _time_bucket,
     "ISFINITE": _test_of("is_finite"),
     "ISINF": _test_of("is_inf"),
     "LIST_SORT": _sort_of("LIST_SORT"),

@@ -59,6 +59,7 @@ _ARGUMENTS = {
     "percentile_cont": "x NUMERIC or TEMPORAL, p DOUBLE or DOUBLE[] | p, then "
     "WITHIN GROUP (ORDER BY x)",
     "percentile_disc": "x ANY, p DOUBLE or DOUBLE[] | p, then WITHIN GROUP (ORDER BY x)",
+    "approx_quantile": "x NUMERIC or TEMPORAL, p DOUBLE or DOUBLE[]",
     "mode": "x ANY | none, then WITHIN GROUP (ORDER BY x)",
 }
 _RESULTS = {
@@ -68,6 +69,7 @@ _RESULTS = {
     "percentile_cont": "TIMESTAMP for DATE, the type of other times, else DOUBLE; an ARRAY of it "
     "for p DOUBLE[]",
     "percentile_disc": "the type of x; an ARRAY of it for p DOUBLE[]",
+    "approx_quantile": "the type of x; an ARRAY of it for p DOUBLE[]",
 }
 """The results that the types of sample arguments don't show."""
 REWRITTEN = {

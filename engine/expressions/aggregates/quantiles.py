@@ -179,6 +179,38 @@ def _discrete(groups: Groups, fraction: float) -> pa.Array:
     return groups.columns[0].take(indexes(groups.starts + position, groups.counts > 0))
 
 
+# For the sorted values [1, 2, 4, 10] of one group and the fraction 0.5:
+#     position  1.5   4 · 0.5 − 0.5, of 0 to 3
+#     between   3     as _continuous
+def _midway(groups: Groups, fraction: float) -> pa.Array:
+    """The value at the fraction, where each row stands for its share of the group and has its value
+    in the middle of it, as in DuckDB; of the type of the argument, rounded half even."""
+    column = groups.columns[0]
+    is_time, some = pa.types.is_temporal(column.type), groups.counts > 0
+    if not some.any():
+        return pa.nulls(len(some), column.type)
+    if is_time:
+        whole = pa.int32() if column.type.bit_width == 32 else pa.int64()
+        values = numbers(column.view(whole).cast(pa.int64()), np.int64)
+    else:
+        values = numbers(column.cast(pa.float64()), np.float64)
+    position = np.clip(fraction * groups.counts - 0.5, 0, np.maximum(groups.counts - 1, 0))
+    below, last = np.floor(position).astype(np.int64), len(values) - 1
+    low = values[np.minimum(groups.starts + below, last)]
+    high = values[np.minimum(groups.starts + np.ceil(position).astype(np.int64), last)]
+    with np.errstate(invalid="ignore"):
+        found = np.where(low == high, low, low + (high - low) * (position - below))
+    if is_time:
+        found = np.rint(found).astype(np.int64)
+        return from_numbers(found, pa.int64(), some).cast(whole).view(column.type)
+    if pa.types.is_integer(column.type):
+        found = np.rint(found)
+    elif pa.types.is_decimal(column.type):
+        found = np.round(found, column.type.scale)
+    options = pc.CastOptions(target_type=column.type, allow_decimal_truncate=True)
+    return pc.cast(from_numbers(found, pa.float64(), some), options=options)
+
+
 def _bind_mode(function: AggregateFunction, syntax: AggregateSyntax) -> BoundAggregate:
     """MODE() WITHIN GROUP (ORDER BY x), and MODE(x)."""
     check_arguments(syntax, 0 if syntax.within_group else 1)
@@ -241,7 +273,16 @@ FUNCTIONS = [
         same,
         no_states,
         _quantile(_discrete),
-        sql_names=("quantile", "quantile_disc", "approx_quantile", "approx_percentile"),
+        sql_names=("quantile", "quantile_disc", "approx_percentile"),
+        **_QUANTILE,
+    ),
+    AggregateFunction(
+        "approx_quantile",
+        _measurable,
+        same,
+        no_states,
+        _quantile(_midway),
+        sql_names=(),
         **_QUANTILE,
     ),
     AggregateFunction(

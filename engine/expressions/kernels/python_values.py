@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from runnel.columns.batches import numbers
 from runnel.errors import DataError
 from runnel.expressions.kernels.buffers import DAY_US, FIRST_US, LAST_US
-from runnel.sqltypes import Kind, SqlType
+from runnel.sqltypes import Kind, SqlType, UnnamedField
 
 _NUMPY = {
     Kind.TINYINT: np.dtype("int8"),
@@ -273,6 +273,8 @@ def _differs(sql_type: SqlType, is_utc: bool) -> bool:
         return True
     if sql_type.kind is Kind.TIMESTAMP_TZ:
         return not is_utc
+    if sql_type.fields and sql_type.fields[0][0] == "f1":
+        return True  # its fields may have no names
     inner = [item for item in (sql_type.element, sql_type.key) if item is not None]
     inner += [item for _, item in sql_type.fields]
     return any(_differs(item, is_utc) for item in inner)
@@ -287,6 +289,8 @@ def _converter(sql_type: SqlType, zone: str) -> Callable[[Any], Any]:
     if sql_type.kind is Kind.TIMESTAMP_TZ:
         return _in_zone(zone)
     inner = {name: _of_nullable(item, zone) for name, item in sql_type.fields}
+    if inner and isinstance(sql_type.fields[0][0], UnnamedField):
+        return lambda value: tuple(inner[name](item) for name, item in value.items())
     if inner:
         return lambda value: {name: inner[name](item) for name, item in value.items()}
     assert sql_type.element is not None

@@ -18,7 +18,17 @@ from runnel.expressions.function import Bound, Datum, Function, Kernel, always_m
 from runnel.expressions.kernels.buffers import null_scalar, pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import ARRAY, named, signature
-from runnel.sqltypes import BIGINT, INTEGER, NULL, VARCHAR, Kind, array, common_type, row, to_arrow
+from runnel.sqltypes import (
+    BIGINT,
+    INTEGER,
+    NULL,
+    VARCHAR,
+    Kind,
+    array,
+    common_type,
+    to_arrow,
+    unnamed_row,
+)
 
 _ZERO, _ONE = pack_scalar(0, INTEGER), pack_scalar(1, BIGINT)
 
@@ -196,9 +206,7 @@ def _bind_row(name: str, arguments: Sequence[Expression], position: Position | N
     """ROW(a, b): its fields are called f1, f2, …, as in PostgreSQL."""
     if not arguments:
         raise ProgrammingError("ROW expects at least 1 argument, not 0", position=position)
-    return tuple(arguments), row(
-        *((f"f{number}", item.type) for number, item in enumerate(arguments, 1))
-    )
+    return tuple(arguments), unnamed_row(*(item.type for item in arguments))
 
 
 def _compile_row(call: Call) -> Kernel:

@@ -13,7 +13,7 @@ from runnel.errors import Position, ProgrammingError
 from runnel.expressions.function import Bound, Kernel, over_arrays
 from runnel.expressions.nested.lists import Lists, as_array, element_of, list_function, made
 from runnel.expressions.nodes import Call, Expression
-from runnel.sqltypes import BOOLEAN, Kind, array, row, to_arrow
+from runnel.sqltypes import BOOLEAN, Kind, array, to_arrow, unnamed_row
 
 
 def _bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
@@ -23,9 +23,8 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
     if not columns:
         raise ProgrammingError("LIST_ZIP expects at least 1 argument, not 0", position=position)
     lists = [as_array(item, name, index, position) for index, item in enumerate(columns, 1)]
-    fields = ((f"f{index}", element_of(item)) for index, item in enumerate(lists, 1))
     bound = (*lists, arguments[-1]) if has_flag else tuple(lists)
-    return bound, array(row(*fields))
+    return bound, array(unnamed_row(*map(element_of, lists)))
 
 
 def _compile(call: Call) -> Kernel:

@@ -267,7 +267,7 @@ FUNCTIONS = (
         VARCHAR,
         _text_slice,
     ),
-    _text("to_hex", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 16)),
+    _text("to_hex", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 16).upper()),
     _text("to_bin", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 2)),
     _text("to_oct", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 8)),
     _text(

@@ -65,8 +65,9 @@ def _dot(bind: Bind, tree: Any, position: Position | None) -> Expression:
         raise NotSupportedError(
             "only the name of a field or a function may follow a point here", position=position
         )
+    operand = bind(tree.this)
     name = Literal(value=tree.expression.name, type=VARCHAR, position=position)
-    return build.call("field", [bind(tree.this), name], position)
+    return build.call(_MEMBER.get(operand.type.kind, "field"), [operand, name], position)
 
 
 def _array(bind: Bind, tree: Any, position: Position | None) -> Expression:
@@ -92,10 +93,22 @@ def _subscript(bind: Bind, tree: Any, position: Position | None) -> Expression:
         return _slice(bind, tree, position)
     operand, subscript = bind(tree.this), bind(tree.expressions[0])
     if operand.type.kind is Kind.ROW:
-        return build.call("field", [operand, subscript], position)
+        return build.call("field", [operand, _name_of(operand, subscript)], position)
+    if operand.type.kind is Kind.JSON:
+        return build.call("json_arrow", [operand, subscript], position)
     if operand.type.kind is Kind.VARCHAR and subscript.type.is_integer:
         return build.call("text_slice", [operand, subscript, subscript], position)
     return build.call("subscript", [operand, subscript], position)
+
+
+def _name_of(operand: Expression, subscript: Expression) -> Expression:
+    """The name of the field with a number, from 1; any other subscript as it is."""
+    if not isinstance(subscript, Literal) or not subscript.type.is_integer:
+        return subscript
+    fields, number = operand.type.fields, subscript.value
+    if number is None or not 1 <= number <= len(fields):
+        return subscript
+    return Literal(value=str(fields[number - 1][0]), type=VARCHAR, position=subscript.position)
 
 
 def _at_time_zone(bind: Bind, tree: Any, position: Position | None) -> Expression:
@@ -182,6 +195,10 @@ def fields_of(operand: Expression, position: Position | None) -> list[tuple[Expr
     return [(build.call("field", [operand, name], position), str(name.value)) for name in names]
 
 
+_MEMBER = {Kind.ROW: "field", Kind.MAP: "subscript", Kind.JSON: "json_arrow"}
+"""The functions that a point stands for: row.field, map.key, json.key."""
+
+
 def nested_field(scope: Scope, tree: Any, position: Position | None) -> Expression | None:
     """The field of a ROW that a name with points refers to: `column.field` or
     `table.column.field`, and fields of fields; None if no ROW column begins the name."""
@@ -194,10 +211,11 @@ def nested_field(scope: Scope, tree: Any, position: Position | None) -> Expressi
             found = scope.resolve(names[used - 1], qualifier, position)
         except ProgrammingError:
             continue
-        if found.type.kind is Kind.ROW:
+        if found.type.kind in _MEMBER:
             for name in names[used:]:
                 field = Literal(value=name, type=VARCHAR, position=position)
-                found = build.call("field", [found, field], position)
+                function = _MEMBER.get(found.type.kind, "field")
+                found = build.call(function, [found, field], position)
             return found
     return None
 

@@ -276,11 +276,12 @@ def _aggregates(name: str, kind: SqlType) -> list[str]:
     """_STATISTICS aggregates of a column; NULL for those that its type does not have."""
     null = "CAST(NULL AS VARCHAR)"
     is_plain = not kind.is_nested and kind.kind not in (Kind.JSON, Kind.NULL)
+    is_ordered = is_plain or kind.kind in (Kind.ARRAY, Kind.ROW)
     texts = f"CAST({name} AS VARCHAR)"
-    least, most = (f"MIN({name})", f"MAX({name})") if is_plain else (null, null)
+    least, most = (f"MIN({name})", f"MAX({name})") if is_ordered else (null, null)
     if kind.kind is Kind.VARBINARY:
         least, most = (f"'\\x' || LOWER(HEX({value}))" for value in (least, most))
-    elif is_plain:
+    elif is_ordered:
         least, most = f"CAST({least} AS VARCHAR)", f"CAST({most} AS VARCHAR)"
     distinct = f"APPROX_COUNT_DISTINCT({name if is_plain else texts})"
     average = deviation = null
@@ -291,10 +292,5 @@ def _aggregates(name: str, kind: SqlType) -> list[str]:
     elif kind.is_temporal:
         average = f"CAST(AVG({name}) AS VARCHAR)"
     if kind.is_numeric or kind.is_temporal:
-        # An interpolated value of another type may have no exact representation in it.
-        function = "PERCENTILE_CONT" if kind.kind in (Kind.DOUBLE, Kind.REAL) else "PERCENTILE_DISC"
-        quartiles = [
-            f"CAST({function}({q}) WITHIN GROUP (ORDER BY {name}) AS VARCHAR)"
-            for q in (0.25, 0.5, 0.75)
-        ]
+        quartiles = [f"CAST(APPROX_QUANTILE({name}, {q}) AS VARCHAR)" for q in (0.25, 0.5, 0.75)]
     return [f"COUNT({name})", distinct, least, most, average, deviation, *quartiles]

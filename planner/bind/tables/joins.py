@@ -303,11 +303,16 @@ def _merged(
         expressions=(*(item for _, item in merged), *references(fields)),
         names=(*(name for name, _ in merged), *(item.name for item in fields)),
     )
-    used = {name.lower() for name in names}
-    columns = [ScopeColumn(name, item.type, i) for i, (name, item) in enumerate(merged)]
+    # A merged column has the position of the left side's column, as in DuckDB.
+    first = {name.lower(): ScopeColumn(name, item.type, i) for i, (name, item) in enumerate(merged)}
+    used, columns = set(first), []
     for column in scope.columns:
-        only = column.qualified_only or column.name.lower() in used
+        key = column.name.lower()
+        if key in first and not column.qualified_only and not column.hidden:
+            columns.append(first.pop(key))
+        only = column.qualified_only or key in used
         columns.append(replace(column, index=column.index + count, qualified_only=only))
+    columns = [*first.values(), *columns]
     return BoundRelation(project, Scope(tuple(columns), scope.outer))
 
 
