@@ -253,7 +253,8 @@ def connect(
     memory only; or to a server (`runnel serve`) at an address such as "runnel://127.0.0.1:4711",
     with its `token`.
 
-    path: directory, created if it does not exist, or address of a server; ":memory:": memory only.
+    path: directory, created if it does not exist, or address of a server; ":memory:": memory only;
+        ":default:": the connection of `sql`.
         A directory has one owner at a time: a second connection is an OperationalError. Or a DuckDB
         file, an existing one or a new name with the extension .duckdb, which has the tables.
     spark: a SparkSession, which remains the caller's; or where to start one when a statement first
@@ -306,6 +307,14 @@ def _open(
         is_read_only = is_read_only or settings.pop("access_mode", "") == "READ_ONLY"
     if path == ":memory:":
         path = None
+    elif path == ":default:" and not settings:
+        return default_connection()
+    elif isinstance(path, str) and path.startswith((":memory:", ":default:")):
+        raise NotSupportedError(
+            f"there is no database '{path}'",
+            hint="connect(':memory:') opens a new database, and connect(':default:') without "
+            "settings is the connection of runnel.sql; to share a database, share its connection",
+        )
     if isinstance(path, str) and "://" in path:
         # Loaded on first use: Flight takes a while.
         from runnel.serving.remote_connection import connect_remote

@@ -69,8 +69,20 @@ def _routine_rows(session: Session) -> list[Row]:
 def _database_rows(session: Session) -> list[Row]:
     """The name of the catalog, with the file or the directory that the owner has opened."""
     is_owner = session.caller.is_owner
-    attached = [(item.name, item.text if is_owner else None) for item in session.catalog.databases]
-    return [(CATALOG, session.path if is_owner else None), *attached]
+    own: Row = (CATALOG, session.path if is_owner else None, False)
+    attached = session.catalog.databases
+    if not attached:
+        return [own]
+    # Loaded on first use: few connections have attached databases.
+    from runnel.statements.tables.schemas import is_read_only
+
+    return [
+        own,
+        *(
+            (item.name, item.text if is_owner else None, is_read_only(session, item.name))
+            for item in attached
+        ),
+    ]
 
 
 def _job_rows(session: Session) -> list[Row]:

@@ -70,8 +70,9 @@ Sums of engines differ in two ways: sums of REAL and DOUBLE are compared to 1e-9
 or AVG of DECIMALs with more than 28 digits is also an overflow if only a partial sum has more than
 38 digits.
 
-COUNT_IF over no rows is 0, as COUNT is. APPROX_QUANTILE and APPROX_PERCENTILE read all rows. Regular
-expressions are RE2's: they take linear time, and have no look-around and no back-references.
+COUNT_IF over no rows is 0, as COUNT is. APPROX_QUANTILE and APPROX_PERCENTILE are not estimates.
+Regular expressions are RE2's: they take linear time, and have no look-around and no
+back-references.
 SUM and AVG also accept intervals: SUM adds up the months, the days and the time, and AVG divides
 the sum. MIN, MAX and COUNT(DISTINCT …) compare INTERVALs with a month as 30 days.
 

@@ -1,8 +1,9 @@
 """The catalog as DuckDB has it: duckdb_tables(), duckdb_columns() and so on, pragma_table_info, and
-sqlite_master. Columns for object numbers, tags and comments are left out."""
+sqlite_master. Columns for object numbers and tags are left out."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from runnel.planner.bind.tables.information_schema import (
     Row,
     SchemaDefinition,
     columns_of,
+    comments_of,
     default_of,
+    digits_of,
     nullable,
     position_of,
     schema_keys,
@@ -89,6 +92,7 @@ def _tables(binder: StatementBinder) -> list[Row]:
             sum(index.table_name.lower() == item.name.lower() for index in indexes(binder)),
             sum(found.kind == "CHECK" for found in constraints_of(item)),
             text_of(item),
+            comments_of(item).get(""),
         )
         for item in tables(binder)
         if not isinstance(item, View)
@@ -103,6 +107,7 @@ def _views(binder: StatementBinder) -> list[Row]:
             item.temporary,
             len(columns_of(binder, item)),
             text_of(item),
+            comments_of(item).get(""),
         )
         for item in in_order(binder)
         if isinstance(item, View)
@@ -119,18 +124,13 @@ def _columns(binder: StatementBinder) -> list[Row]:
             default_of(item, name),
             nullable(item, name) == "YES",
             str(kind),
-            *_digits(kind),
+            *digits_of(kind),
             *_generation(item, name),
+            comments_of(item).get(name.lower()),
         )
         for item in in_order(binder)
         for number, (name, _, kind) in enumerate(columns_of(binder, item), 1)
     ]
-
-
-def _digits(kind: SqlType) -> tuple[int | None, int | None]:
-    """The digits of a DECIMAL, and the digits after its point."""
-    is_decimal = kind.kind.name == "DECIMAL"
-    return (kind.precision, kind.scale) if is_decimal else (None, None)
 
 
 def _generation(item: CatalogObject, column: str) -> tuple[bool, str | None]:
@@ -181,9 +181,16 @@ def _sequences(binder: StatementBinder) -> list[Row]:
             *position_of(item),
             item.is_temporary,
             f"CREATE SEQUENCE {quoted(item.name)} {item.text.strip()}",
+            *(_number_after(word, item.text) for word in ("START", "INCREMENT")),
         )
         for item in sorted(found, key=lambda item: item.name.lower())
     ]
+
+
+def _number_after(word: str, text: str) -> int:
+    """The number of an option of CREATE SEQUENCE; 1 if it is not written."""
+    match = re.search(rf"\b{word}\s+(?:WITH\s+|BY\s+)?(-?\d+)", text, re.IGNORECASE)
+    return 1 if match is None else int(match[1])
 
 
 def _types(binder: StatementBinder) -> list[Row]:
@@ -229,7 +236,7 @@ def _settings(rows: Sequence[Row]) -> list[Row]:
 
 
 def _databases(rows: Sequence[Row]) -> list[Row]:
-    return [(name, path, False, "runnel", False) for name, path in rows]
+    return [(name, path, False, "runnel", is_read_only) for name, path, is_read_only in rows]
 
 
 def _master(binder: StatementBinder) -> list[Row]:
@@ -256,7 +263,10 @@ _FLAGS = dict.fromkeys(
     BOOLEAN,
 )
 _COUNTS = dict.fromkeys(
-    "estimated_size column_count index_count check_constraint_count constraint_index".split(),
+    (
+        "estimated_size column_count index_count check_constraint_count constraint_index "
+        "start_value increment_by"
+    ).split(),
     BIGINT,
 )
 _NUMBERS = dict.fromkeys(
@@ -281,13 +291,16 @@ def _view(
 FUNCTIONS = {
     "duckdb_tables": _view(
         f"{_PLACE} table_name internal temporary has_primary_key estimated_size column_count "
-        "index_count check_constraint_count sql",
+        "index_count check_constraint_count sql comment",
         _tables,
     ),
-    "duckdb_views": _view(f"{_PLACE} view_name internal temporary column_count sql", _views),
+    "duckdb_views": _view(
+        f"{_PLACE} view_name internal temporary column_count sql comment", _views
+    ),
     "duckdb_columns": _view(
         f"{_PLACE} table_name column_name column_index internal column_default is_nullable "
-        "data_type numeric_precision numeric_scale is_generated generation_expression",
+        "data_type numeric_precision numeric_scale is_generated generation_expression "
+        "comment",
         _columns,
     ),
     "duckdb_constraints": _view(
@@ -299,7 +312,9 @@ FUNCTIONS = {
         f"{_PLACE} index_name table_name is_unique is_primary expressions sql", _indexes
     ),
     "duckdb_schemas": _view(f"{_PLACE} internal", _schemas),
-    "duckdb_sequences": _view(f"{_PLACE} sequence_name temporary sql", _sequences),
+    "duckdb_sequences": _view(
+        f"{_PLACE} sequence_name temporary sql start_value increment_by", _sequences
+    ),
     "duckdb_types": _view(f"{_PLACE} type_name logical_type type_category internal", _types),
     "duckdb_functions": _view(
         f"{_PLACE} function_name function_type description return_type parameters "

@@ -3,6 +3,7 @@ of a mapping."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from runnel.errors import (
     suggest,
 )
 from runnel.expressions import build
-from runnel.expressions.nodes import Cast, Column, Expression, Literal, walk
+from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, walk
 from runnel.expressions.properties import depends_on_statement, is_volatile
 from runnel.planner.bind.constraints.foreign_keys import ForeignKeyBinder
 from runnel.planner.bind.scalars.expression import ExpressionBinder
@@ -41,7 +42,7 @@ from runnel.relation.nodes import (
     references,
 )
 from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
-from runnel.sqltypes import INTEGER, NULL, VARCHAR, Kind, SqlType
+from runnel.sqltypes import INTEGER, NULL, VARCHAR, Kind, SqlType, decimal
 
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
@@ -195,37 +196,79 @@ def _columns_of(statement: CreateTable, source: Relation) -> tuple[ColumnDefinit
             number += 1
             unique = f"{name}_{number}"
         used.add(unique.lower())
-        sql_type = item.type
-        if sql_type.kind is Kind.NULL or (
-            sql_type.kind in (Kind.TINYINT, Kind.SMALLINT) and _is_of_literals(source, len(columns))
-        ):
-            sql_type = INTEGER
+        literals = _literals(source, len(columns))
+        sql_type = INTEGER if item.type.kind is Kind.NULL else item.type
+        if literals is not None:
+            has_whole = len(literals) > 1 and any(
+                _is_whole(item, statement.sql) for item in literals
+            )
+            sql_type = _stored_type(sql_type, has_whole)
         columns.append(ColumnDefinition(unique, sql_type))
     return tuple(columns)
 
 
-def _is_of_literals(relation: Relation, index: int) -> bool:
-    """Whether a column's values are computed from literals: then its type, the type of the
-    largest literal, says nothing about later rows. DuckDB's literals are INTEGER."""
+def _literals(relation: Relation, index: int) -> list[Expression] | None:
+    """The literals of a column whose values are computed from literals: then its type, the type of
+    the largest literal, says nothing about later rows. None for any other column."""
     match relation:
         case Values():
-            return all(_is_literal(row[index]) for row in relation.rows)
+            found = [row[index] for row in relation.rows]
+            return found if all(map(_is_literal, found)) else None
         case Project():
             expression = relation.expressions[index]
+            while isinstance(expression, Cast) and expression.implicit:
+                expression = expression.operand
             if isinstance(expression, Column):
-                return _is_of_literals(relation.input, expression.index)
-            return _is_literal(expression)
+                return _literals(relation.input, expression.index)
+            return [expression] if _is_literal(expression) else None
         case Union():
-            return all(_is_of_literals(item, index) for item in relation.inputs)
+            lists = [_literals(item, index) for item in relation.inputs]
+            if any(item is None for item in lists):
+                return None
+            return [literal for item in lists if item is not None for literal in item]
         case Filter() | Sort() | Limit():
-            return _is_of_literals(relation.input, index)
-    return False
+            return _literals(relation.input, index)
+    return None
+
+
+_OF_VALUES = ("array", "row", "struct", "map_of", "map")
+"""The functions that make nested values."""
 
 
 def _is_literal(expression: Expression) -> bool:
     if isinstance(expression, Cast) and expression.implicit:
         return _is_literal(expression.operand)
+    if isinstance(expression, Call) and expression.function in _OF_VALUES:
+        return all(map(_is_literal, expression.arguments))
     return isinstance(expression, Literal)
+
+
+def _stored_type(kind: SqlType, has_whole: bool) -> SqlType:
+    """The type of a column of literals. DuckDB's whole numbers are INTEGER, also in lists, rows and
+    maps, and next to decimals they have ten digits.
+
+    has_whole: whether one of several literals is a whole number.
+    """
+    if kind.kind in (Kind.TINYINT, Kind.SMALLINT):
+        return INTEGER
+    if kind.kind is Kind.DECIMAL and has_whole and 0 < kind.scale <= 28:
+        return decimal(max(kind.precision - kind.scale, 10) + kind.scale, kind.scale)
+    if not kind.is_nested:
+        return kind
+    element, key = (
+        None if item is None else _stored_type(item, False) for item in (kind.element, kind.key)
+    )
+    fields = tuple((name, _stored_type(item, False)) for name, item in kind.fields)
+    return replace(kind, element=element, key=key, fields=fields)
+
+
+_WHOLE = re.compile(r"[-+\s]*[0-9_]+(?![0-9_.eE])")
+
+
+def _is_whole(literal: Expression, sql: str) -> bool:
+    """Whether a literal was typed as a whole number."""
+    position = literal.position
+    return position is not None and _WHOLE.match(sql, position.offset) is not None
 
 
 def table_key(key: KeyClause, columns: Sequence[ColumnDefinition]) -> TableKey:

@@ -46,10 +46,12 @@ from runnel.sqltypes import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
+    INTEGER_WIDTHS,
     INTERVAL,
     JSON,
     TIMESTAMP_TZ,
     VARCHAR,
+    Kind,
     SqlType,
 )
 
@@ -77,6 +79,7 @@ _OF_NUMBERS = frozenset(
 )
 _TYPES: dict[str, SqlType] = {
     "shared": BOOLEAN,
+    "is_read_only": BOOLEAN,
     "options": JSON,
     "mapping_options": JSON,
 }
@@ -132,10 +135,23 @@ def _columns(binder: StatementBinder) -> list[Row]:
             str(sql_type),
             default_of(item, name),
             comments_of(item).get(name.lower()),
+            *digits_of(sql_type),
         )
         for item in binder.snapshot
         for number, (name, external_name, sql_type) in enumerate(columns_of(binder, item), 1)
     ]
+
+
+_BITS = {Kind.REAL: 24, Kind.DOUBLE: 53, **INTEGER_WIDTHS}
+"""The precision of types of numbers, in bits."""
+
+
+def digits_of(kind: SqlType) -> tuple[int | None, int | None]:
+    """The digits of a DECIMAL and the digits after its point; the bits of any other number."""
+    if kind.kind is Kind.DECIMAL:
+        return kind.precision, kind.scale
+    bits = _BITS.get(kind.kind)
+    return bits, None if bits is None else 0
 
 
 def comments_of(item: CatalogObject) -> MappingType[str, str]:
@@ -278,7 +294,7 @@ TABLES: dict[str, SchemaDefinition] = {
     ),
     "columns": SchemaDefinition(
         "table_catalog table_schema table_name column_name column_external_name ordinal_position "
-        "is_nullable data_type column_default column_comment",
+        "is_nullable data_type column_default column_comment numeric_precision numeric_scale",
         _columns,
     ),
     "tables": SchemaDefinition(
@@ -333,7 +349,7 @@ TABLES: dict[str, SchemaDefinition] = {
     "routines": SchemaDefinition(
         "routine_catalog routine_schema routine_name routine_type arguments data_type family", None
     ),
-    "databases": SchemaDefinition("database_name path", None),
+    "databases": SchemaDefinition("database_name path is_read_only", None),
     "user_defined_types": SchemaDefinition(
         "user_defined_type_catalog user_defined_type_schema user_defined_type_name "
         "user_defined_type_category is_instantiable is_final ordering_form ordering_category "

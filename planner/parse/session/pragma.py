@@ -13,7 +13,7 @@ from runnel.planner.parse.syntax import NoEffect, Query, Show, Statement
 from runnel.planner.parse.tokens import like, tokenize
 
 _QUERIES = {
-    "SHOW_TABLES": "SELECT table_name AS name FROM information_schema.tables ORDER BY name",
+    "SHOW_TABLES": 'SELECT name FROM "show tables" ORDER BY name',
     "DATABASE_LIST": (
         "SELECT 0 AS seq, database_name AS name, path AS file FROM information_schema.databases"
     ),
