@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from runnel.base.foreign_settings import SHOWN
-from runnel.base.schemas import CATALOG, PUBLIC
+from runnel.base.schemas import CATALOG, MAIN, PUBLIC
 from runnel.settings import SETTINGS
 from runnel.statements.functions import function_rows
 
@@ -73,13 +73,15 @@ def _database_rows(session: Session) -> list[Row]:
     attached = session.catalog.databases
     if not attached:
         return [own]
-    # Loaded on first use: few connections have attached databases.
-    from runnel.statements.tables.schemas import is_read_only
-
+    schemas = getattr(session.connectors.get("DuckDB"), "schemas", {})
     return [
         own,
         *(
-            (item.name, item.text if is_owner else None, is_read_only(session, item.name))
+            (
+                item.name,
+                item.text if is_owner else None,
+                schemas[f"{item.name.lower()}.{MAIN}"].is_read_only,
+            )
             for item in attached
         ),
     ]

@@ -372,12 +372,6 @@ def _objects(session: Session, key: str) -> list[CatalogObject]:
     return [item for item in session.catalog if item.schema.lower() == key]
 
 
-def is_read_only(session: Session, database: str) -> bool:
-    """Whether an attached database was attached with READ_ONLY."""
-    found = _connector(session).schemas.get(f"{database.lower()}.{MAIN}")
-    return found is not None and found.is_read_only
-
-
 def _connector(session: Session) -> DuckDBConnector:
     found = session.connectors.get("DuckDB")
     assert isinstance(found, DuckDBConnector)
