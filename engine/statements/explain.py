@@ -60,8 +60,9 @@ def _of_set(session: Session, plan: ExplainPlan) -> list[str]:
     """The plans of the INSERTs of a statement set, each below the name of its table."""
     assert isinstance(plan.plan, StatementSetPlan)
     lines: list[str] = []
-    for inner in (*plan.plan.writes, *plan.plan.jobs):
-        write = inner.write if isinstance(inner, CreateJobPlan) else inner
+    items: list[tuple[WritePlan, Plan]] = [(item, item) for item in plan.plan.writes]
+    items += [(item.write, item) for item in plan.plan.jobs]
+    for write, inner in items:
         lines += [f"INSERT INTO {write.table.name}", "", *_lines(session, plan, inner), ""]
     return lines[:-1]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from runnel.base.schemas import VIEW_TYPE, database_of, local_name, schema_key
 from runnel.catalog import (
@@ -232,23 +232,26 @@ def _texts(snapshot: Snapshot, kind: str, hides_secrets: bool) -> dict[str, str]
     found = {}
     for item in snapshot:
         if isinstance(item, Mapping):
-            shown = public(item) if hides_secrets else item
+            shown = public_mapping(item) if hides_secrets else item
             found[item.name] = mapping_ddl(shown, as_mapping=kind == "mapping")
         elif isinstance(item, View):
             found[item.name] = view_ddl(item)
     return found
 
 
-_Object = TypeVar("_Object", Mapping, DataConnection)
-
-
-def public(item: _Object) -> _Object:
-    """The object without the values of options that grant access to other systems."""
-    if isinstance(item, Mapping) and item.flink_text is not None:
-        written = _written(item.flink_text)
-        redacted = replace(written, options=without_secrets(written.options, of_flink=True))
-        item = replace(item, flink_text=redacted.text(item.name))
+def public(item: DataConnection) -> DataConnection:
+    """The connection without the values of options that grant access to other systems."""
     return replace(item, options=without_secrets(item.options))
+
+
+def public_mapping(item: Mapping) -> Mapping:
+    """The mapping without the values of options that grant access to other systems."""
+    text = item.flink_text
+    if text is not None:
+        written = _written(text)
+        options = without_secrets(written.options, of_flink=True)
+        text = replace(written, options=options).text(item.name)
+    return replace(item, options=without_secrets(item.options), flink_text=text)
 
 
 def _one(texts: dict[str, str], kind: str, name: str, position: Position | None) -> Expression:

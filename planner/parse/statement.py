@@ -328,9 +328,9 @@ def _parse_explain(reader: StatementReader) -> Explain:
         # Loaded on first use: few statements are statement sets.
         from runnel.planner.parse.flink.statement_set import explained_set
 
-        statement = explained_set(reader, position, stage, form)
+        explained = explained_set(reader, position, stage, form)
         reader.finish()
-        return statement
+        return explained
     is_job = reader.peek() in ("CREATE", "ALTER") and reader.peek(1) == "JOB"
     is_table = _is_table_as(reader)
     is_view = reader.peek() == "CREATE" and _object_word(reader) == "MATERIALIZED"

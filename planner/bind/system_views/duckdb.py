@@ -22,7 +22,7 @@ from runnel.planner.bind.tables.information_schema import (
     position_of,
     schema_keys,
 )
-from runnel.planner.explain.ddl import mapping_ddl, public, qualified, quoted, view_ddl
+from runnel.planner.explain.ddl import mapping_ddl, public_mapping, qualified, quoted, view_ddl
 from runnel.planner.parse.types import simple_types
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType, array
 
@@ -36,7 +36,7 @@ def text_of(item: CatalogObject) -> str | None:
     """The statement that creates a table or a view; None for a registered object."""
     if isinstance(item, View):
         return view_ddl(item)
-    return mapping_ddl(public(item)) if isinstance(item, Mapping) else None
+    return mapping_ddl(public_mapping(item)) if isinstance(item, Mapping) else None
 
 
 def index_text(snapshot: Snapshot, index: Index) -> str:
