@@ -51,6 +51,7 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from runnel.planner.parse.query.token_pass import MARK, TYPE, TokenPass, item_texts
+from runnel.planner.parse.types import TypeLimit
 from runnel.sqltypes import SqlType
 
 TEXT = "text"
@@ -160,7 +161,7 @@ def _restore_quantifier(node: Any) -> None:
         node.replace(quantifier(this=exp.Tuple(expressions=node.expressions)))
 
 
-def _restore_type(node: Any, types: Sequence[tuple[SqlType, int | str | None]]) -> None:
+def _restore_type(node: Any, types: Sequence[tuple[SqlType, int | str | TypeLimit | None]]) -> None:
     kind = node.args.get("kind")
     if isinstance(kind, str) and kind.startswith(TYPE) and kind[len(TYPE) :].isdecimal():
         sql_type, size = types[int(kind[len(TYPE) :])]

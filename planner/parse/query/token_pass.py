@@ -21,7 +21,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.errors import Position, ProgrammingError
 from runnel.planner.parse.syntax import Name
 from runnel.planner.parse.tokens import DIALECT, TokenReader, like, position_at
-from runnel.planner.parse.types import parse_cast_type
+from runnel.planner.parse.types import TypeLimit, parse_cast_type
 from runnel.sqltypes import SqlType
 
 MARK = "\0"
@@ -108,7 +108,7 @@ class TokenPass(TokenReader):
         self.parameters = parameters
         self.is_query = is_query
         self.output: list[Token] = []
-        self.types: list[tuple[SqlType, int | str | None]] = []
+        self.types: list[tuple[SqlType, int | str | TypeLimit | None]] = []
         self.open: list[str] = []
         self.closed = ""
         self.common_tables: list[int] = []
