@@ -94,7 +94,9 @@ class Error(Exception):
     """Whether another engine refused to run the fragment that it was given."""
 
     def __new__(cls, *args: Any, code: ErrorCode | None = None, **options: Any) -> Self:
-        return super().__new__(cls if code is None else _OF_CODE.get((cls, code), cls), *args)  # type: ignore[arg-type]
+        kind: Any = cls if code is None else _OF_CODE.get((cls, code), cls)
+        made: Self = super().__new__(kind, *args)
+        return made
 
     def __init__(
         self,
