@@ -183,10 +183,8 @@ class Jobs:
         )
         snapshots = None
         if options.durability is not None:
-            context, snapshots = (
-                options.durability.context_of(context),
-                options.durability.snapshots,
-            )
+            context = options.durability.context_of(context)
+            snapshots = options.durability.snapshots
         execution = Execution(
             Template.of(dag),
             context,
