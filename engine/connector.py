@@ -238,8 +238,7 @@ class SourcePartition(ABC):
         return ()
 
     def open(self, wake: Callable[[], None]) -> None:
-        """Called once before the first `read`, by the thread that will read. `wake` may be called
-        from any thread."""
+        """Called once before the first `read`, by its thread. Any thread may call `wake`."""
 
     @abstractmethod
     def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
@@ -315,8 +314,7 @@ class SourceTraits:
 
 
 class Source(ABC):
-    """A requested scan before it runs: part of a plan, used by several executions at the same
-    time."""
+    """A requested scan before it runs: part of a plan, used by several executions at once."""
 
     cooperative = True
     """Whether its partitions never block. Blocking ones are read on a thread of their own."""
@@ -379,11 +377,14 @@ class ReadableTable(Table):
     events: ReadableTable | None = None
     """The table of events that a `ChangingTable` is derived from; None: it is read itself."""
 
+    poll_millis: int | None = None
+    """Interval at which a live query reads it again ('pollChangesMillis'); None: once."""
+
     reads_slowly: bool = False
     """Whether reading the rows again takes much longer than storing them, as of text."""
 
-    def with_changes(self) -> ReadableTable | None:
-        """Its rows and then their changes, as a `ChangingTable`; None: they are not recorded."""
+    def with_changes(self, millis: int | None) -> ReadableTable | None:
+        """Its rows and then their changes, as a `ChangingTable`; None: they are not known."""
         return None
 
     @abstractmethod
@@ -467,8 +468,7 @@ class Sink(ABC):
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
-        """Writes rows: the columns of the `SinkRequest`, in canonical Arrow types. Fails as early
-        as it can."""
+        """Writes rows: the columns of the `SinkRequest`, in canonical Arrow types. Fails early."""
 
     @abstractmethod
     def stage(self, epoch: int) -> Token:

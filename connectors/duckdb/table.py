@@ -33,6 +33,7 @@ from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, TableLocatio
 from runnel.connectors.duckdb.sink import DuckDBSink
 from runnel.errors import ProgrammingError
 from runnel.processor import Guarantee, JobContext
+from runnel.processors.live.tables.repeated_reads import Observers, read_again
 from runnel.sqltypes import BIGINT, Kind
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
         self.row_id = len(self.columns)
         self._is_read_only = is_read_only
         self.changes = 0
+        self._observers: Observers = set()
         if self.is_addressed:
             self.columns = (*self.columns, TableColumn(ROW_ID, BIGINT, None, True))
 
@@ -183,10 +185,16 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
         """Called after each change of the rows that others see. `added`: the number of rows that
         the change has added; None: unknown."""
         self.changes += 1
+        for notice in tuple(self._observers):
+            notice()
         if added is None:
             self.forget_count()
         elif self._rows is not None:
             self._rows = max(self._rows + added, 0)
+
+    def with_changes(self, millis: int | None) -> ReadableTable | None:
+        """If it is to be read again, also at once after changes by this process."""
+        return None if millis is None else read_again(self, millis, self._observers)
 
     def forget_count(self) -> None:
         """Forgets the number of rows."""

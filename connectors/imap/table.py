@@ -138,7 +138,7 @@ class MapTable(IndexedTable, KeyedTable):
     def changes(self) -> ReadableTable:
         return MapChanges(self.name, self.columns, self._layout, self._store)
 
-    def with_changes(self) -> ReadableTable:
+    def with_changes(self, millis: int | None) -> ReadableTable:
         return changing_map(self.name, self.columns, self._layout, self._store)
 
     def keep_journal(self, capacity: int) -> None:

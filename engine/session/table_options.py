@@ -1,8 +1,9 @@
 """Opens the tables of mappings, and sets the event time that WATERMARK FOR declares.
 
-'idleTimeoutMillis' is an option of every mapping whose rows have an event time, 'refreshMillis' of
-every bounded mapping; they are handled here and not passed to the connector. A saved mapping that
-cannot be opened now, for example because its file was deleted, becomes a BrokenTable.
+'idleTimeoutMillis' is an option of every mapping whose rows have an event time, 'refreshMillis' and
+'pollChangesMillis' of every bounded mapping; they are handled here and not passed to the connector.
+A saved mapping that cannot be opened now, for example because its file was deleted, becomes a
+BrokenTable.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 IDLE_TIMEOUT = "idleTimeoutMillis"
 REFRESH = "refreshMillis"
+POLL = "pollChangesMillis"
 _TEMPORAL = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
 _LONGEST = 10**12
 
@@ -50,7 +52,7 @@ def open_table(connector: Connector, definition: MappingDefinition) -> Table:
     the mapping has bounds that the connector does not support."""
     if definition.access is not None and not connector.keeps_bounds:
         raise _unbounded(connector)
-    own = {IDLE_TIMEOUT.lower(): IDLE_TIMEOUT, REFRESH.lower(): REFRESH}
+    own = {name.lower(): name for name in (IDLE_TIMEOUT, REFRESH, POLL)}
     given = {
         own[name.lower()]: value
         for name, value in definition.options.items()
@@ -62,7 +64,13 @@ def open_table(connector: Connector, definition: MappingDefinition) -> Table:
     if definition.computed:
         table.computed = definition.computed
     if REFRESH in given:
-        table.refresh_millis = _refresh(given[REFRESH], table)
+        reason = "it says how often a table that a stream is joined with is read again"
+        table.refresh_millis = _interval(REFRESH, given[REFRESH], table, reason)
+    if POLL in given:
+        reason = "it says how often a table is read again for EMIT CHANGES"
+        millis = _interval(POLL, given[POLL], table, reason)
+        assert isinstance(table, ReadableTable)
+        table.poll_millis = millis
     if definition.watermark is not None:
         table.event_time = _event_time(definition.watermark, table, timeout)
     elif timeout is not None:
@@ -97,20 +105,21 @@ def _timeout(text: str) -> int:
     return number
 
 
-def _refresh(text: str, table: Table) -> int:
+def _interval(option: str, text: str, table: Table, reason: str) -> int:
+    """The interval at which a table at rest is read again."""
     if table.is_unbounded or not isinstance(table, ReadableTable):
         raise ProgrammingError(
-            f"option '{REFRESH}' is for mappings that are read to an end",
-            detail="it says how often a table that a stream is joined with is read again",
+            f"option '{option}' is for mappings that are read to an end",
+            detail=reason,
             hint="leave the option out",
         )
     number = _milliseconds(text)
     if not number:
         raise ProgrammingError(
-            f"option '{REFRESH}' can't be '{text}'",
+            f"option '{option}' can't be '{text}'",
             hint=(
                 "it accepts a whole number of milliseconds, at least 1; "
-                "without it a join reads the table once"
+                "without it the table is read once"
             ),
         )
     return number

@@ -10,16 +10,27 @@ from runnel.planner.rules.column_pruning import prune
 from runnel.relation.nodes import Filter, Relation, Scan, transform
 
 
-def with_changing_tables(relation: Relation) -> Relation:
-    """The relation over the changes of its tables, where they are recorded. A table that a stream
-    meets at the arrival of a row stays."""
-    return transform(relation, _changing)
+def with_changing_tables(relation: Relation, millis: int | None) -> Relation:
+    """The relation over the changes of its tables, where they are recorded, or found by reading a
+    table again. A table that a stream meets at the arrival of a row stays.
+
+    millis: the interval at which tables are read again; None: only tables that state one are.
+    """
+    return transform(relation, lambda node: _changing(node, millis))
 
 
-def _changing(node: Relation) -> Relation:
+def _changing(node: Relation, millis: int | None) -> Relation:
     if not isinstance(node, Scan) or node.at_arrival or not isinstance(node.table, ReadableTable):
         return node
-    table = node.table.with_changes()
+    if node.table.is_unbounded:
+        return node
+    millis = node.table.poll_millis or millis
+    table = node.table.with_changes(millis)
+    if table is None and millis is not None:
+        # Loaded on first use: few tables are read again.
+        from runnel.processors.live.tables.repeated_reads import read_again
+
+        table = read_again(node.table, millis)
     if table is None or table.events is None:
         return node
     events = table.events

@@ -33,7 +33,7 @@ def change_stream(
 
     relation, fields: the query after the rules, and its fields before them.
     """
-    relation = with_changing_tables(relation)
+    relation = with_changing_tables(relation, clause.poll_millis)
     if relation.is_unbounded:
         check_no_statement_time(relation, "EMIT CHANGES over a stream", "its start")
     found = maintained(relation)

@@ -86,11 +86,13 @@ class ChangesClause:
     position: of the clause.
     epoch_millis: the option 'epochMillis'; None: the default.
     state_limit: the option 'maxStateBytes'; 0: no limit.
+    poll_millis: the option 'pollChangesMillis'; None: tables are read once.
     """
 
     position: Position
     epoch_millis: int | None = None
     state_limit: int = 0
+    poll_millis: int | None = None
 
 
 @frozen(kw_only=True)

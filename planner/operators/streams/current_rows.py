@@ -47,8 +47,8 @@ passes.CHOICES.add(choose_as(PhysicalCurrentRows), CurrentRows)
 @passes.PRUNING.of(CurrentRows)
 def _prune(node: CurrentRows, needed: set[int]) -> Pruned:
     kept = list(range(node.width))
-    if node.key is not None:
-        kept = sorted(needed | set(node.key))
+    if node.key is not None or node.log.on_inconsistency is OnInconsistency.TRUST:
+        kept = sorted(needed | set(node.key or ())) or [0]
     places = {index: place for place, index in enumerate(kept)}
     below = exactly(node.input, [*kept, *range(node.width, len(node.input.fields))])
     key = None if node.key is None else tuple(places[i] for i in node.key)

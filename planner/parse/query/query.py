@@ -51,7 +51,9 @@ def parse_query(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]
         raise ProgrammingError("a query was expected", position=position_at(tokens[0], sql))
     emission = None if to.emission is None else _emission(to.emission, to)
     changes = (
-        None if to.changes is None else ChangesClause(to.changes, to.epoch_millis, to.state_limit)
+        None
+        if to.changes is None
+        else ChangesClause(to.changes, to.epoch_millis, to.state_limit, to.poll_millis)
     )
     return ParsedQuery(tree, emission, to.unbounded_state, changes)
 

@@ -18,8 +18,11 @@ EMISSION = (("EMIT", "EVERY"), ("ALLOWED", "LATENESS"), ("LATE", "DATA"))
 CHANGES = ("EMIT", "CHANGES")
 UNBOUNDED_STATE = "allowUnboundedState"
 EPOCH_MILLIS = "epochMillis"
+POLL_MILLIS = "pollChangesMillis"
 STATE_LIMIT = "maxStateBytes"
-_OPTIONS = (UNBOUNDED_STATE, EPOCH_MILLIS, STATE_LIMIT)
+_OPTIONS = (UNBOUNDED_STATE, EPOCH_MILLIS, STATE_LIMIT, POLL_MILLIS)
+MOST_POLL_MILLIS = 10**12
+"""Largest value of the option 'pollChangesMillis'."""
 MOST_EPOCH_MILLIS = 60_000
 """Largest value of the option 'epochMillis'."""
 MOST_STATE = 10**15
@@ -136,6 +139,10 @@ def options(to: TokenPass, token: Token) -> bool:
     for option in read_options(to):
         if option.name.text == EPOCH_MILLIS:
             to.epoch_millis = _number(to, option, MOST_EPOCH_MILLIS)
+            continue
+        if option.name.text == POLL_MILLIS:
+            # At least 1, as in mappings: without a pause a table would be read all the time.
+            to.poll_millis = max(_number(to, option, MOST_POLL_MILLIS), 1)
             continue
         if option.name.text == STATE_LIMIT:
             to.state_limit = _number(to, option, MOST_STATE)

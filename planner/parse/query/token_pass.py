@@ -92,7 +92,7 @@ class TokenPass(TokenReader):
     open: for each open parenthesis or bracket, the word before it.
     closed: the word before the one that was closed last; "" if there is none.
     is_query: whether the tokens are a whole query, which may end with clauses of Runnel.
-    emission, unbounded_state, epoch_millis, state_limit: these clauses and options.
+    emission, unbounded_state, epoch_millis, state_limit, poll_millis: these clauses and options.
     changes: the position of EMIT CHANGES; None: the query does not have it.
     """
 
@@ -116,6 +116,7 @@ class TokenPass(TokenReader):
         self.unbounded_state = False
         self.changes: Position | None = None
         self.epoch_millis: int | None = None
+        self.poll_millis: int | None = None
         self.state_limit = 0
         self._names: list[int] = []
 
