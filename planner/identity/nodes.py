@@ -91,8 +91,13 @@ def arranged(node: Physical) -> str:
     """The columns of rows that an operator retains, and how they are computed: a key is one of
     them."""
     projections = getattr(node, "projections", None)
-    computed = "" if projections is None else f" from {outer_texts(projections)}"
-    return f"{columns_text(node.fields)}{computed}"
+    if projections is None:
+        return columns_text(node.fields)
+    if isinstance(node, physical.PhysicalExpand):
+        computed = "; ".join(map(outer_texts, projections))
+    else:
+        computed = outer_texts(projections)
+    return f"{columns_text(node.fields)} from {computed}"
 
 
 def optional_text(item: Expression | None) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import runnel
+from tests.jobs.feeds import PATIENCE
+from tests.waiting import eventually
 
 EVENTS = [
     {"before": None, "after": {"id": 1, "name": "a", "amount": "1.50"}, "op": "r"},
@@ -152,3 +154,32 @@ def test_a_followed_log(con: runnel.Connection, tmp_path: Path) -> None:
         file.write(json.dumps(EVENTS[4]) + "\n")
     assert cursor.fetchone()[1:] == (-1, 2, "b")
     cursor.close()
+
+
+@pytest.mark.parametrize("key", [(), ("'changeKey' = 'id'",)])
+def test_a_job_continues_with_the_rows(tmp_path: Path, key: tuple[str, ...]) -> None:
+    path = Path(written(tmp_path, EVENTS[:2]))
+    more = {"before": None, "after": {"id": 4, "name": "a", "amount": 4}, "op": "c"}
+    with runnel.connect(tmp_path / "directory", query_parallelism=2) as con:
+        mapped(con, str(path), *key, "'follow' = 'true'", "'pollMillis' = '1'")
+        con.execute("CREATE TABLE totals (name VARCHAR PRIMARY KEY, n BIGINT, most DECIMAL(10, 2))")
+        con.execute(
+            "CREATE JOB j OPTIONS ('processingGuarantee' = 'exactlyOnce') AS INSERT INTO totals "
+            "SELECT name, COUNT(*), MAX(amount) FROM orders GROUP BY name"
+        )
+        job = con.job("j")
+
+        def holds(*expected: tuple[str | None, int]) -> bool:
+            query = "SELECT name, n FROM totals ORDER BY name"
+            return eventually(lambda: con.execute(query).fetchall() == [*expected], PATIENCE)
+
+        assert holds(("a", 1), ("b", 1))
+        con.execute("ALTER JOB j SUSPEND")
+        assert job.await_status(runnel.JobStatus.SUSPENDED, PATIENCE)
+        con.execute("SET query_parallelism = 1")
+        con.execute("ALTER JOB j RESUME")
+        with path.open("a") as file:
+            file.write("".join(json.dumps(event) + "\n" for event in (EVENTS[2], EVENTS[4], more)))
+        assert holds(("a", 2))
+        assert con.execute("SELECT most FROM totals").fetchall() == [(10,)]
+        con.execute("DROP JOB j")
