@@ -9,5 +9,5 @@ each node are in the homes (`planner/operators/passes.py::MAINTENANCE`).
 It imports `operators.passes`, `physical`, `event_time`, `explain`, `parse.syntax`,
 `parse.query.query_end`, `parse.session`, `rewriting`, `rules.column_pruning`, `statement_time`,
 `bind.query`, `bind.streams.change_logs`, `optimize`, `plans` and `planning`, and of the engine the
-relational nodes and `processors/live/views`. Begin with `maintenance`.
+relational nodes, `processors/live/tables` and `processors/live/views`. Begin with `maintenance`.
 """
