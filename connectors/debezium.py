@@ -44,7 +44,7 @@ def _check(definition: MappingDefinition) -> None:
     if not definition.columns:
         raise ProgrammingError(
             f'the columns of "{definition.name}" must be declared, as it has changes',
-            hint="list the columns of the table, without those of the envelope",
+            hint="list the columns of the table, without the fields of the envelope",
         )
     if definition.watermark is not None:
         raise NotSupportedError(

@@ -131,7 +131,7 @@ def _idle(value: Value) -> int:
 def _interval(value: Value, least: int = 1) -> int:
     """The milliseconds of a duration as Flink writes it, such as '10 s'."""
     # Loaded on first use: few sessions change it.
-    from runnel.planner.parse.flink.types import milliseconds
+    from runnel.planner.parse.flink.generated import milliseconds
 
     found = milliseconds(str(value), least)
     if found is None:

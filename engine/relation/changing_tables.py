@@ -16,7 +16,7 @@ from runnel.expressions.nodes import Expression
 
 
 class OnInconsistency(Enum):
-    """What becomes of an event that removes a row that the table does not contain.
+    """The treatment of an event that removes a row that the table does not contain.
 
     FAIL: it is an error.
     SKIP: it is ignored, and counted in the log.
@@ -42,7 +42,7 @@ class EventLog:
     before: the same in the row before the event; of a log with a key only the key must be right.
     has_after, has_before: BOOLEAN: whether the event has these rows.
     key: the indexes of the columns that identify a row; None: rows are identified by all columns.
-    on_inconsistency: what becomes of an event that removes an unknown row.
+    on_inconsistency: the treatment of an event that removes an unknown row.
     source: the log in words, for errors.
     location: indexes of columns of the log's table that say where an event is, and their names.
     is_event: BOOLEAN: whether a row of the log's table is an event; None: all are.

@@ -33,7 +33,7 @@ class CurrentRows(Single):
     """The current rows of a table that is known by a log of its changes.
 
     The input is the log. Its first columns are the ones of the result; then come the operation, as
-    in EventLog; whether the columns are those of the row before the event; whether the event has
+    in EventLog; whether the columns are of the row before the event; whether the event has
     that row; and the location of the event. Over a log with an end the result is the rows at its
     end.
 
@@ -130,8 +130,8 @@ class LiveJoin(Pair):
     condition: over the columns of both sides, without their weights; None: true.
     changing: for each side whether its rows change; then its last column is the weight.
     is_changing: whether the rows of the result change.
-    compares_all: whether each row of one side is compared with all rows of the other, which may be
-        many.
+    compares_all: whether each row of a side is compared with all rows of the opposite side, which
+        may be many.
     """
 
     family = "streams.live_joins"

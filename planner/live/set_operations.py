@@ -50,12 +50,12 @@ def maintained_set_operation(
     below = maintain(chosen)
     unique = tuple(range(width))
     if not is_all:
-        kept: Sequence[Expression] = references(below.relation.fields)
-        kept = [*kept[:width], *([below.weight] if below.is_changing else [])]
+        requested: Sequence[Expression] = references(below.relation.fields)
+        requested = [*requested[:width], *([below.weight] if below.is_changing else [])]
         relation = Project(
             input=below.relation,
-            expressions=tuple(kept),
-            names=(*names, WEIGHT)[: len(kept)],
+            expressions=tuple(requested),
+            names=(*names, WEIGHT)[: len(requested)],
         )
         return Maintained(relation, below.is_changing, unique)
     weighted = with_weights(below)
@@ -68,7 +68,7 @@ def maintained_set_operation(
 
 
 def _marks(side: int) -> list[Expression]:
-    """1 in the column of the side, NULL in that of the other side."""
+    """1 in the column of the side, NULL in the column of its sibling."""
     return [Literal(value=1 if i == side else None, type=BIGINT) for i in range(2)]
 
 

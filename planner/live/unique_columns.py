@@ -110,7 +110,7 @@ def _constant_columns(condition: Expression) -> set[int]:
 
 def _of_pairs(join: Join) -> Keys:
     """The keys of a join. Where each row has one match at most, the keys of its side are some;
-    otherwise a key of one side with a key of the other is one."""
+    otherwise a key of the left side with a key of the right side is one."""
     left, right = unique_columns(join.left), unique_columns(join.right)
     if join.kind in (*LEFT_ONLY, *MARKS, JoinKind.SINGLE):
         return left

@@ -14,7 +14,7 @@ import re
 from sqlglot import exp
 
 from runnel.planner.parse.syntax import ComputedClause, MappingColumn, MappingWatermark, Name
-from runnel.sqltypes import TIMESTAMP, TIMESTAMP_TZ
+from runnel.sqltypes import TIMESTAMP, TIMESTAMP_TZ, Kind
 
 PROCTIME = "PROCTIME"
 _TIMES = {
@@ -67,3 +67,29 @@ def processing_watermark(
                 value = exp.Sub(this=value, expression=length)
             return MappingWatermark(Name(item.name.text, item.name.position), value)
     return None
+
+
+RAW_FORMATS = {
+    Kind.VARCHAR: "varchar",
+    Kind.VARBINARY: "varbinary",
+    Kind.BOOLEAN: "boolean",
+    Kind.TINYINT: "tinyint",
+    Kind.SMALLINT: "smallint",
+    Kind.INTEGER: "integer",
+    Kind.BIGINT: "bigint",
+    Kind.REAL: "real",
+    Kind.DOUBLE: "double",
+}
+"""The format of a single value, by its type."""
+_UNITS = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "h": 3_600_000, "m": 60_000}
+
+
+def milliseconds(value: str, least: int = 1) -> int | None:
+    """The milliseconds of a value of Flink's type Duration, such as 10 s; None for other texts, and
+    below `least`."""
+    text = value.replace(" ", "").lower()
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    factor = _UNITS.get(text[len(digits) :] or "ms")
+    if not digits.isascii() or not digits.isdecimal() or factor is None or int(digits) < least:
+        return None
+    return int(digits) * factor

@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.planner.parse.flink.types import milliseconds
+from runnel.planner.parse.flink.generated import milliseconds
 
 HINT = re.compile(r"\+\s*OPTIONS\b", re.IGNORECASE)
 _HINT = re.compile(r"\+\s*OPTIONS\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)

@@ -12,10 +12,11 @@ from dataclasses import replace
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.planner.parse.flink.generated import (
+    RAW_FORMATS,
+    milliseconds,
     processing_watermark,
     with_row_times,
 )
-from runnel.planner.parse.flink.types import RAW_FORMATS, milliseconds
 from runnel.planner.parse.syntax import (
     ComputedClause,
     MappingColumn,

@@ -10,7 +10,7 @@ from runnel import sqltypes
 from runnel.errors import NotSupportedError
 from runnel.planner.parse.tokens import TokenReader
 from runnel.planner.parse.types import MAX_NESTING, parse_angled, parse_type
-from runnel.sqltypes import Kind, SqlType
+from runnel.sqltypes import SqlType
 
 _TEXTS = ("STRING", "VARCHAR", "CHAR", "CHARACTER", "CHARACTER VARYING", "TEXT")
 _BYTES = ("BYTES", "BINARY", "VARBINARY", "BINARY VARYING")
@@ -109,29 +109,3 @@ def _refused(reader: TokenReader, word: str) -> NotSupportedError:
     return NotSupportedError(
         f"type {word} is not supported", hint=_REMEDIES[word], position=reader.position
     )
-
-
-RAW_FORMATS = {
-    Kind.VARCHAR: "varchar",
-    Kind.VARBINARY: "varbinary",
-    Kind.BOOLEAN: "boolean",
-    Kind.TINYINT: "tinyint",
-    Kind.SMALLINT: "smallint",
-    Kind.INTEGER: "integer",
-    Kind.BIGINT: "bigint",
-    Kind.REAL: "real",
-    Kind.DOUBLE: "double",
-}
-"""The format of a single value, by its type."""
-_UNITS = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "h": 3_600_000, "m": 60_000}
-
-
-def milliseconds(value: str, least: int = 1) -> int | None:
-    """The milliseconds of a value of Flink's type Duration, such as 10 s; None for other texts, and
-    below `least`."""
-    text = value.replace(" ", "").lower()
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    factor = _UNITS.get(text[len(digits) :] or "ms")
-    if not digits.isascii() or not digits.isdecimal() or factor is None or int(digits) < least:
-        return None
-    return int(digits) * factor

@@ -20,8 +20,8 @@ _OPERATIONS = ("c", "r", "u", "d")
 _AFTER = np.array([1, 1, 1, 0], np.int64)
 _BEFORE = np.array([0, 0, -1, -1], np.int64)
 _OF_KEY = np.array([1, 1, 1, -1], np.int64)
-"""What each operation does with a row: the row after it, the row before it; and of a table with a
-key the row with the key."""
+"""The change by each operation of the row after it, of the row before it, and in a table with a key
+of the row with the key."""
 
 
 @frozen
