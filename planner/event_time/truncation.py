@@ -150,7 +150,8 @@ def moved_by_calendar(call: Call) -> int | None:
     value = span.value
     if isinstance(value, Interval):
         value = timedelta(days=value.days, microseconds=value.microseconds)
-    return (1 if call.function == CALENDAR_SUMS[0] else -1) * (value // timedelta(microseconds=1))
+    moved: int = value // timedelta(microseconds=1)
+    return moved if call.function == CALENDAR_SUMS[0] else -moved
 
 
 CALENDAR_SUMS = ("calendar_sum", "calendar_difference")

@@ -176,12 +176,13 @@ class StatementReader(TokenReader):
         return ComputedClause(name, self.sql[first.start : last.end + 1], index, value)
 
     def names(self, what: str) -> tuple[Name, ...]:
-        """Reads `(a, b, …)`; ProgrammingError if a name is listed twice."""
+        """Reads `(a, b, …)`, also with a comma at the end; ProgrammingError if a name is listed
+        twice."""
         self.expect("(")
         names: list[Name] = []
         while True:
             names.append(self.unique(self.name(what), names, "column"))
-            if not self.accept(","):
+            if not self.accept(",") or self.peek() == ")":
                 break
         self.expect(")")
         return tuple(names)

@@ -76,7 +76,8 @@ def _by_calendar(start: Numbers, months: Numbers, days: Numbers, zone: str) -> N
     if same.all():
         return shifted
     found = instant(from_numbers(target, _LOCAL), zone)
-    return np.where(same, shifted, numbers(found, np.int64))
+    chosen: Numbers = np.where(same, shifted, numbers(found, np.int64))
+    return chosen
 
 
 def _compile(sign: int) -> Callable[[Call], Kernel]:

@@ -304,15 +304,18 @@ def _merged(
         names=(*(name for name, _ in merged), *(item.name for item in fields)),
     )
     # A merged column has the position of the left side's column, as in DuckDB.
-    first = {name.lower(): ScopeColumn(name, item.type, i) for i, (name, item) in enumerate(merged)}
-    used, columns = set(first), []
+    pending = {
+        name.lower(): ScopeColumn(name, item.type, i) for i, (name, item) in enumerate(merged)
+    }
+    used: set[str] = set(pending)
+    columns: list[ScopeColumn] = []
     for column in scope.columns:
         key = column.name.lower()
-        if key in first and not column.qualified_only and not column.hidden:
-            columns.append(first.pop(key))
+        if key in pending and not column.qualified_only and not column.hidden:
+            columns.append(pending.pop(key))
         only = column.qualified_only or key in used
         columns.append(replace(column, index=column.index + count, qualified_only=only))
-    columns = [*first.values(), *columns]
+    columns = [*pending.values(), *columns]
     return BoundRelation(project, Scope(tuple(columns), scope.outer))
 
 
