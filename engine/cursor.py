@@ -509,7 +509,7 @@ class Cursor(Forms):
             raise
         self._rowcount = -1
         self._is_cancelled = False
-        self._query = None
+        self._query = self._written = None
         self._sql = sql
 
     def _watch(self, running: StartedStatement) -> None:
@@ -528,7 +528,7 @@ class Cursor(Forms):
     def _rows(self) -> Result:
         if self._result is None:
             self._begin()
-        result = self._result
+        result = self._written if self._result is None else self._result
         if result is None or self._database.is_closed:
             self._check_open()
             raise InterfaceError("there are no rows to fetch", hint=self._no_rows_hint())

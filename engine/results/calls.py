@@ -15,6 +15,9 @@ from weakref import ref
 
 from runnel.base.frozen import frozen
 from runnel.errors import InterfaceError, NotSupportedError, short_errors, shorten
+from runnel.relation.nodes import Field
+from runnel.results.rows import Result
+from runnel.sqltypes import BIGINT
 
 if TYPE_CHECKING:
     from runnel.results.duckdb_api.statements import ExtractedStatement
@@ -96,21 +99,26 @@ class RelationQuery:
 class LastResult(local):
     """The outcome of the last `execute` of a connection, for each thread.
 
-    outcome: the result, the text and the number of rows that were written; None: there is none. A
-        result that ends is stored itself. Of a stream there is a weak reference: its job ends with
-        the cursor. The cursor is not stored, which refers to the connection.
+    outcome: the result, the text, the number of written rows, and that number as a result; None:
+        there is none. A result that ends is stored itself. Of a stream there is a weak reference:
+        its job ends with the cursor. The cursor is not stored, which refers to the connection.
     """
 
-    outcome: tuple[Any, str | None, int] | None = None
+    outcome: tuple[Any, str | None, int, Result | None] | None = None
 
     def remember(self, cursor: Any) -> None:
-        """Stores the outcome of a cursor's statement."""
+        """Stores the outcome of a cursor's statement. A statement without a result gets one for the
+        fetches that DuckDB's programs call: the number of written rows, or no row."""
         result = cursor._result
         if result is not None and result.is_unbounded:
             result = ref(result)
-        self.outcome = result, cursor._sql, cursor._rowcount
+        if result is None:
+            count = cursor._rowcount
+            cursor._written = Result(_COUNT, [(count,)] if count >= 0 else [])
+        self.outcome = result, cursor._sql, cursor._rowcount, cursor._written
 
 
+_COUNT = (Field("Count", BIGINT),)
 _numbers = count(1)
 
 
@@ -338,7 +346,7 @@ class Calls(Generic[_Cursor]):
                 hint="run con.execute(query) first, in the same thread; the rows of "
                 "con.sql(query) are fetched from what it returns",
             )
-        result, cursor._sql, cursor._rowcount = outcome
+        result, cursor._sql, cursor._rowcount, cursor._written = outcome
         if isinstance(result, ref):
             result = result()
             if result is None:

@@ -55,6 +55,8 @@ class Forms:
     _result: Result | None
     _sql: str | None
     _query: RelationQuery | None = None
+    _written: Result | None = None
+    """The number of written rows as a result, of a statement that a connection has executed."""
     """The query of a relation; None: the cursor is none."""
     _schema: pa.Schema | None = None
     """The schema of the relation's rows once it has run."""

@@ -166,13 +166,45 @@ def test_a_file_object_is_no_path(con: runnel.Connection) -> None:
         con.read_csv("f.csv", header=2)
 
 
-def test_a_write_has_no_rows(con: runnel.Connection) -> None:
-    con.execute("CREATE TABLE t (a INT)")
-    written = con.execute("INSERT INTO t VALUES (1), (2)")
-    assert written.rowcount == con.rowcount == 2
-    for fetch in (written.fetchall, con.fetchone):
-        with pytest.raises(runnel.InterfaceError, match="RETURNING"):
-            fetch()
+WRITTEN = [
+    "CREATE TABLE t (a INT PRIMARY KEY)",
+    "INSERT INTO t VALUES (1), (2)",
+    "INSERT INTO t VALUES (2), (3) ON CONFLICT DO NOTHING",
+    "UPDATE t SET a = a + 10 WHERE a > 1",
+    "DELETE FROM t WHERE a = 1",
+    "BEGIN",
+    "INSERT INTO t SELECT * FROM range(20, 25)",
+    "COMMIT",
+    "CREATE TABLE u AS FROM t",
+    "COPY t TO 'copied.csv'",
+    "TRUNCATE u",
+    "SET threads = 2",
+    "CREATE VIEW v AS FROM t",
+    "DROP VIEW v",
+]
+
+
+def test_the_rows_of_a_write_are_their_number(
+    con: runnel.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`con.execute` only: cursors raise, as PEP 249 has it."""
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect() as other:
+        for sql in WRITTEN:
+            expected = other.execute(sql).fetchall()
+            found = con.execute(sql)
+            assert found.fetchone() == (expected[0] if expected else None), sql
+            assert found.fetchall() == [], sql
+            assert con.execute("SELECT 1").fetchall() == [(1,)]
+        many = "INSERT INTO t VALUES (?)"
+        con.executemany(many, [[30], [31]])
+        assert con.fetchall() == [(2,)] and con.fetchall() == []
+    written = con.execute("INSERT INTO t VALUES (40)")
+    assert written.rowcount == con.rowcount == 1
+    assert written.description is None
+    assert written.df().to_dict("list") == {"Count": [1]}
+    with pytest.raises(runnel.InterfaceError, match="RETURNING"):
+        con.cursor().execute("INSERT INTO t VALUES (41)").fetchall()
 
 
 def test_extensions(con: runnel.Connection) -> None:
