@@ -33,7 +33,7 @@ def envelope(definition: MappingDefinition, *, has_schema: bool) -> MappingDefin
     """The mapping of the events, for the mapping of a table. ProgrammingError without columns."""
     _check(definition)
     row = SqlType(Kind.ROW, fields=tuple((_field(item), item.type) for item in definition.columns))
-    parts = ((BEFORE, row), (AFTER, row), (OPERATION, VARCHAR))
+    parts: tuple[tuple[str, SqlType], ...] = ((BEFORE, row), (AFTER, row), (OPERATION, VARCHAR))
     if has_schema:
         parts = ((PAYLOAD, SqlType(Kind.ROW, fields=parts)),)
     columns = tuple(ColumnDefinition(name, kind) for name, kind in parts)

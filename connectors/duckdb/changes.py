@@ -70,7 +70,7 @@ class DuckDBChange(FragmentSource):
         self.text = self._statement(Rendering(DUCKDB), fragment.text)
 
     @property
-    def cooperative(self) -> bool:
+    def cooperative(self) -> bool:  # type: ignore[override]  # other sources know it beforehand
         """Whether closing it does not wait: the statement ends before it is read."""
         return self._fragment.is_short()
 

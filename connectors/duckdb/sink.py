@@ -116,7 +116,8 @@ class DuckDBSink(Sink):
         added = ADDED.get(self._request.mode)
         if self._has_spilled or added is None:
             return None
-        return added * sum(batch.num_rows for batch in self._gathered)
+        count: int = sum(batch.num_rows for batch in self._gathered)
+        return added * count
 
     def _between_statements(self) -> AbstractContextManager[object]:
         """The lock to hold during a commit.

@@ -62,7 +62,8 @@ PARALLELISM = integer("preferredLocalParallelism", least=1)
 OPTIONS = OptionSet(
     "Kafka",
     *(KEY_FORMAT, VALUE_FORMAT, KEY_SCHEMA, VALUE_SCHEMA, ON_ERROR, PARALLELISM),
-    *(CHANGES, VALUE_INCLUDES_KEY, *LOG_OPTIONS),
+    *(CHANGES, VALUE_INCLUDES_KEY),
+    *LOG_OPTIONS,
 )
 SERVERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
 RECORD_FORMATS = ("json-flat", "csv", "avro")

@@ -188,7 +188,7 @@ class Template:
             len(inputs) <= 1
             and len(outputs) <= 1
             and vertex.parallelism == 1
-            and (not inputs or inputs[0].source == before.name)
+            and (not inputs or (before is not None and inputs[0].source == before.name))
             for before, vertex, inputs, outputs in zip(
                 (None, *self.order), self.order, self._inputs, self._outputs, strict=False
             )

@@ -24,7 +24,7 @@ from runnel.errors import DataError
 from runnel.expressions.kernels.buffers import DAY_US, FIRST_US, LAST_US
 from runnel.sqltypes import Kind, SqlType, UnnamedField
 
-_NUMPY = {
+_NUMPY: dict[Kind, Any] = {
     Kind.TINYINT: np.dtype("int8"),
     Kind.SMALLINT: np.dtype("int16"),
     Kind.INTEGER: np.dtype("int32"),

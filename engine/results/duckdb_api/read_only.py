@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from runnel.errors import Error, NotSupportedError, as_written
-
-if TYPE_CHECKING:
-    from runnel.results.calls import Calls
 
 _OWN_NAMES = frozenset(("main", "memory", "pg_catalog", "public", "runnel", "system", "temp"))
 """The names of schemas and catalogs that a file cannot have."""
 
 
-def attach_read_only(connection: Calls[object], path: str | Path | None) -> None:
+def attach_read_only(connection: Any, path: str | Path | None) -> None:
     """Attaches a DuckDB file to a connection, and makes it the current database; closes the
     connection after an error."""
     try:
@@ -31,7 +28,7 @@ def attach_read_only(connection: Calls[object], path: str | Path | None) -> None
         connection.execute(f"USE {name}")
     except BaseException as error:
         with suppress(Exception):
-            connection.close()  # type: ignore[attr-defined]
+            connection.close()
         if isinstance(error, Error):
             error.position = None  # the statement is not the user's
         raise

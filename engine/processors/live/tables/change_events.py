@@ -113,7 +113,8 @@ def unknown_row(event: str, count: int) -> DataError:
 
 def taken(columns: Sequence[pa.Array], rows: Indexes | Mask) -> list[pa.Array]:
     """Some rows."""
-    chosen = indexes(rows if rows.dtype != np.bool_ else np.flatnonzero(rows))
+    numbers = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+    chosen = indexes(numbers.astype(np.int64, copy=False))
     return [column.take(chosen) for column in columns]
 
 
