@@ -32,7 +32,11 @@ RENDERING = (
 
 PARTIAL = {
     "connectors/spark/fragments/fragment.py::is_sorted": "it looks for a Sort below simple nodes",
-    "planner/bind/tables/definitions.py::_is_of_literals": "other columns keep their type",
+    "connectors/duckdb/fragments.py::_PLAIN": "a fragment of other nodes has a thread",
+    "connectors/duckdb/fragments.py::DuckDBFragment.is_short": "only scans read rows of tables",
+    "planner/bind/tables/definitions.py::_literals": "other columns keep their type",
+    "planner/physical/direct.py::_CHAIN": "a plan of other nodes is a job",
+    "planner/physical/direct.py::_expressions": "only for the nodes of _CHAIN",
     "planner/bind/streams/emission.py::_lowest": "a query without its nodes is refused",
     "planner/bind/streams/late_joins.py::_with_columns_of_streams": "other queries are refused",
     "planner/estimates.py::domain_size": "the estimate of the node is used",
