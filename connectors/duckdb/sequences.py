@@ -77,6 +77,18 @@ class DuckDBSequences:
             ).fetchall()
         return int(rows[0][0]) if rows else 1
 
+    def upcoming(self, name: str) -> int | None:
+        """The number that is drawn next, without drawing it; None if the sequence does not
+        exist."""
+        with self._kernel().cursor() as cursor:
+            rows = cursor.execute(
+                "SELECT coalesce(last_value + increment_by, start_value) FROM duckdb_sequences() "
+                "WHERE '\"' || database_name || '\"' = ? AND schema_name = ? "
+                "AND lower(sequence_name) = ?",
+                [self._database(name), self._schema, name.lower()],
+            ).fetchall()
+        return int(rows[0][0]) if rows else None
+
     def next_numbers(self, name: str, count: int) -> pa.Array:
         """The next numbers, as BIGINTs."""
         return self._numbers("nextval", name, count)

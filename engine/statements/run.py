@@ -308,6 +308,19 @@ def _schema_handlers() -> dict[type[plans.Plan | Command], Handler]:
         syntax.DropSchema: _lazily(module, "drop_schema"),
         syntax.Attach: _lazily(module, "attach"),
         syntax.Detach: _lazily(module, "detach"),
+        **_database_handlers(),
+    }
+
+
+def _database_handlers() -> dict[type[plans.Plan | Command], Handler]:
+    """The handlers of statements about all tables of a database, which run other statements."""
+    from runnel.planner.parse.session import exports as syntax
+
+    module = "runnel.statements.exports"
+    return {
+        syntax.ExportDatabase: _lazily(f"{module}.export_database", "export_database", run),
+        syntax.ImportDatabase: _lazily(f"{module}.import_database", "import_database", run),
+        syntax.CopyFromDatabase: _lazily(f"{module}.copy_database", "copy_database", run),
     }
 
 
@@ -385,12 +398,13 @@ def _load_handlers() -> None:
     )
 
 
-def _lazily(module: str, name: str) -> Handler:
-    """A handler whose module is loaded on first use: most connections have no named jobs."""
+def _lazily(module: str, name: str, *others: Handler) -> Handler:
+    """A handler whose module is loaded on first use: most connections have no named jobs. `others`:
+    its further arguments."""
 
     def handle(session: Session, subject: Any, call: StatementCall) -> Outcome:
-        handler: Handler = getattr(import_module(module), name)
-        return handler(session, subject, call)
+        handler: Callable[..., Outcome] = getattr(import_module(module), name)
+        return handler(session, subject, call, *others)
 
     return handle
 

@@ -41,10 +41,7 @@ _FOREIGN = {
     "CALL": "call a function in a query: SELECT f(x), or SELECT * FROM f(x) for a table function",
     "DECLARE": "a cursor of Python fetches rows in chunks: cursor.fetchmany(n)",
     "DO": "run the statements one by one, from Python or a script",
-    "EXPORT": "use COPY t TO 'file' for a table, BACKUP TO 'folder' for a directory, or CREATE "
-    "SNAPSHOT s FOR JOB j for the state of a job",
     "GRANT": _RIGHTS,
-    "IMPORT": "use CREATE TABLE t AS SELECT * FROM 'file'",
     "INSTALL": _EXTRAS,
     "LISTEN": "read a stream: SELECT * FROM a mapping of Kafka or a growing file",
     "LOAD": _EXTRAS,
@@ -256,6 +253,10 @@ def _session_reader(word: str, second: str) -> Callable[[StatementReader], State
             from runnel.planner.parse.session.backup import parse_backup
 
             return parse_backup
+        case "EXPORT" | "IMPORT":
+            from runnel.planner.parse.session import exports
+
+            return exports.parse_export if word == "EXPORT" else exports.parse_import
         case "PREPARE" | "EXECUTE" | "DEALLOCATE":
             from runnel.planner.parse.session import prepared
 
@@ -280,6 +281,10 @@ def _session_reader(word: str, second: str) -> Callable[[StatementReader], State
 
 def _parse_copy(reader: StatementReader) -> Statement:
     # Loaded on first use, as the other readers.
+    if reader.peek(1) == "FROM" and reader.peek(2) == "DATABASE":
+        from runnel.planner.parse.session.exports import parse_copy_database
+
+        return parse_copy_database(reader)
     from runnel.planner.parse.query.copies import parse_copy
 
     return parse_copy(reader)

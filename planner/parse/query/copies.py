@@ -164,7 +164,7 @@ def _option(
     reader: StatementReader, earlier: list[tuple[Name, OptionValue]]
 ) -> tuple[Name, OptionValue]:
     name = reader.name("an option")
-    is_switch = name.text.upper() == "HEADER" and reader.peek() not in _TRUTHS
+    is_switch = name.text.upper() == "HEADER" and _next_text(reader) not in _TRUTHS
     if name.text.upper() in _FORMATS or (is_switch and not reader.at_string):
         return name, ""
     reader.unique(name, [item for item, _ in earlier], "option")
@@ -181,3 +181,8 @@ def _option(
                 words.append(reader.next().text)
             return name, tuple(words)
     return name, reader.next().text
+
+
+def _next_text(reader: StatementReader) -> str:
+    """The next token in upper case, also a number; "" at the end."""
+    return "" if reader.at_end else reader.tokens[reader.index].text.upper()

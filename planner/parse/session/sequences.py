@@ -15,6 +15,13 @@ _LARGEST = 2**63 - 1
 _DEFAULTS = (("NO", "CYCLE"), ("NO", "MINVALUE"), ("NO", "MAXVALUE"), ("OWNED", "BY", "NONE"))
 """Clauses that say what holds without them."""
 _REFUSED = ("MINVALUE", "MAXVALUE", "CYCLE", "OWNED")
+_WIDEST = (
+    ("MINVALUE", "1"),
+    ("MAXVALUE", str(_LARGEST)),
+    ("MINVALUE", str(-_LARGEST - 1)),
+    ("MAXVALUE", "-1"),
+)
+"""The bounds that a dump writes for a sequence without bounds."""
 _WIDTHS = ("SMALLINT", "INTEGER", "INT", "BIGINT")
 """The types after AS, which set no bound: the column of the numbers has one."""
 
@@ -84,6 +91,8 @@ def _counting(reader: StatementReader, position: Position) -> tuple[int, int]:
             reader.index += 2
             continue
         word, where = reader.peek(), reader.position
+        if _is_widest_bound(reader):
+            continue
         if word in _REFUSED:
             raise NotSupportedError(
                 f"{word} of CREATE SEQUENCE is not supported",
@@ -106,6 +115,18 @@ def _counting(reader: StatementReader, position: Position) -> tuple[int, int]:
             position=position,
         )
     return found.get("START", 1 if increment > 0 else -1), increment
+
+
+def _is_widest_bound(reader: StatementReader) -> bool:
+    """Consumes MINVALUE or MAXVALUE with the bound of a sequence without bounds; returns whether
+    it came next."""
+    texts = [token.text.upper() for token in reader.tokens[reader.index : reader.index + 3]]
+    for word, number in _WIDEST:
+        signed = [word, *(("-", number[1:]) if number[0] == "-" else (number,))]
+        if texts[: len(signed)] == signed:
+            reader.index += len(signed)
+            return True
+    return False
 
 
 def parse_drop_sequence(reader: StatementReader, position: Position) -> DropSequence:
