@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 import runnel
+from runnel.serving.server import Server
 
 DEFINITIONS = """
 CREATE SEQUENCE q START 5;
@@ -231,3 +232,20 @@ def test_bounds(tmp_path: Path) -> None:
         for sql in ("EXPORT DATABASE 'x'", "IMPORT DATABASE 'x'", "COPY FROM DATABASE a TO b"):
             with pytest.raises(runnel.ProgrammingError, match="callers without bounds"):
                 connection.execute(sql)
+
+
+def test_through_a_server(tmp_path: Path) -> None:
+    """A client exports without a transaction, and imports into the database of the server."""
+    with runnel.connect() as before, runnel.connect() as after:
+        before.execute("CREATE TABLE t(a INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+        for connection, sql in (
+            (before, f"EXPORT DATABASE '{tmp_path / 'x'}'"),
+            (after, f"IMPORT DATABASE '{tmp_path / 'x'}'"),
+        ):
+            server = Server(connection, "a token of the tests")
+            try:
+                with runnel.connect(server.url, token="a token of the tests") as remote:
+                    remote.execute(sql)
+            finally:
+                server.stop()
+        assert rows(after, "t") == [(1,), (2,)]

@@ -161,8 +161,8 @@ class _Content:
         for item in (*self._sequences(), *self._macros.values()):
             yield f'{item.kind} "{item.name}"'
         for name in self._found:
-            if isinstance(item := self._items.get(name), View):
-                yield f'view "{item.name}"'
+            if isinstance(view := self._items.get(name), View):
+                yield f'view "{view.name}"'
 
     def _schemas(self) -> Iterator[str]:
         first = f"{self._target}.{MAIN}" if self._target else ""
