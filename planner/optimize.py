@@ -70,6 +70,18 @@ def check_streaming(
         raise
 
 
+def check_view(relation: Relation, statement: Query) -> None:
+    """NotSupportedError if no statement can read the rows of a view over a stream, nor its changes.
+    `relation`: its query after the rules."""
+    try:
+        check_streaming(relation, statement.unbounded_state)
+    except NotSupportedError:
+        from runnel.planner.live.suggestion import has_changes
+
+        if not has_changes(relation, statement):
+            raise
+
+
 def final_rows(relation: Relation, unbounded_state: bool, write: BoundWrite | None) -> Relation:
     """The rows that a statement writes; in a job whose rows change, their changes.
 

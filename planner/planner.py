@@ -40,6 +40,7 @@ from runnel.planner.optimize import (
     bounded,
     can_end,
     check_streaming,
+    check_view,
     chosen,
     final_rows,
     has_subquery,
@@ -451,7 +452,7 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
     schema, name = _new_view(binder, statement)
     inner = replace(binder, views=(name.lower(),))
     relation = inner.query(statement.query.expression, None)
-    check_streaming(apply(bounded(inner, relation)), statement.query.unbounded_state)
+    check_view(apply(bounded(inner, relation)), statement.query)
     return CreateViewPlan(
         name=name,
         schema=schema,

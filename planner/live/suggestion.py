@@ -9,6 +9,17 @@ from runnel.planner.parse.syntax import ChangesClause, Query
 from runnel.relation.nodes import Relation
 
 
+def has_changes(relation: Relation, statement: Query) -> bool:
+    """Whether EMIT CHANGES of a query is supported. `relation`: the query after the rules."""
+    try:
+        clause = ChangesClause(statement.position)
+        changes = change_stream(relation, relation.fields, clause)[0]
+        check_streaming(changes, statement.unbounded_state)
+    except NotSupportedError:
+        return False
+    return True
+
+
 def suggest_changes(error: NotSupportedError, statement: Query, relation: Relation) -> None:
     """Adds the statement with EMIT CHANGES to the hint of the error, if that is supported.
 
@@ -16,10 +27,7 @@ def suggest_changes(error: NotSupportedError, statement: Query, relation: Relati
     """
     if statement.changes is not None or statement.emission is not None:
         return
-    try:
-        clause = ChangesClause(statement.position)
-        check_streaming(change_stream(relation, relation.fields, clause)[0])
-    except NotSupportedError:
+    if not has_changes(relation, statement):
         return
     text = statement.text.strip().rstrip(";").rstrip()
     live = f"ask for the changes of the result: {text} EMIT CHANGES"

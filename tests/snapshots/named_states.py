@@ -39,6 +39,12 @@ PRICES = pa.table(
 )
 
 
+VIEWS = (
+    "CREATE MATERIALIZED VIEW seen AS SELECT k, COUNT(*) AS n FROM h GROUP BY k",
+    "CREATE MATERIALIZED VIEW often AS SELECT n, COUNT(*) AS keys FROM seen GROUP BY n",
+)
+
+
 def queries() -> list[str]:
     """The statements of `queries.sql`, without comments and final semicolons."""
     lines = [
@@ -109,6 +115,13 @@ def connected(folder: Path) -> Iterator[Connection]:
         )
         connection.execute("CREATE INDEX by_name ON m (name) TYPE SORTED")
         connection.execute("CREATE MAPPING q (k VARCHAR, v BIGINT) TYPE DuckDB")
+        for view in VIEWS:
+            connection.execute(view)
+        options = f"'path' = '{folder}/log', 'format' = 'jsonl', 'follow' = 'true'"
+        connection.execute(
+            "CREATE MAPPING log (k VARCHAR, v BIGINT) TYPE File OPTIONS "
+            f"({options}, 'changes' = 'debezium', 'changeKey' = 'k')"
+        )
         connection.register_stream("s", SCHEMA, time_column="t", max_disorder=5)
         yield connection
 

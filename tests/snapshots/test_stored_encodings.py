@@ -380,7 +380,7 @@ def default_fields(value: Any) -> list[str]:
 
 
 def test_the_record_of_a_job() -> None:
-    assert default_fields(RECORD) == ["dag", "path"] and default_fields(OPTIONS) == []
+    assert default_fields(RECORD) == ["dag", "path"] and default_fields(OPTIONS) == ["state_limit"]
     assert json.dumps(RECORD.to_json(), ensure_ascii=False) == RECORD_TEXT, CHANGED
     assert JobRecord.from_json(json.loads(RECORD_TEXT)) == RECORD
 
