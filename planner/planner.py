@@ -414,8 +414,7 @@ def _write(binder: Binder, write: BoundWrite, unbounded_state: bool = False) -> 
     )
 
 
-MOST_PUT = 100
-"""The maximum number of literal rows that are written to a table without a job, row by row."""
+MOST_PUT = 100  # literal rows that are written to a table without a job, row by row
 
 
 def _is_put(

@@ -180,7 +180,7 @@ class Forms:
             connection.unregister(name)
 
     def _no_rows_hint(self) -> str:
-        if self._sql is None:
+        if self._sql is None or self._rowcount < 0:
             return "execute a query first"
         return "the statement wrote `rowcount` rows; INSERT … RETURNING returns them"
 

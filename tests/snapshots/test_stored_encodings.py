@@ -385,6 +385,14 @@ def test_the_record_of_a_job() -> None:
     assert JobRecord.from_json(json.loads(RECORD_TEXT)) == RECORD
 
 
+def test_the_record_of_a_job_whose_state_is_limited() -> None:
+    value = json.loads(RECORD_TEXT)
+    value["options"]["state_limit"] = 1_000
+    record = replace(RECORD, options=replace(RECORD.options, state_limit=1_000))
+    assert json.loads(json.dumps(record.to_json())) == value, CHANGED
+    assert JobRecord.from_json(value) == record
+
+
 def test_the_record_of_a_job_with_a_path() -> None:
     value = {**json.loads(RECORD_TEXT), "format": 4, "path": ["shop", ""]}
     record = replace(RECORD, path=("shop", ""))

@@ -358,7 +358,7 @@ def test_a_late_row_is_in_no_window_that_is_over(monkeypatch: pytest.MonkeyPatch
         EventTimeMark(400),
     ]
     with runnel.connect(query_parallelism=1) as con:
-        monkeypatch.setattr(con._database.jobs, "_memory", memory)
+        monkeypatch.setattr(con._database.jobs, "memory", memory)
         con._register("a", ScriptedTable("a", schema, [script], EventTime(0, 400, 0)))
         sql = (
             "SELECT window_end, COUNT(*) FROM TABLE(HOP(TABLE a, DESCRIPTOR(t), 10, 5)) "
