@@ -256,7 +256,7 @@ def connect(
     path: directory, created if it does not exist, or address of a server; ":memory:": memory only;
         ":default:": the connection of `sql`.
         A directory has one owner at a time: a second connection is an OperationalError. Or a DuckDB
-        file, an existing one or a new name with the extension .duckdb, which has the tables.
+        file, an existing one or a new name with the extension .duckdb or .db, which has the tables.
     spark: a SparkSession, which remains the caller's; or where to start one when a statement first
         needs it: a master URL, such as 'local[4]', the address of a Spark Connect server, such as
         'sc://host:15002', or Spark settings that include spark.master or spark.remote. False: none

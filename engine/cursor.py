@@ -395,6 +395,7 @@ class Cursor(Forms):
         rows = checked_size("max_rows", max_rows)
         width = None if max_width is None else checked_size("max_width", max_width)
         self._check_open()
+        self._begin_again()
         self._begin()
         self._gather(rows + 1)
         print_text(self._text(rows, width))

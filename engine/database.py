@@ -575,7 +575,7 @@ def _database_file(path: object) -> Path | None:
     if not isinstance(path, str | Path) or "\0" in str(path) or path == "":
         return None
     file = Path(path).expanduser()
-    if not file.is_file() and file.suffix.lower() != ".duckdb":
+    if not file.is_file() and (file.is_dir() or not file.suffix):
         return None
     # Loaded on first use: most connections are to a directory, or in memory.
     from runnel.connectors.duckdb.file_tables import is_database_file

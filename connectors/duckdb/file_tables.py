@@ -28,15 +28,16 @@ logger = logging.getLogger("runnel.connectors.duckdb")
 
 _MAGIC = b"DUCK"
 _MAGIC_AT = 8
-_EXTENSION = ".duckdb"
+_EXTENSIONS = (".duckdb", ".db", ".ddb")
 
 
 def is_database_file(path: str | Path) -> bool:
     """Whether a connection to the path is one to a DuckDB file: the file exists, or is new and has
-    the extension .duckdb. OperationalError for an existing file of another kind."""
+    an extension of such files: .duckdb, .db or .ddb. OperationalError for an existing file of
+    another kind."""
     file = Path(path)
     if not file.is_file():
-        return not file.exists() and file.suffix.lower() == _EXTENSION
+        return not file.exists() and file.suffix.lower() in _EXTENSIONS
     try:
         with file.open("rb") as opened:
             head = opened.read(_MAGIC_AT + len(_MAGIC))
@@ -46,7 +47,7 @@ def is_database_file(path: str | Path) -> bool:
             code=ErrorCode.CONNECTION_PROBLEM,
             detail=error.strerror,
         ) from error
-    if head[_MAGIC_AT:] != _MAGIC and not (not head and file.suffix.lower() == _EXTENSION):
+    if head[_MAGIC_AT:] != _MAGIC and not (not head and file.suffix.lower() in _EXTENSIONS):
         raise OperationalError(
             f'"{path}" can\'t be used: it is a file, but not a DuckDB database',
             code=ErrorCode.CONNECTION_PROBLEM,

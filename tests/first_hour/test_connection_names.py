@@ -27,3 +27,14 @@ def test_read_only_databases_are_listed(tmp_path: Path) -> None:
         con.execute(f"ATTACH '{path}' AS other (READ_ONLY)")
         rows = con.execute("SELECT database_name, readonly FROM duckdb_databases() ORDER BY 1")
         assert rows.fetchall() == [("other", True), ("runnel", False)]
+
+
+def test_a_new_name_with_an_extension_of_duckdb_is_a_file(tmp_path: Path) -> None:
+    for name in ("shop.db", "shop.ddb", "shop.DuckDB"):
+        with runnel.connect(tmp_path / name) as connection:
+            connection.execute("CREATE TABLE t AS SELECT 1 AS a")
+        with duckdb.connect(tmp_path / name) as other:
+            assert other.execute("FROM t").fetchall() == [(1,)]
+    (tmp_path / "old.db").mkdir()
+    runnel.connect(tmp_path / "old.db").close()
+    assert (tmp_path / "old.db").is_dir()

@@ -295,3 +295,11 @@ def test_a_relation_whose_table_has_changed(con: runnel.Connection) -> None:
             con.sql("FROM r").fetchall()
     assert con.sql("SELECT n FROM r ORDER BY n").fetchone() == ("1",)
     assert r.columns == ["n", "k", "d", "z"]
+
+
+def test_show_after_a_fetch_runs_again(capsys: pytest.CaptureFixture[str]) -> None:
+    with runnel.connect() as connection:
+        relation = connection.sql("SELECT * FROM range(2) AS r(n)")
+        relation.df()
+        relation.show()
+        assert "2 rows" in capsys.readouterr().out

@@ -15,9 +15,9 @@ def normalized(names: Sequence[str]) -> list[str]:
 
 
 def _normalized(name: str) -> str:
-    text = unicodedata.normalize("NFKD", name.strip().replace("ß", "ss")).lower()
-    text = re.sub(r"[^a-z0-9_]", "", re.sub(r"\s", "_", text))
-    if text and (text[0].isdigit() or text in _keywords()):
+    text = unicodedata.normalize("NFKD", name.replace("ß", "ss")).lower()
+    text = re.sub(r"\s", "_", re.sub(r"[^a-z0-9_\s]", "", text).strip()) or "_"
+    if text[0].isdigit() or text in _keywords():
         return f"_{text}"
     return text
 

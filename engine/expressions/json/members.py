@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import convert
-from runnel.expressions.function import Bound, Function, always_may_fail
+from runnel.expressions.function import Bound, Function, Kernel, always_may_fail
 from runnel.expressions.json import text as json_text
 from runnel.expressions.json.functions import parsed, plain
 from runnel.expressions.json.path import compile_path
 from runnel.expressions.kernels.per_value import per_value
-from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import named, signature
 from runnel.sqltypes import BIGINT, BOOLEAN, JSON, VARCHAR, Kind, SqlType, array, row
 
@@ -21,7 +22,8 @@ _NOTHING = object()
 
 def _bind_arrow(result: SqlType) -> Callable[..., Bound]:
     """Returns the `bind` of an access by keys. A key is a name, a subscript from 0 (negative from
-    the end), or a path that begins with `$`.
+    the end), or a path that begins with `$`. A literal path with a wildcard as last key makes a
+    list of all values that it leads to.
     """
 
     def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
@@ -51,12 +53,21 @@ def _bind_arrow(result: SqlType) -> Callable[..., Bound]:
                 raise ProgrammingError(
                     f"cannot apply {shown} to {key.type}", position=key.position or position
                 )
+        last = bound[-1]
+        is_list = isinstance(last, Literal) and _has_wildcard(last.value)
         return (
             document if document.type.kind is not Kind.NULL else convert(document, JSON),
             *bound,
-        ), result
+        ), array(result) if is_list else result
 
     return bind
+
+
+def _has_wildcard(key: Any) -> bool:
+    return isinstance(key, str) and key.startswith("$") and _WILDCARD.search(key) is not None
+
+
+_WILDCARD = re.compile(r"\[\s*\*\s*\]|\.\*")
 
 
 def _reached(document: str, keys: Sequence[Any], is_path: bool) -> Any:
@@ -67,6 +78,11 @@ def _reached(document: str, keys: Sequence[Any], is_path: bool) -> Any:
             inside = isinstance(value, list) and -len(value) <= key < len(value)
             value = value[key] if inside else _NOTHING
         elif is_path and key.startswith("$"):
+            if _has_wildcard(key):
+                raise DataError(
+                    f"the path {key} may lead to several values",
+                    hint="write it as a literal, as the last key: the result is a list",
+                )
             found = compile_path(key)(value)
             value = found[0] if found else _NOTHING
         elif isinstance(value, list) and key.lstrip("-").isdigit():
@@ -87,6 +103,25 @@ def _arrow(document: str, *keys: Any) -> str | None:
 def _arrow_text(document: str, *keys: Any) -> str | None:
     value = _reached(document, keys, True)
     return None if value is _NOTHING else plain(value)
+
+
+def _arrows(document: str, *keys: Any) -> list[str]:
+    return [json_text.write(value) for value in _all_reached(document, keys)]
+
+
+def _arrows_text(document: str, *keys: Any) -> list[str | None]:
+    return [plain(value) for value in _all_reached(document, keys)]
+
+
+def _all_reached(document: str, keys: Sequence[Any]) -> list[Any]:
+    """The values that keys lead to of which the last is a path with a wildcard."""
+    value = _reached(document, keys[:-1], True)
+    return [] if value is _NOTHING else list(compile_path(keys[-1])(value))
+
+
+def _accessing(one: Callable[..., Any], all_: Callable[..., Any]) -> Callable[[Call], Kernel]:
+    """Compiles an access: to one value, or to all of a path with a wildcard."""
+    return lambda call: per_value(all_ if call.type.kind is Kind.ARRAY else one)(call)
 
 
 def _length(document: str, *path: str) -> int | None:
@@ -171,13 +206,13 @@ def _within(whole: Any, contained: Any) -> bool:
     )
 
 
-def _operator(name: str, result: SqlType, of_row: Callable[..., Any]) -> Function:
+def _operator(name: str, result: SqlType, compiled: Callable[[Call], Kernel]) -> Function:
     return Function(
         name=name,
         arguments="x JSON, key VARCHAR or BIGINT",
         result=str(result),
         bind=_bind_arrow(result),
-        compile=per_value(of_row),
+        compile=compiled,
         can_fail=always_may_fail,
         family="JSON",
     )
@@ -190,13 +225,14 @@ def _simple(
     bind: Any,
     of_row: Callable[..., Any],
     sql_names: tuple[str, ...] = (),
+    of_rows: Callable[..., Any] | None = None,
 ) -> Function:
     return named(
         name,
         arguments,
         str(result),
         bind,
-        per_value(of_row),
+        per_value(of_row) if of_rows is None else _accessing(of_row, of_rows),
         sql_names=sql_names,
         can_fail=always_may_fail,
         family="JSON",
@@ -204,8 +240,8 @@ def _simple(
 
 
 FUNCTIONS = (
-    _operator("json_arrow", JSON, _arrow),
-    _operator("json_arrow_text", VARCHAR, _arrow_text),
+    _operator("json_arrow", JSON, _accessing(_arrow, _arrows)),
+    _operator("json_arrow_text", VARCHAR, _accessing(_arrow_text, _arrows_text)),
     _simple(
         "json_extract",
         "x JSON, key VARCHAR or BIGINT, …",
@@ -213,6 +249,7 @@ FUNCTIONS = (
         _bind_arrow(JSON),
         _arrow,
         ("JSON_EXTRACT_PATH",),
+        _arrows,
     ),
     _simple(
         "json_extract_string",
@@ -221,6 +258,7 @@ FUNCTIONS = (
         _bind_arrow(VARCHAR),
         _arrow_text,
         ("JSON_EXTRACT_PATH_TEXT",),
+        _arrows_text,
     ),
     _simple(
         "json_array_length",

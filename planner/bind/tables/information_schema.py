@@ -197,6 +197,9 @@ def view_fields(binder: StatementBinder, view: View) -> tuple[Field, ...]:
 def _table_type(item: CatalogObject) -> str:
     if isinstance(item, View):
         return "VIEW"
+    definition = item.definition if isinstance(item, Mapping) else None
+    if definition is not None and definition.is_temporary:
+        return "LOCAL TEMPORARY"
     is_maintained = isinstance(item, Mapping) and item.connector == VIEW_TYPE
     return VIEW_KIND.upper() if is_maintained else "BASE TABLE"
 

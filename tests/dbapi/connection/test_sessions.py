@@ -36,6 +36,7 @@ OTHER_VALUES: dict[str, Any] = {
     "spark_job_rows": 10,
     "temp_directory": "/tmp",
     "time_zone": "Europe/Vienna",
+    "view_freshness": "latest",
 }
 """A value other than the default, for each setting that SET may change."""
 IN_PLANS = ("time_zone", "pushdown", "fragment_rows", "memory_limit", "default_null_order")

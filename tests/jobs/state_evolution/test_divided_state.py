@@ -40,7 +40,7 @@ def test_groups_by_two_keys_with_other_numbers_of_processors(tmp_path: Path, nam
     path = tmp_path / "rows.csv"
     given = 0
     for parallelism in (2, 3, 1, 2):
-        with runnel.connect(tmp_path / "kept.db") as connection:
+        with runnel.connect(tmp_path / "kept") as connection:
             connection.execute(f"SET query_parallelism = {parallelism}")
             if not given:
                 path.touch()

@@ -84,7 +84,7 @@ def at_end(connection: Connection, clicks: Path, rows: Sequence[Row]) -> Result:
 def test_a_crash_after_the_change_and_before_the_next_snapshot(
     tmp_path: Path, shapes: tuple[Shape, Shape]
 ) -> None:
-    folder, crashed, clicks = tmp_path / "a.db", tmp_path / "b.db", tmp_path / "clicks.csv"
+    folder, crashed, clicks = tmp_path / "a", tmp_path / "b", tmp_path / "clicks.csv"
     append(clicks, OLDER)
     with started(folder, clicks, shapes[0]) as connection:
         give(connection, shapes[0])
@@ -106,7 +106,7 @@ def test_a_crash_after_the_change_and_before_the_next_snapshot(
 def test_a_snapshot_from_before_the_change_that_takes_the_place_of_a_damaged_one(
     tmp_path: Path,
 ) -> None:
-    folder, clicks = tmp_path / "a.db", tmp_path / "clicks.csv"
+    folder, clicks = tmp_path / "a", tmp_path / "clicks.csv"
     shapes = (hop(20, 5), tumble(10))
     append(clicks, OLDER)
     with started(folder, clicks, shapes[0]) as connection:
@@ -140,7 +140,7 @@ def test_one_change_after_the_other_over_crashes(tmp_path: Path) -> None:
     shapes = [hop(40, 5), hop(40, 10), cumulate(10, 40), tumble(40)]
     rows = [*OLDER, *NEWER]
     append(clicks, rows[:40])
-    connection = started(tmp_path / "0.db", clicks, shapes[0])
+    connection = started(tmp_path / "0", clicks, shapes[0])
     read(connection, 40)
     for number, shape in enumerate(shapes[1:], 1):
         connection.execute(
@@ -148,10 +148,10 @@ def test_one_change_after_the_other_over_crashes(tmp_path: Path) -> None:
         )
         append(clicks, rows[30 + 10 * number : 40 + 10 * number])
         read(connection, 10)
-        shutil.copytree(tmp_path / f"{number - 1}.db", tmp_path / f"{number}.db")
+        shutil.copytree(tmp_path / f"{number - 1}", tmp_path / f"{number}")
         connection.execute("DROP JOB j")
         connection.close()
-        connection = opened(tmp_path / f"{number}.db", 1 + number % 3)
+        connection = opened(tmp_path / f"{number}", 1 + number % 3)
         read(connection, 10)
     append(clicks, rows[70:])
     read(connection, 10 + len(rows) - 70)
