@@ -71,7 +71,7 @@ def _by_calendar(start: Numbers, months: Numbers, days: Numbers, zone: str) -> N
     target = numbers(later, np.int64) + days * DAY_US
     if ((target < FIRST_US) | (target > LAST_US)).any():
         raise DataError("out of range")
-    shifted = start + (target - numbers(wall, np.int64))
+    shifted: Numbers = start + (target - numbers(wall, np.int64))
     same = numbers(local(from_numbers(shifted, _INSTANT), zone), np.int64) == target
     if same.all():
         return shifted
