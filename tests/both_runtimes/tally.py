@@ -55,7 +55,7 @@ class Tally:
             return (
                 f"fails on Spark only: {there!r}" if here is None else f"fails here only: {here!r}"
             )
-        if (type(here), here.code) != (type(there), there.code):
+        if (_class(here), here.code) != (_class(there), there.code):
             return f"on Spark {_named(there)}; here {_named(here)}"
         if ERROR_MARK in (there.detail or "") and there.message not in (
             here.message,
@@ -84,8 +84,13 @@ class Tally:
                 yield f"  {what}: {count} x {why}"
 
 
+def _class(error: runnel.Error) -> type:
+    """The class of PEP 249: the engines know the cause of an error in other detail."""
+    return next(item for item in type(error).__mro__ if item.__name__ in runnel.Connection.__dict__)
+
+
 def _named(error: runnel.Error) -> str:
-    return f"{type(error).__name__} {error.code.name}: {error.message}"
+    return f"{_class(error).__name__} {error.code.name}: {error.message}"
 
 
 def _general(message: str) -> str:
