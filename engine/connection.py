@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import get_ident
+from threading import Lock, get_ident
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, overload
 
@@ -120,6 +120,7 @@ class Connection(Calls[Cursor]):
         self._engine: Engine = self._executor
         self._last = LastResult()
         self._cursors = weakref.WeakSet[Cursor]()
+        self._cursors_lock = Lock()
         close_when_forgotten(self, database)
 
     def cursor(self) -> Cursor:
@@ -130,7 +131,8 @@ class Connection(Calls[Cursor]):
             shorten(error)
             raise
         cursor = Cursor(self, self._engine)
-        self._cursors.add(cursor)
+        with self._cursors_lock:
+            self._cursors.add(cursor)
         return cursor
 
     @short_errors
@@ -138,7 +140,9 @@ class Connection(Calls[Cursor]):
         """Cancels the statements and fetches of this connection in which other threads wait: they
         raise InterruptException. Rows of other cursors can still be fetched."""
         self._database.check_open()
-        for cursor in self._cursors.copy():
+        with self._cursors_lock:
+            cursors = self._cursors.copy()
+        for cursor in cursors:
             if cursor._is_used:
                 cursor.cancel()
 

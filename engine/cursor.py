@@ -510,7 +510,7 @@ class Cursor(Forms):
             raise
         self._rowcount = -1
         self._is_cancelled = False
-        self._query = self._written = None
+        self._query = None
         self._sql = sql
 
     def _watch(self, running: StartedStatement) -> None:
@@ -522,7 +522,7 @@ class Cursor(Forms):
             running.cancel()
 
     def _discard(self) -> None:
-        result, self._result = self._result, None
+        result, self._result, self._written = self._result, None, None
         if result is not None:
             result.discard()
 

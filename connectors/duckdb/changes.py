@@ -57,9 +57,9 @@ def _is_plain(sql_type: SqlType) -> bool:
 
 
 class DuckDBChange(FragmentSource):
-    """Runs the statement when it is read, a short one when it is split, and returns the number of
-    changed rows."""
+    """Runs the statement when it is read, and returns the number of changed rows."""
 
+    cooperative = False
     engine = "DuckDB"
 
     def __init__(self, table: ChangedTable, fragment: DuckDBFragment, request: SinkRequest) -> None:
@@ -68,11 +68,6 @@ class DuckDBChange(FragmentSource):
         self._request = request
         self._in_place = in_place(table, fragment.relation, request)
         self.text = self._statement(Rendering(DUCKDB), fragment.text)
-
-    @property
-    def cooperative(self) -> bool:  # type: ignore[override]  # other sources know it beforehand
-        """Whether closing it does not wait: the statement ends before it is read."""
-        return self._fragment.is_short()
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         evaluation = context.evaluation
@@ -83,8 +78,6 @@ class DuckDBChange(FragmentSource):
         rows = "" if self._in_place is not None else self._fragment.own_query(context)
         place = partial(position_of, self._fragment.relation)
         stream = _ChangeStream(self._table.location, self._statement(rendering, rows), place)
-        if self._fragment.is_short():
-            stream.begin()
         return [_ChangePartition(self._table, stream, ADDED.get(self._request.mode))]
 
     def _statement(self, rendering: Rendering, rows: str) -> str:

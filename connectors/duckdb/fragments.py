@@ -136,8 +136,8 @@ class DuckDBEngine(FragmentEngine):
 NATIVE_WEIGHT = 10
 """The weight of a row of a file that DuckDB reads itself: Runnel does not have to decode it."""
 
-SHORT_ROWS = 100_000
-SHORT_PAIRS = 10_000_000
+SHORT_ROWS = 10_000
+SHORT_PAIRS = 200_000
 """The numbers of rows, and of pairs of rows, that DuckDB processes in a few milliseconds."""
 
 _PLAIN = (Scan, Values, Filter, Project, Aggregate, Join, Sort, Limit, Union)

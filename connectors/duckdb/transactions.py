@@ -347,7 +347,7 @@ def _where(
     arguments = tuple(value.as_py() for value in evaluation.arguments)
     session = RenderingContext(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
     rendering = Rendering(DUCKDB, session)
-    columns = [table.expression(i) for i in range(len(table.columns))]
+    columns = [table.outgoing(i) for i in range(len(table.columns))]
     found = []
     for part in plain:
         with suppress(Unrenderable):

@@ -59,6 +59,7 @@ _CAUSES: dict[str, dict[str, type[Error]]] = {
         "NOT NULL constraint failed": NotNullViolation,
         "CHECK constraint failed": CheckViolation,
         "Duplicate key": UniqueViolation,
+        "duplicate key": UniqueViolation,
     },
     "Conversion Error": {
         "out of range": CastOutOfRange,

@@ -99,8 +99,13 @@ class DuckDBStream:
         self._wake = wake
         if self._ended:
             return
-        self._thread = self._user = Thread(target=self._run, name="runnel-duckdb", daemon=True)
-        self._thread.start()
+        thread = Thread(target=self._run, name="runnel-duckdb", daemon=True)
+        self._thread = self._user = thread
+        try:
+            thread.start()
+        except BaseException:
+            self._thread = self._user = None
+            raise
 
     def take(self) -> pa.RecordBatch | None:
         """The next batch; None if there is none yet or the stream `is_ended`. Raises the error of
@@ -129,7 +134,8 @@ class DuckDBStream:
         # DuckDB notices an interrupt only after the call of an input returns.
         for item in self._inputs:
             item.stop()
-        user = self._user
+        with self._changed:
+            user = self._user
         if user is None:
             self._give_back()
         elif user is not current_thread():
@@ -178,8 +184,8 @@ class DuckDBStream:
         try:
             has_more = self._read(limit)
         except BaseException as error:
-            if self._user is not self._thread and not isinstance(error, Exception):
-                raise  # the caller was interrupted
+            if self._thread is None and not self._closed and _is_interrupt(error):
+                raise KeyboardInterrupt from error
             with self._changed:
                 if not self._closed:
                     own = next(
@@ -187,12 +193,16 @@ class DuckDBStream:
                     )
                     self._error = own or self._located(translated(error))
         finally:
-            if not has_more:
-                self._give_back()
             with self._changed:
-                self._ended = not has_more
-                self._user = None
-                self._changed.notify_all()
+                has_more = has_more and not self._closed
+            try:
+                if not has_more:
+                    self._give_back()
+            finally:
+                with self._changed:
+                    self._ended = not has_more
+                    self._user = None
+                    self._changed.notify_all()
 
     def _located(self, error: Error) -> Error:
         if error.position is None and self._locate is not None:
@@ -241,3 +251,8 @@ class DuckDBStream:
 
 def _nothing() -> None:
     pass
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether the caller has pressed Ctrl-C, which DuckDB reports as an error of its own."""
+    return not isinstance(error, Exception) or str(error) == "Query interrupted"

@@ -95,6 +95,7 @@ OTHERS |= {
     "json_array",
 }
 OTHERS |= {"json_array_of_list", "json_object_of_lists", "in_sample"}
+OTHERS |= {"limited", "try_limited", "calendar_sum", "calendar_difference"}
 OTHERS |= {
     "list_transform",
     "list_filter",

@@ -215,7 +215,7 @@ def test_rows_that_were_given_are_not_given_again(
 def test_a_query_that_reads_a_stream_is_not_begun_anew(
     con: runnel.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(self: DuckDBStream) -> None:
+    def failing(self: DuckDBStream, limit: int | None) -> bool:
         assert written.wait(30)
         raise RuntimeError("Out of Memory Error: no room")
 

@@ -67,6 +67,7 @@ def _has_wildcard(key: Any) -> bool:
     return isinstance(key, str) and key.startswith("$") and _WILDCARD.search(key) is not None
 
 
+_NUMBER = re.compile(r"-?[0-9]+")
 _WILDCARD = re.compile(r"\[\s*\*\s*\]|\.\*")
 
 
@@ -85,7 +86,7 @@ def _reached(document: str, keys: Sequence[Any], is_path: bool) -> Any:
                 )
             found = compile_path(key)(value)
             value = found[0] if found else _NOTHING
-        elif isinstance(value, list) and key.lstrip("-").isdigit():
+        elif isinstance(value, list) and _NUMBER.fullmatch(key):
             index = int(key)
             value = value[index] if -len(value) <= index < len(value) else _NOTHING
         else:
