@@ -23,6 +23,8 @@ from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.group_limit import GroupLimitProcessor
 from runnel.processors.grouping.set_operation import SetOperationProcessor
 from runnel.processors.live.changelog import ChangelogProcessor
+from runnel.processors.live.views.input import ViewInputProcessor
+from runnel.processors.live.views.publish import ViewProcessor
 from runnel.processors.live.live_processor import LiveProcessor
 from runnel.processors.over.window import WindowProcessor
 from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
@@ -66,6 +68,8 @@ WITHOUT_STORED_STATE: dict[type[Processor], str] = {
     WindowProcessor: "it ends before the first snapshot",
     LiveProcessor: "it came after the directories were written",
     ChangelogProcessor: "it came after the directories were written",
+    ViewInputProcessor: "it came after the directories were written",
+    ViewProcessor: "it came after the directories were written",
 }
 """Processors that can restore state, and have none in the stored directories: why."""
 
