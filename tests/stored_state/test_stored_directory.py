@@ -23,9 +23,9 @@ from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.group_limit import GroupLimitProcessor
 from runnel.processors.grouping.set_operation import SetOperationProcessor
 from runnel.processors.live.changelog import ChangelogProcessor
+from runnel.processors.live.live_processor import LiveProcessor
 from runnel.processors.live.views.input import ViewInputProcessor
 from runnel.processors.live.views.publish import ViewProcessor
-from runnel.processors.live.live_processor import LiveProcessor
 from runnel.processors.over.window import WindowProcessor
 from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
 from runnel.processors.sorting.sort import SortProcessor
