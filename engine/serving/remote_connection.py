@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from threading import Lock
 from typing import Any, NoReturn
 from weakref import WeakSet
 
@@ -66,6 +67,7 @@ class RemoteConnection(Connection):
         self._engine = database
         self._last = LastResult()
         self._cursors = WeakSet()
+        self._cursors_lock = Lock()
         close_when_forgotten(self, database)
 
     @short_errors
