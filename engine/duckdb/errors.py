@@ -85,9 +85,12 @@ _ADVICE = re.compile(r"\.?\s*(?:Use TRY\(|Possible solutions:|See also https:).*
 
 
 def translated(error: BaseException) -> Error:
-    """The error to raise for an exception that DuckDB raised; an `Error` is returned unchanged."""
+    """The error to raise for an exception that DuckDB raised; an `Error` is returned unchanged.
+    Raises KeyboardInterrupt for Ctrl-C, which DuckDB reports as a RuntimeError."""
     if isinstance(error, Error):
         return error
+    if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
+        raise KeyboardInterrupt from error
     if isinstance(error, MemoryError):
         return OperationalError(
             "out of memory", code=ErrorCode.OUT_OF_MEMORY, hint=_REMEDIES["Out of Memory Error"]

@@ -184,8 +184,8 @@ class DuckDBStream:
         try:
             has_more = self._read(limit)
         except BaseException as error:
-            if self._thread is None and not self._closed and _is_interrupt(error):
-                raise KeyboardInterrupt from error
+            if self._thread is None and not isinstance(error, Exception):
+                raise  # the caller was interrupted
             with self._changed:
                 if not self._closed:
                     own = next(
@@ -251,8 +251,3 @@ class DuckDBStream:
 
 def _nothing() -> None:
     pass
-
-
-def _is_interrupt(error: BaseException) -> bool:
-    """Whether the caller has pressed Ctrl-C, which DuckDB reports as an error of its own."""
-    return not isinstance(error, Exception) or str(error) == "Query interrupted"

@@ -13,6 +13,7 @@ from runnel.planner.plans import ClearPlan, KeyPutPlan, WritePlan
 from runnel.relation.nodes import Field
 from runnel.results.rows import rows_as_batch
 from runnel.runtime.light_job import Job
+from runnel.session.session import statement_check
 from runnel.statements.call import StatementCall
 from runnel.statements.queries import constants, evaluate_over_row, with_room
 
@@ -62,7 +63,10 @@ def run_key_put(session: Session, plan: KeyPutPlan, call: StatementCall) -> int:
     session.check_directory()
     table = plan.table
     if len(plan.rows) > 1 or not isinstance(table, KeyedTable):
-        rows = [constants(session, plan, expressions, call) for expressions in plan.rows]
+        check, rows = statement_check(), []
+        for expressions in plan.rows:
+            rows.append(constants(session, plan, expressions, call))
+            check()  # a user function may take long
         fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in plan.columns)
         return write_batch(table, plan.mode, plan.columns, rows_as_batch(rows, fields))
     if plan.mode is WriteMode.UPDATE:

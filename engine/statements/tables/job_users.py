@@ -37,7 +37,7 @@ def check_unused(
     object is dropped.
 
     kind: the kind of the object in words.
-    is_replaced: whether the statement is CREATE OR REPLACE.
+    is_replaced: whether the statement is CREATE OR REPLACE, which has no CASCADE.
     """
     jobs = [job for job in _users(session, name, kind) if is_dropped or job.status is not SUSPENDED]
     if not jobs:
@@ -48,15 +48,14 @@ def check_unused(
     is_view = is_job_of_view(session, jobs[0].name)
     word = VIEW_KIND if is_view else "job"
     word = word if len(jobs) == 1 else f"{word}s"
-    remedy = "add CASCADE, which suspends them"
+    remedy = "add CASCADE, which suspends them; or "
     if kind in MACROS and is_dropped:
-        remedy = "change them: ALTER JOB … AS"
+        remedy = "change them: ALTER JOB … AS; or "
     elif is_replaced:
-        remedy = "suspend them: ALTER JOB … SUSPEND"
+        remedy = "" if is_dropped else "suspend them: ALTER JOB … SUSPEND; or "
     raise DependencyException(
         f'{kind} "{name}" is used by the {word} {names}',
-        hint=f"{remedy}; or end them: DROP {'JOB' if not is_view else VIEW_KIND.upper()} "
-        f"{jobs[0].name}",
+        hint=f"{remedy}end them: DROP {'JOB' if not is_view else VIEW_KIND.upper()} {jobs[0].name}",
     )
 
 

@@ -42,7 +42,7 @@ def create_view(session: Session, plan: CreateMaterializedViewPlan, call: Statem
     options = read_options(plan.options)
     existing = session.catalog.objects.get(plan.name.lower())
     if plan.or_replace and existing is not None and kind_of(existing) == VIEW_KIND:
-        _check_unused(session, existing.name)
+        check_unused(session, existing.name, VIEW_KIND, is_dropped=True, is_replaced=True)
         _remove(session, existing.name, call)
     table = plan.write.table
     assert isinstance(table, MaterializedTable)
@@ -141,13 +141,9 @@ def drop_view(session: Session, statement: DropMaterializedView, call: Statement
     if statement.is_cascading:
         suspend_users(session, view.name, VIEW_KIND)
     else:
-        _check_unused(session, view.name)
+        check_unused(session, view.name, VIEW_KIND, is_dropped=True)
     _remove(session, view.name, call)
     return NO_COUNT
-
-
-def _check_unused(session: Session, name: str) -> None:
-    check_unused(session, name, VIEW_KIND, is_dropped=True)
 
 
 def _remove(session: Session, name: str, call: StatementCall) -> None:

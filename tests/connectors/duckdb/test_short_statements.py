@@ -10,6 +10,7 @@ import pytest
 
 import runnel
 from runnel.connectors.duckdb import fragments, transactions
+from runnel.duckdb.errors import translated
 from runnel.duckdb.stream import DuckDBStream
 
 PAIRS = "SELECT a.k AS x, b.k AS y FROM t a JOIN t b ON a.v = b.v"
@@ -183,3 +184,26 @@ def test_an_interrupt_of_the_caller_is_a_keyboard_interrupt(
     monkeypatch.setattr(DuckDBStream, "_read", interrupted)
     with pytest.raises(KeyboardInterrupt):
         connection.execute(GROUPS)
+
+
+def test_ctrl_c_in_any_statement_of_duckdb_is_a_keyboard_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        translated(RuntimeError("Query interrupted"))
+
+
+def test_an_insert_of_literals_ends_between_its_calls(connection: runnel.Connection) -> None:
+    """A statement without a job is cancelled between two rows, and writes none."""
+    cursor = connection.cursor()
+    calls: list[int] = []
+
+    def slow(value: int) -> int:
+        calls.append(value)
+        cursor.cancel()
+        return value
+
+    connection.create_function("slow", slow, ["BIGINT"], "BIGINT", side_effects=True)
+    with pytest.raises(runnel.OperationalError):
+        cursor.execute("INSERT INTO t VALUES (slow(7000), 1), (slow(7001), 1), (slow(7002), 1)")
+    assert calls == [7000]
+    found = connection.execute("SELECT COUNT(*) FROM t WHERE k >= 7000").fetchall()
+    assert found == [(0,)]

@@ -113,8 +113,17 @@ def test_a_view_that_does_not_run(con: runnel.Connection) -> None:
     assert con.execute("SHOW MATERIALIZED VIEWS").fetchall() == []
 
 
-def test_a_read_ends_with_the_timeout_of_its_statement(con: runnel.Connection) -> None:
-    """The first epoch waits for a stream that has a row which can't be joined yet."""
+def test_a_view_that_others_read_is_not_replaced(con: runnel.Connection) -> None:
+    """CREATE OR REPLACE has no CASCADE, so the hint is another one than DROP's."""
+    con.execute("CREATE MATERIALIZED VIEW w AS SELECT n, COUNT(*) AS pages FROM v GROUP BY n")
+    with pytest.raises(runnel.DependencyException) as caught:
+        con.execute(f"CREATE OR REPLACE MATERIALIZED VIEW v AS {QUERY}")
+    assert caught.value.hint == "end them: DROP MATERIALIZED VIEW w"
+    with pytest.raises(runnel.DependencyException, match="CASCADE"):
+        con.execute("DROP MATERIALIZED VIEW v")
+
+
+def test_a_view_over_a_suspended_view_has_its_rows(con: runnel.Connection) -> None:
     con.execute("ALTER MATERIALIZED VIEW v SUSPEND")
     con.execute("CREATE MATERIALIZED VIEW w AS SELECT n FROM v")
     con.execute("ALTER MATERIALIZED VIEW v RESUME")
