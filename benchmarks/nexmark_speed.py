@@ -154,18 +154,18 @@ def measured(name: str, events: int, folder: str, rounds: int, flink_rounds: int
 
 def _goals(name: str, timings: Sequence[Timing]) -> str:
     seen = {timing.name.partition(":")[0]: timing.median for timing in timings}
-    told = []
+    verdicts = []
     for ours, theirs, goal in (
         ("Runnel, memory", "Flink, datagen", GOALS.get(name)),
         ("Runnel, JSON lines", "Flink, JSON lines", 5),
     ):
         if goal is not None and theirs in seen:
             times = seen[theirs] / seen[ours]
-            told.append(
+            verdicts.append(
                 f"{times:.3g} times {theirs} (goal {goal}: "
                 f"{'kept' if times >= goal else '**missed**'})"
             )
-    return "; " + "; ".join(told) if told else ""
+    return "; " + "; ".join(verdicts) if verdicts else ""
 
 
 def results(

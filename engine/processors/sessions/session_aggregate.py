@@ -1,15 +1,15 @@
-"""GROUP BY sessions, without holding their rows: each session has states, which are put together
-where sessions are.
+"""GROUP BY sessions without their rows: each session has states, which are combined when sessions
+are merged.
 
-A session is complete when the watermark is beyond its end, as in `session_rows`. Early results are
-of the open sessions that rows came to. With lateness, sessions stay for so long after they were
-given; those that rows came to since are given again, with the bounds that they have then: a late
-row may bring several together. Rows are grouped by the number of their session and the other keys;
-when sessions are brought together, the numbers are looked up anew (`OpenSessions.now`).
+A session is complete when the watermark is after its end, as in `session_rows`. Early results are
+emitted for the open sessions that have new rows. With ALLOWED LATENESS a session is retained for
+that time after its result was emitted, and emitted again, with its new bounds, if a late row was
+added: a late row may merge several sessions. Rows are grouped by the number of their session and
+the other keys; when sessions are merged, the numbers are looked up again (`OpenSessions.now`).
 
-Sessions are told apart by the 64-bit hash of their keys. Two keys with the same hash would share a
-session; that is found when it is complete, and fails the query, since the rows that could tell are
-gone.
+Sessions are identified by the 64-bit hash of their keys. Two keys with the same hash would share a
+session. This is found when the session is complete, and fails the query, since the rows, which have
+the keys, are not retained.
 """
 
 from __future__ import annotations
@@ -453,7 +453,7 @@ class SessionAggregateProcessor(EmittingProcessor):
         again = np.flatnonzero(found[order][1:] == found[order][:-1])
         if keys and len(again) and not same(keys, order[again], keys, order[again + 1]).all():
             raise OperationalError(
-                "two keys of SESSION have the same hash, so their sessions can't be told apart",
+                "two keys of SESSION have the same hash, so their sessions can't be distinguished",
                 hint="give PARTITION BY another form of the key, such as UPPER(key) or key + 0",
                 position=self._by.time.position,
             )

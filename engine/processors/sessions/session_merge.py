@@ -1,16 +1,16 @@
-"""Open sessions: the spans of time of each key in which no two neighbouring events are more than a
-gap apart.
+"""Open sessions: the spans of time of each key in which no two neighbouring events have a distance
+larger than the gap.
 
-A session is a number; its span is kept by that number. Events of a batch are first put together
-among themselves, then these spans with the open sessions of the same keys, so that what is done for
-a batch depends on its own events. Where an event brings sessions together, one takes in the others:
-`root` leads from the number of any session to the one that it is now.
+A session is a number, which is the index of its span. The events of a batch are first merged with
+each other, then the resulting spans with the open sessions of the same keys, so the work for a
+batch depends on its own events. Where an event connects sessions, one of them absorbs the others: `root`
+leads from the number of any session to the number that it has now.
 
-Keys are told apart by their 64-bit hash. Whoever holds the rows makes sure of the rest
+Keys are identified by their 64-bit hash. The owner of the rows compares the keys themselves
 (`session_output`).
 
-A session that is closed is over: an event that would touch it is late, even where a session of its
-own would still be open (`ended_sessions`). So the sessions of a key that come out never overlap.
+A closed session does not change: an event within the gap of it is late, even where a session of its
+own would still be open (`ended_sessions`). So the emitted sessions of a key never overlap.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEAST = -(2**63)
 NEVER = 2**63 - 1
 _FEW_KEYS = 1 << 16
 _RENUMBERED = 1 << 16
-"""How many numbers may be taken, at least, before they are dealt out anew."""
+"""Least number of assigned numbers before they are assigned again from 0."""
 
 
 class OpenSessions:
@@ -54,7 +54,7 @@ class OpenSessions:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether it is time to deal out the numbers anew."""
+        """Whether the numbers should be assigned again."""
         return len(self.root) > max(2 * self.count, _RENUMBERED)
 
     def add(self, hashes: Hashes, times: Indexes, before: int | None) -> tuple[Indexes, Mask]:
@@ -257,7 +257,7 @@ class OpenSessions:
             numbers = found
 
     def renumber(self) -> Indexes:
-        """Deals out the numbers of the open sessions anew, from 0 on; gives the new ones by the
+        """Assigns the numbers of the open sessions again, from 0; returns the new ones by the
         old, which must be those that `now` gives."""
         moved = np.full(len(self.root), -1, np.int64)
         moved[self._numbers] = np.arange(self.count)

@@ -31,7 +31,7 @@ SPARSE_KEYS = 1 << 12
 """With fewer keys than these nothing is gained by forgetting some."""
 
 SPARSE_SHARE = 4
-"""Keys are looked through for unused ones when a window has fewer than one in so many."""
+"""Unused keys are removed when a window has fewer than one key in SPARSE_SHARE."""
 
 
 @dataclass(slots=True)
@@ -315,7 +315,7 @@ class DenseFrames:
         return found
 
     def _forget_keys(self) -> None:
-        """Lets go of the keys that no frame has, if they are many, and numbers the others anew."""
+        """Removes the keys that no frame has, if they are many, and numbers the others again."""
         self._windows = 0
         used = self._present > 0
         for frame in self._waiting:

@@ -29,7 +29,7 @@ from runnel.processors.time_windows.spilled_groups import BITS, COUNT, DEEPEST
 from runnel.storage.memory_budget import LEAST_BYTES, Memory
 
 LARGEST = 2
-"""A leaf is divided when its frames take so many times what is combined at once."""
+"""A leaf is divided when its frames are this number of times larger than a combined part."""
 
 
 LOOKED_AT = 4
@@ -63,7 +63,8 @@ class SpilledFrames:
         self._frames = WindowFrames(self._times, self._combine, self._kept)
 
     def _kept(self, parts: Sequence[Partial]) -> list[Partial]:
-        """The same groups in a file: one for all, since a process can map only so many."""
+        """The same groups in a file: one for all, since the number of files that a process can map
+        is limited."""
         if not parts:
             return []
         batch = self._memory.mapped(exported(appended(parts), self._layout))
@@ -141,7 +142,7 @@ class SpilledFrames:
         return hashes
 
     def _hold(self, end: int, groups: Partial, size: int) -> None:
-        """Takes the groups of one frame, which take so many bytes of a file."""
+        """Adds the groups of one frame, with their number of bytes in the file."""
         self._largest = max(self._largest, size)
         self._fresh += size
         self._frames.add(end, groups, size)
@@ -200,7 +201,7 @@ class SpilledFrames:
 def _some_at_a_time(
     held: Sequence[tuple[int, Partial]], most: int
 ) -> Iterator[list[tuple[int, Partial]]]:
-    """Frames in order, those of at most so many bytes together, or one."""
+    """Frames in order: several of at most that number of bytes together, or one."""
     some: list[tuple[int, Partial]] = []
     size = 0
     for end, partial in held:

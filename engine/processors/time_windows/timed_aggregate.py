@@ -1,10 +1,10 @@
-"""GROUP BY over an input without end: groups come out when a watermark says that they are complete,
-and are then forgotten.
+"""GROUP BY over an input without end: groups are emitted when a watermark completes them, and are
+then forgotten.
 
-In one stage, or accumulated where the rows are and combined by key. Rows whose group was given away
-already are late: they are counted, logged, and go to output 1 where there is one. Where there are
-two stages, only the last gives results away, so only it knows late rows; it is told how many rows
-each state stands for.
+There is one stage, or rows are accumulated where they are and combined by key. Rows whose group was
+already emitted are late: they are counted, logged, and sent to output 1 if it exists. Of two stages
+only the last one emits results, so only it recognises late rows; it receives the number of rows
+that each state represents.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ class TimedAggregateProcessor(EmittingProcessor):
             self._given.forget(times)
 
     def settle(self) -> None:
-        """Gives away what is complete by the watermarks."""
+        """Emits the groups that the watermarks complete."""
         if not self._groups.is_due(self._times):
             return
         if self.is_spilled:

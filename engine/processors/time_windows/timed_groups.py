@@ -153,7 +153,7 @@ class TimedGroups:
         rows_restored = sum(item.num_rows for item in restored)
         spilled_rows, spilled = self.spilled_size
         if self._files is not None:
-            # Otherwise they are the keys of what is held.
+            # Otherwise they are the keys of the stored groups.
             taken += sum(size_of(item) for columns in tuple(self._changes) for item in columns)
         in_panes = (0, 0) if self._panes is None else self._panes.size
         held = self._row_count + sum(run.left for run in runs) + rows_restored + in_panes[0]
@@ -321,7 +321,7 @@ class TimedGroups:
         self._check(self.open_groups)
 
     def collapse(self) -> None:
-        """Turns what was added into runs of groups."""
+        """Converts the added rows to runs of groups."""
         self._collapse_rows()
         self._end_panes()
 
@@ -414,7 +414,7 @@ class TimedGroups:
         self._forget()
 
     def spill(self, memory: Memory) -> None:
-        """Puts what is in memory into files."""
+        """Writes the groups in memory to files."""
         self.end_restore()
         held = self._take_held()
         if self._changes:
@@ -510,7 +510,7 @@ class TimedGroups:
         self._add_run(merged)
 
     def _forget(self) -> None:
-        """Lets go of what was taken, also of its memory."""
+        """Releases the groups that were taken, and their memory."""
         self._share = 0.0
         self._runs = [run for run in self._runs if run.left]
         for run in self._runs:
