@@ -3,8 +3,8 @@ larger than the gap.
 
 A session is a number, which is the index of its span. The events of a batch are first merged with
 each other, then the resulting spans with the open sessions of the same keys, so the work for a
-batch depends on its own events. Where an event connects sessions, one of them absorbs the others: `root`
-leads from the number of any session to the number that it has now.
+batch depends on its own events. Where an event connects sessions, one of them absorbs the others:
+`root` leads from the number of any session to the number that it has now.
 
 Keys are identified by their 64-bit hash. The owner of the rows compares the keys themselves
 (`session_output`).
