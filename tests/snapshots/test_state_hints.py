@@ -17,6 +17,8 @@ from runnel.processors.grouping.set_operation import SetOperationProcessor
 from runnel.processors.joins.join import HashJoinProcessor
 from runnel.processors.live.changelog import ChangelogProcessor
 from runnel.processors.live.live_processor import LiveProcessor
+from runnel.processors.live.views.input import ViewInputProcessor
+from runnel.processors.live.views.publish import ViewProcessor
 from runnel.processors.sinks.stream_write import StreamWrite
 from runnel.processors.sources.generate import GenerateStream
 from runnel.processors.sources.impose_order import ImposeOrderProcessor
@@ -45,6 +47,8 @@ WITHOUT_NAME: dict[type[Processor], str] = {
     SpoolProcessor: "sharing of common tables makes it, after names are assigned",
     StreamJoinProcessor: SUBQUERY,
     StreamWrite: "the name of its table identifies it",
+    ViewInputProcessor: "the name of its view identifies it",
+    ViewProcessor: "the name of its view identifies it",
 }
 """Processors with state that have vertices without the name of a hint: the reason."""
 
